@@ -1,0 +1,52 @@
+# Needs only Python >= 3.11 and make; uses uv where it is installed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+DATASET := .cache/dataset
+
+.PHONY: setup report test lint types pytest bench lock clean
+.DEFAULT_GOAL := report
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+	  echo "setup: uv"; \
+	  uv venv --quiet --clear --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps -e .; \
+	else \
+	  echo "setup: venv + pip (a few minutes)"; \
+	  $(PYTHON) -m venv --clear $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .; \
+	fi
+	@touch $@
+
+report: setup
+	$(BIN)/citus-analysis ingest data/recorded --out $(DATASET)
+	$(BIN)/citus-analysis report all --dataset $(DATASET) --out reports
+	@echo "open reports/index.html"
+
+test: lint types pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+pytest: setup
+	$(BIN)/python -m pytest -n auto
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+# Refreshes the lock after a change of dependencies in pyproject.toml (needs uv).
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  --extra dev pyproject.toml --output-file requirements.lock --quiet
+
+clean:
+	rm -rf $(VENV) .cache reports/*.html reports/*.ipynb reports/*/ .mypy_cache .pytest_cache .ruff_cache

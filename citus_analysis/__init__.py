@@ -1,0 +1,1 @@
+"""Citus analysis: from raw benchmark files to tables, traces, statistics and reports."""

@@ -1,0 +1,127 @@
+"""Exceptions that callers of the library may catch, and the exit code each one means.
+
+The tree::
+
+    CitusAnalysisError            1   done, but something was rejected or a check failed
+    ├── UsageError                2   wrong usage: a parameter, a name or a combination that cannot be
+    │   └── UnknownNameError      2   no such table, report, parameter, metric ...
+    ├── InputError                3   an input file or dataset cannot be used at all
+    │   ├── FormatError           3   the bytes are not of the format they were taken for
+    │   ├── DatasetError          3   not a dataset, or one written by an incompatible version
+    │   └── PublishedDataError    3   a table of published numbers is malformed
+    ├── InsufficientDataError     1   the data do not support the statistic that was asked for
+    ├── ReportError               1   a notebook failed while it was executed
+    └── RunnerError               1   an experiment could not be launched, resumed or verified
+        └── EnvironmentChangedError 1 the environment differs from the one the experiment began in
+
+Every message is one line that names the file, the place in it where there is one, and the way out.
+
+Example:
+    >>> from citus_analysis.errors import InputError
+    >>> str(InputError("not a YCSB log", path="a.log", place="line 3", way_out="pass --format"))
+    'a.log: line 3: not a YCSB log (pass --format)'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from os import PathLike, fspath
+from typing import ClassVar
+
+__all__ = [
+    "CitusAnalysisError",
+    "DatasetError",
+    "EnvironmentChangedError",
+    "FormatError",
+    "InputError",
+    "InsufficientDataError",
+    "PublishedDataError",
+    "ReportError",
+    "RunnerError",
+    "UnknownNameError",
+    "UsageError",
+]
+
+
+class CitusAnalysisError(Exception):
+    """Base of all errors of this library.
+
+    Args:
+        problem: what is wrong, in words a user understands.
+        path: the file it is about, when there is one.
+        place: where in the file (``line 3``, ``byte 120``, ``field 'threads'``).
+        way_out: what the user can do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | PathLike[str] | None = None,
+        place: str | None = None,
+        way_out: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.path = None if path is None else fspath(path)
+        self.place = place
+        self.way_out = way_out
+        message = ": ".join(part for part in (self.path, place, problem) if part)
+        super().__init__(f"{message} ({way_out})" if way_out else message)
+
+
+class UsageError(CitusAnalysisError):
+    """The call itself is wrong: a parameter, a type, a combination."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that is not among the known ones; the message lists the closest.
+
+    Example:
+        >>> str(UnknownNameError("report", "profil", ["profile", "resources"]))
+        "no report is named 'profil' (did you mean 'profile'? known: profile, resources)"
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {', '.join(names)}")
+
+
+class InputError(CitusAnalysisError):
+    """An input cannot be used at all."""
+
+    exit_code = 3
+
+
+class FormatError(InputError):
+    """The bytes of a file are not of the format they were taken for."""
+
+
+class DatasetError(InputError):
+    """A directory is not a dataset of this library, or of an incompatible version."""
+
+
+class PublishedDataError(InputError):
+    """A table of published numbers lacks a column or holds a value that is not a number."""
+
+
+class InsufficientDataError(CitusAnalysisError):
+    """The data do not support the statistic that was asked for."""
+
+
+class ReportError(CitusAnalysisError):
+    """A report's notebook failed while it was executed."""
+
+
+class RunnerError(CitusAnalysisError):
+    """An experiment could not be launched, resumed or verified."""
+
+
+class EnvironmentChangedError(RunnerError):
+    """Versions, settings or hardware differ from those the experiment was begun with."""

@@ -1,0 +1,127 @@
+"""What a format is: a module that recognises files of one kind and turns them into tables.
+
+A format yields :class:`Parsed` pieces. Each piece holds frames of :meth:`citus_analysis.schema.Table.parsed`
+columns and says how many bytes ended as rows and how many are noise by the format's definition; whatever
+remains is in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset layer
+checks this sum for every source.
+
+Other packages add a format with an entry point in the group ``citus_analysis.formats`` that names an
+instance of :class:`Format`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats._content import Content
+from citus_analysis.formats._redact import redact
+from citus_analysis.schema import TABLES
+
+__all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "rejects_frame"]
+
+EXCERPT_CHARS: Final = 200
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What is known of a file beside its bytes.
+
+    Attributes:
+        name: file name without folders; some formats carry facts in it.
+        options: settings for formats by name, such as `log_line_prefix`, `timezone` (IANA name, default UTC).
+        jobs: threads a format may use for one file.
+    """
+
+    name: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A stretch of a source that could not be understood."""
+
+    byte_offset: int
+    byte_length: int
+    reason: str
+    excerpt: bytes | str = b""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A piece of a parsed source: tables, and an account of every byte.
+
+    Attributes:
+        tables: table name -> frame with the table's parsed() columns (absent ones become null).
+        rejects: frame of the `rejects` table's parsed() columns.
+        parsed_bytes: bytes that ended as a row or as part of one.
+        noise_bytes: bytes that carry no data by the format's definition.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    parsed_bytes: int
+    noise_bytes: int = 0
+    rejects: pl.DataFrame = field(default_factory=lambda: rejects_frame(()))
+
+    @property
+    def rejected_bytes(self) -> int:
+        """Bytes in `rejects`."""
+        return int(self.rejects["byte_length"].sum())
+
+
+class Format(ABC):
+    """One file format. Instances hold no state; the registry keeps one of each.
+
+    Attributes:
+        name: as `--format` and `sources.format` know it.
+        version: raised whenever the same bytes would give other rows; sources are then parsed again.
+        tables: names of the tables it can yield.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+    tables: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def detect(self, name: str, head: bytes) -> float:
+        """How sure it is, from 0 (no) to 1 (certainly), that a file is of this format.
+
+        Args:
+            name: file name without folders.
+            head: the first bytes of the decompressed content, up to `HEAD_BYTES`.
+        """
+
+    @abstractmethod
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """The source's tables, in order of the source, in pieces of bounded size.
+
+        Raises:
+            FormatError: the bytes are not of this format at all.
+            InputError: the file cannot be read.
+        """
+
+
+def rejects_frame(rejects: Iterable[Reject]) -> pl.DataFrame:
+    """Rejects as a frame of the `rejects` table; excerpts are decoded, cut and redacted."""
+    rows = list(rejects)
+    return pl.DataFrame(
+        {
+            "byte_offset": [reject.byte_offset for reject in rows],
+            "byte_length": [reject.byte_length for reject in rows],
+            "reason": [reject.reason for reject in rows],
+            "excerpt": [_excerpt(reject.excerpt) for reject in rows],
+        },
+        schema=TABLES["rejects"].parsed().polars_schema(),
+    )
+
+
+def _excerpt(text: bytes | str) -> str:
+    # Cut before decoding: an excerpt of a 1 GiB line must not cost 1 GiB. Redact before the final cut, or a
+    # secret's key could be cut off its value.
+    decoded = text[: 4 * EXCERPT_CHARS].decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return redact(decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0"))[:EXCERPT_CHARS]

@@ -1,0 +1,167 @@
+"""The bytes of a source: opened once, decompressed on the way, handed out in bounded blocks.
+
+Offsets always count decompressed bytes. A block ends where a line ends, so that a parser can work on whole
+lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that holds only
+its beginning, so that memory stays bounded whatever a file contains.
+
+Example:
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "two-lines.log"
+    >>> _ = path.write_bytes(b"one\\ntwo\\n")
+    >>> [(block.offset, block.data) for block in Content(path).blocks(block_bytes=4)]
+    [(0, b'one\\n'), (4, b'two\\n')]
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from citus_analysis.errors import InputError
+
+__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content"]
+
+BLOCK_BYTES: Final = 16 * 2**20
+LINE_CAP: Final = 10 * 2**20
+HEAD_BYTES: Final = 64 * 2**10
+EXCERPT_BYTES: Final = 4096
+
+_MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_DAMAGE: Final = (EOFError, gzip.BadGzipFile, zlib.error, OSError)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of whole lines (the last block of a file may lack its line end).
+
+    Attributes:
+        offset: where it begins in the decompressed source.
+        data: its bytes; of an oversized block only the first :data:`EXCERPT_BYTES`.
+        length: how many bytes of the source it stands for.
+        oversized: it is one line longer than :data:`LINE_CAP`.
+    """
+
+    offset: int
+    data: bytes
+    length: int
+    oversized: bool = False
+
+
+@dataclass(frozen=True)
+class Content:
+    """The decompressed content of one file.
+
+    Raises:
+        InputError: the file cannot be opened or read, or its compressed stream is damaged.
+    """
+
+    path: Path
+
+    @cached_property
+    def compression(self) -> str:
+        """`none`, `gzip`, `zstd` or `bzip2`, told by the first bytes, not by the name."""
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(4)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first :data:`HEAD_BYTES` of the content, for detection."""
+        with closing(self.open()) as stream:
+            return self._read(stream, HEAD_BYTES)
+
+    def open(self) -> BinaryIO:
+        """A stream of the decompressed bytes; the caller closes it."""
+        try:
+            match self.compression:
+                case "gzip":
+                    return cast(BinaryIO, gzip.open(self.path))
+                case "bzip2":
+                    return cast(BinaryIO, bz2.open(self.path))
+                case "zstd":
+                    import zstandard
+
+                    return cast(BinaryIO, zstandard.open(self.path, "rb"))
+                case _:
+                    return self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def read(self, limit: int) -> bytes:
+        """The whole content, for formats that are one document (JSON).
+
+        Raises:
+            InputError: it is longer than `limit` bytes.
+        """
+        with closing(self.open()) as stream:
+            data = self._read(stream, limit + 1)
+        if len(data) > limit:
+            raise InputError(
+                f"longer than {limit} bytes, which this format must hold in memory at once",
+                path=self.path,
+                way_out="split the file",
+            )
+        return data
+
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+        """The content in order as blocks of whole lines of about `block_bytes` each."""
+        with closing(self.open()) as stream:
+            offset, held = 0, b""
+            while True:
+                more = self._read(stream, block_bytes)
+                data = held + more
+                if not more:
+                    if data:
+                        yield Block(offset, data, len(data))
+                    return
+                cut = data.rfind(b"\n") + 1
+                if cut:
+                    yield Block(offset, data[:cut], cut)
+                    offset, held = offset + cut, data[cut:]
+                elif len(data) > LINE_CAP:
+                    rest, held = self._skip_line(stream)
+                    length = len(data) + rest
+                    yield Block(offset, data[:EXCERPT_BYTES], length, oversized=True)
+                    offset += length
+                else:
+                    held = data
+
+    def _skip_line(self, stream: BinaryIO) -> tuple[int, bytes]:
+        """Bytes skipped up to and with the next line end, and what was read behind it."""
+        skipped = 0
+        while piece := self._read(stream, BLOCK_BYTES):
+            cut = piece.find(b"\n") + 1
+            if cut:
+                return skipped + cut, piece[cut:]
+            skipped += len(piece)
+        return skipped, b""
+
+    def _read(self, stream: BinaryIO, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end."""
+        pieces: list[bytes] = []
+        try:
+            while size > 0 and (piece := stream.read(min(size, BLOCK_BYTES))):
+                pieces.append(piece)
+                size -= len(piece)
+        except _DAMAGE as error:
+            raise self._unreadable(error) from error
+        except Exception as error:
+            # zstandard raises its own class; importing it only to name it would cost every start-up.
+            if type(error).__module__.partition(".")[0] != "zstandard":
+                raise
+            raise self._unreadable(error) from error
+        return b"".join(pieces)
+
+    def _unreadable(self, error: Exception) -> InputError:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return InputError(f"cannot be read: {reason}", path=self.path, way_out="check the file and its permissions")

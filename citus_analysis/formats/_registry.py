@@ -1,0 +1,53 @@
+"""Which formats there are, and which one a file is of."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.formats._base import Format
+from citus_analysis.formats._content import Content
+
+__all__ = ["detect_format", "format_named", "formats"]
+
+#: Modules of this package that hold a format as `FORMAT`, in the order in which ties are decided.
+_BUILT_IN: Final[tuple[str, ...]] = ()
+
+#: Below this confidence a file is left alone rather than misread.
+_SURE_ENOUGH: Final = 0.5
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Name -> format: the built-in ones, then those of installed packages (entry points)."""
+    found: dict[str, Format] = {}
+    for module in _BUILT_IN:
+        built_in: Format = import_module(f"citus_analysis.formats.{module}").FORMAT
+        found[built_in.name] = built_in
+    for point in entry_points(group="citus_analysis.formats"):
+        added: Format = point.load()
+        found.setdefault(added.name, added)
+    return found
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    known = formats()
+    if name not in known:
+        raise UnknownNameError("format", name, known)
+    return known[name]
+
+
+def detect_format(content: Content) -> Format | None:
+    """The format that is surest about the file, or None where none is sure enough."""
+    name, head = content.path.name, content.head
+    scored = [(candidate.detect(name, head), candidate) for candidate in formats().values()]
+    confidence, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    return best if confidence >= _SURE_ENOUGH else None
