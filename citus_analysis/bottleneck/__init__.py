@@ -1,1 +1,1 @@
-"""bottleneck"""
+"""Which resource limits a system."""

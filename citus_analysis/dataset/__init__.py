@@ -1,1 +1,1 @@
-"""dataset"""
+"""Identity of files, ingest, derived tables, and reading them back."""

@@ -1,1 +1,1 @@
-"""plots"""
+"""Plotly figures: tables and results in, figures out."""

@@ -1,1 +1,1 @@
-"""published"""
+"""Numbers that others published, and the audit of result tables."""

@@ -1,1 +1,1 @@
-"""report"""
+"""Execution of the report notebooks, and their export."""

@@ -1,1 +1,1 @@
-"""scaling"""
+"""Scalability: speedup, models, operational laws."""

@@ -1,1 +1,1 @@
-"""spans"""
+"""Traces of distributed statements, from logs alone."""

@@ -1,1 +1,1 @@
-"""stats"""
+"""Statistics of benchmark results: arrays in, frozen results out."""
