@@ -1,4 +1,4 @@
-"""The bytes of a source: opened once, decompressed on the way, handed out in bounded blocks.
+r"""The bytes of a source: opened once, decompressed on the way, handed out in bounded blocks.
 
 Offsets always count decompressed bytes. A block ends where a line ends, so that a parser can work on whole
 lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that holds only
@@ -7,9 +7,9 @@ its beginning, so that memory stays bounded whatever a file contains.
 Example:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "two-lines.log"
-    >>> _ = path.write_bytes(b"one\\ntwo\\n")
+    >>> _ = path.write_bytes(b"one\ntwo\n")
     >>> [(block.offset, block.data) for block in Content(path).blocks(block_bytes=4)]
-    [(0, b'one\\n'), (4, b'two\\n')]
+    [(0, b'one\n'), (4, b'two\n')]
 """
 
 from __future__ import annotations

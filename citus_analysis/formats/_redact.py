@@ -21,17 +21,17 @@ __all__ = ["MASK", "redact", "redact_expr"]
 MASK: Final = "***"
 
 # Patterns are limited to what Python's re and Rust's regex crate (polars) both understand.
-_SECRET_KEY = r"(?:[a-z0-9_.\-]*(?:passw(?:or)?d|passwd|pwd|secret|token|api_?key|access_?key)[a-z0-9_]*)"
+_KEY_NAME = r"(?:[a-z0-9_.\-]*(?:passw(?:or)?d|passwd|pwd|secret|token|api_?key|access_?key)[a-z0-9_]*)"
 _PATTERNS: Final = (
     # scheme://user:secret@host
     (r"(?i)(\b[a-z][a-z0-9+.\-]*://[^\s:/@]+:)[^\s/@]*[^\s@]*(@)", rf"${{1}}{MASK}${{2}}"),
     # PASSWORD 'secret' of CREATE/ALTER ROLE, quotes doubled inside
     (r"(?i)(\bpassword\s+(?:e)?')(?:[^']|'')*(')", rf"${{1}}{MASK}${{2}}"),
     # key='secret' and key="secret"
-    (rf"(?i)(\b{_SECRET_KEY}\s*[=:]\s*')[^']*(')", rf"${{1}}{MASK}${{2}}"),
-    (rf'(?i)(\b{_SECRET_KEY}"?\s*[=:]\s*")[^"]*(")', rf"${{1}}{MASK}${{2}}"),
+    (rf"(?i)(\b{_KEY_NAME}\s*[=:]\s*')[^']*(')", rf"${{1}}{MASK}${{2}}"),
+    (rf'(?i)(\b{_KEY_NAME}"?\s*[=:]\s*")[^"]*(")', rf"${{1}}{MASK}${{2}}"),
     # key=secret
-    (rf"(?i)(\b{_SECRET_KEY}\s*=\s*)[^\s'\"&;,]+", rf"${{1}}{MASK}"),
+    (rf"(?i)(\b{_KEY_NAME}\s*=\s*)[^\s'\"&;,]+", rf"${{1}}{MASK}"),
 )
 _COMPILED: Final = tuple(
     (re.compile(pattern), replacement.replace("${", "\\g<").replace("}", ">")) for pattern, replacement in _PATTERNS
