@@ -146,6 +146,8 @@ class Table:
     meaning: str
     source: str
     columns: tuple[Column, ...]
+    #: Identity columns that the file itself states, so that its format yields them.
+    stated: frozenset[str] = frozenset()
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -165,9 +167,9 @@ class Table:
         return [column.name for column in self.columns]
 
     def parsed(self) -> Table:
-        """The part of the table that a format module yields: all but the identity columns."""
-        kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS)
-        return Table(self.name, self.meaning, self.source, kept)
+        """The part of the table that a format module yields: all but the identity columns it does not state."""
+        kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
+        return Table(self.name, self.meaning, self.source, kept, self.stated)
 
     def polars_schema(self) -> pl.Schema:
         """Column names and dtypes for polars."""
@@ -245,6 +247,7 @@ _TABLES: Final = (
             Column("noise_bytes", _COUNT, "bytes that the format defines as carrying no data"),
             Column("rejected_bytes", _COUNT, "bytes in `rejects`; parsed + noise + rejected = content"),
             Column("run_id", _TEXT, "run the file belongs to, where its identity names exactly one"),
+            Column("note", _TEXT, "why it has no rows or what to know about it; null where nothing"),
             _ITERATION,
             _NODE,
             _ROLE,
@@ -275,6 +278,7 @@ _TABLES: Final = (
             Column("host", _TEXT, "host name as Citus knows it"),
             Column("port", _INT, "port"),
         ),
+        stated=frozenset({"node"}),
     ),
     Table(
         "shards",

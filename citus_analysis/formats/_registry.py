@@ -14,7 +14,11 @@ from citus_analysis.formats._content import Content
 __all__ = ["detect_format", "format_named", "formats"]
 
 #: Modules of this package that hold a format as `FORMAT`, in the order in which ties are decided.
-_BUILT_IN: Final[tuple[str, ...]] = ()
+_BUILT_IN: Final[tuple[str, ...]] = (
+    "study_config",
+    "pg_dist_node",
+    "pg_dist_shard",
+)
 
 #: Below this confidence a file is left alone rather than misread.
 _SURE_ENOUGH: Final = 0.5

@@ -1,0 +1,135 @@
+"""`config.yml` of a resource, to `settings` (everything, as dotted names) and `nodes`.
+
+Example::
+
+    workers: 2
+    nodes:
+      3: {node: "worker2:5432", groupid: 2, pglog_number: 2}
+    settings:
+      citus.enable_binary_protocol: "off"
+
+gives the settings `workers` = `2`, `settings.citus.enable_binary_protocol` = `off`, ... and one node.
+Lists of scalars become one value, joined by a comma; lists of mappings count from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+import polars as pl
+import yaml
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats._base import Format, Hints, Parsed
+from citus_analysis.formats._content import Content
+from citus_analysis.formats._redact import MASK, redact
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
+
+CONFIG_LIMIT_BYTES: Final = 2**20
+
+#: A few aliases can make a small YAML file stand for billions of values; a set-up has dozens.
+_MOST_SETTINGS: Final = 20_000
+
+
+def load_config(data: bytes) -> dict[str, Any]:
+    """The mapping that a config.yml holds.
+
+    Raises:
+        FormatError: not YAML, or not a mapping.
+    """
+    try:
+        loaded = yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}" if mark else None
+        raise FormatError(f"not YAML: {getattr(error, 'problem', None) or error}", place=place) from error
+    if not isinstance(loaded, dict):
+        raise FormatError("holds no mapping of names to values")
+    return loaded
+
+
+def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
+    """Dotted names and their values as text, secrets redacted.
+
+    Example:
+        >>> flatten_settings({"threads": [4, 16], "settings": {"fsync": "on"}, "db": {"password": "x"}})
+        {'threads': '4, 16', 'settings.fsync': 'on', 'db.password': '***'}
+
+    Raises:
+        FormatError: the file stands for more values than a set-up can have.
+    """
+    flat: dict[str, str] = {}
+    for name, value in _leaves("", config):
+        if len(flat) >= _MOST_SETTINGS:
+            raise FormatError(f"stands for more than {_MOST_SETTINGS} values")
+        probe = f"{name}=probe"
+        flat[name] = MASK if redact(probe) != probe else redact(value)
+    return flat
+
+
+def _leaves(prefix: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if depth > 32:
+        raise FormatError("is nested more than 32 levels deep", place=prefix[:80])
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner, depth + 1)
+    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaves(f"{prefix}.{index}", item, depth + 1)
+    elif isinstance(value, list):
+        yield prefix, ", ".join(_text(item) for item in value)
+    elif value is not None:
+        yield prefix, _text(value)
+
+
+def _text(value: object) -> str:
+    # YAML 1.1 reads a bare `on` as true; PostgreSQL writes it on.
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _nodes(config: Mapping[str, Any]) -> pl.DataFrame:
+    rows = []
+    stated = config.get("nodes")
+    for nodeid, entry in stated.items() if isinstance(stated, dict) else ():
+        if not (isinstance(entry, dict) and str(nodeid).isdecimal()):
+            continue
+        host, _, port = str(entry.get("node", "")).rpartition(":")
+        group, number = entry.get("groupid"), entry.get("pglog_number")
+        rows.append(
+            {
+                "node": str(group if number is None else number) if (number, group) != (None, None) else None,
+                "nodeid": int(nodeid),
+                "groupid": group if isinstance(group, int) else None,
+                "host": host or None,
+                "port": int(port) if port.isdecimal() else None,
+            }
+        )
+    return pl.DataFrame(rows, schema=TABLES["nodes"].parsed().polars_schema())
+
+
+class StudyConfig(Format):
+    """The description of a resource: versions, hardware, server settings, nodes."""
+
+    name: ClassVar[str] = "config"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
+
+    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - a damaged config.yml is still one
+        """By name: nothing in YAML itself says what it configures."""
+        return 0.9 if name.lower() in ("config.yml", "config.yaml") else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002
+        """One piece: all settings and nodes."""
+        data = content.read(CONFIG_LIMIT_BYTES)
+        config = load_config(data)
+        flat = flatten_settings(config)
+        settings = pl.DataFrame({"name": list(flat), "value": list(flat.values())}, schema=_SETTINGS)
+        yield Parsed({"settings": settings, "nodes": _nodes(config)}, len(data))
+
+
+_SETTINGS: Final = TABLES["settings"].parsed().polars_schema()
+
+FORMAT: Final = StudyConfig()
