@@ -1,0 +1,251 @@
+"""Several load generators become one run: which number is added, which is the longest, which is never merged.
+
+:data:`MERGE_RULES` is the one table of these rules. :func:`derive_runs` and :func:`derive_operation_latencies`
+apply it to the tables `clients`, `client_metrics` and `client_histogram`.
+
+Example:
+    >>> import polars as pl
+    >>> drivers = pl.DataFrame({
+    ...     "run_id": ["r", "r"], "throughput_ops_s": [100.0, 120.0], "runtime_ms": [5000.0, 5200.0],
+    ...     "operations": [500, 600], "mean_us": [10.0, 21.0], "p99_us": [40.0, 50.0],
+    ... })
+    >>> merge_clients(drivers, by=["run_id"]).row(0)
+    ('r', 220.0, 5200.0, 1100, 16.0, None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import polars as pl
+
+from citus_analysis.schema import TABLES
+from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
+
+__all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]
+
+Rule = Literal["sum", "min", "max", "all", "mean", "never"]
+
+#: Column -> how the load generators of one run merge. `sum`: null as soon as one summand is unknown;
+#: `min`, `max`: over the known values; `all`: true when true for each; `mean`: weighted by `operations`;
+#: `never`: kept where there is one client, null where there are several.
+MERGE_RULES: Final[dict[str, Rule]] = {
+    "throughput_ops_s": "sum",
+    "runtime_ms": "max",
+    "threads": "sum",
+    "operations_planned": "sum",
+    "operations_done": "sum",
+    "failed_operations": "sum",
+    "start_time": "min",
+    "end_time": "max",
+    "completed": "all",
+    "operations": "sum",
+    "mean_us": "mean",
+    "min_us": "min",
+    "max_us": "max",
+    "p50_us": "never",
+    "p90_us": "never",
+    "p95_us": "never",
+    "p99_us": "never",
+    "p999_us": "never",
+}
+
+#: Sections of a client's summary that measure the client itself, not operations of the workload.
+NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP")
+
+_RUN: Final = ("run_id", "resource")
+_OPERATION: Final = (*_RUN, "iteration", "role", "section")
+_CLIENT: Final = ("source_id", "part")
+_QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+
+#: Names a tool gives a summary value -> column of `operation_latencies`.
+_METRICS: Final[dict[str, str]] = {
+    "Operations": "operations",
+    "Total Operations": "operations",
+    "AverageLatency": "mean_us",
+    "Average": "mean_us",
+    "MinLatency": "min_us",
+    "Min": "min_us",
+    "MaxLatency": "max_us",
+    "Max": "max_us",
+    "50thPercentileLatency": "p50_us",
+    "p50": "p50_us",
+    "90thPercentileLatency": "p90_us",
+    "p90": "p90_us",
+    "95thPercentileLatency": "p95_us",
+    "p95": "p95_us",
+    "99thPercentileLatency": "p99_us",
+    "p99": "p99_us",
+    "99.9PercentileLatency": "p999_us",
+    "99.9thPercentileLatency": "p999_us",
+    "p99.9": "p999_us",
+}
+_US_PER_UNIT: Final = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
+
+
+def merge_clients(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """One row per group, its load generators merged by :data:`MERGE_RULES`.
+
+    Args:
+        frame: one row per load generator; `mean_us` needs a column `operations` as weight.
+        by: columns that name a group.
+
+    Returns:
+        The `by` columns and those columns of the frame for which there is a rule, in the frame's order.
+    """
+    ruled = [name for name in frame.columns if name in MERGE_RULES and name not in by]
+    return frame.group_by(by, maintain_order=True).agg(_merged(name) for name in ruled)
+
+
+def _merged(name: str) -> pl.Expr:
+    column, weight = pl.col(name), pl.col("operations")
+    match MERGE_RULES[name]:
+        case "sum":
+            return pl.when(~column.has_nulls()).then(column.sum()).alias(name)
+        case "min":
+            return column.min()
+        case "max":
+            return column.max()
+        case "all":
+            return column.fill_null(value=False).all()
+        case "mean":
+            known = column.is_not_null() & (weight > 0)
+            return ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None).alias(name)
+        case "never":
+            return pl.when(pl.len() == 1).then(column.first()).alias(name)
+
+
+def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:
+    """The table `runs`: one row per run, its load generators merged, with a status and the reason for it.
+
+    Status: `failed` where a main client left no log or no final summary, or where fewer operations were
+    attempted than planned (not where a time limit was set); `degraded` where operations failed; else `ok`.
+
+    Args:
+        clients: the table `clients` with its identity columns; rows without a run_id are ignored.
+        run_identity: one row per run with `run_id`, `resource`, `system`, `phase`, `workload`, `threads`,
+            `records`, `operations`, `iteration`, `workers` and `drivers`, as the files' names say.
+
+    Returns:
+        The table `runs`, in the order of `run_identity`. `threads` and `operations` are the sum of what the
+        clients were started with, over all load generators; where a client does not say, the identity's value.
+    """
+    of_runs = clients.filter(pl.col("run_id").is_not_null())
+    main = of_runs.filter(pl.col("role") == "main")
+    merged = merge_clients(main, _RUN).join(
+        main.group_by(_RUN).agg(
+            main_clients=pl.len(),
+            incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
+            time_limited=pl.col("command_line").str.contains(r"maxexecutiontime=[1-9]").any(),
+        ),
+        on=_RUN,
+        nulls_equal=True,
+    )
+    monitored = of_runs.filter(pl.col("role") == "monitor").select(_RUN).unique().with_columns(monitored=True)
+    joined = (
+        run_identity.rename({"threads": "identity_threads", "operations": "identity_operations"})
+        .join(merged, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
+        .join(monitored, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(
+            pl.col("monitored").fill_null(value=False),
+            pl.col("main_clients", "incomplete").fill_null(0),
+            drivers=pl.coalesce("drivers", "main_clients"),
+        )
+    )
+    known = joined.with_columns(
+        threads=_as_started("threads", "identity_threads"),
+        operations=_as_started("operations_planned", "identity_operations"),
+        time_limited=pl.col("time_limited").fill_null(value=False),
+    ).with_columns(attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0))
+    return TABLES["runs"].conform(_with_status(known).select(pl.col(n) for n in TABLES["runs"].names()))
+
+
+def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
+    """The clients' own sum, unless a client is missing or did not say."""
+    whole = pl.col("main_clients") >= pl.col("drivers")
+    return pl.coalesce(pl.when(whole).then(pl.col(of_clients)), pl.col(of_identity), pl.col(of_clients))
+
+
+def _with_status(runs: pl.DataFrame) -> pl.DataFrame:
+    missing = pl.col("drivers") - pl.col("main_clients")
+    short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
+    some_failed = pl.col("failed_operations") > 0
+    failures = pl.format("{} of {} operations failed", "failed_operations", "attempted")
+    attempts = pl.format("{} of {} planned operations attempted", "attempted", "operations")
+    ended_early = pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients")
+    # The first that holds decides the status; every one that holds is named in the reason.
+    reasons = (
+        (missing > 0, "failed", pl.format("no log of {} of {} main clients", missing, "drivers")),
+        (pl.col("incomplete") > 0, "failed", ended_early.str.replace("1 of 1 clients", "the client", literal=True)),
+        (short, "failed", attempts),
+        (some_failed, "degraded", failures),
+    )
+    status = pl.coalesce(*(pl.when(holds).then(pl.lit(word)) for holds, word, _ in reasons), pl.lit("ok"))
+    words = pl.concat_list(pl.when(holds).then(text) for holds, _, text in reasons).list.drop_nulls()
+    reason = pl.when(words.list.len() > 0).then(words.list.join("; "))
+    return runs.with_columns(status=status, status_reason=reason)
+
+
+def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:
+    """The table `operation_latencies`: client-side latency per run, role and operation, clients merged.
+
+    Percentiles are one client's own (`reported`), or those of the merged histograms where several clients
+    recorded them with the same edges (`histogram`, the middle of the bucket), or null. An operation is a
+    section of the summary with a latency, failed ones (`READ-FAILED`) apart.
+
+    Args:
+        client_metrics: the table with its identity columns; rows without a run_id are ignored.
+        client_histogram: likewise.
+    """
+    per_client = _latencies_per_client(client_metrics.filter(pl.col("run_id").is_not_null()))
+    from_histogram = _histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
+    reported = pl.any_horizontal(pl.col(name).is_not_null() for name in _QUANTILES)
+    recorded = ~reported & pl.col("p50_us_histogram").is_not_null()
+    source = pl.when(reported).then(pl.lit("reported")).when(recorded).then(pl.lit("histogram"))
+    table = (
+        merge_clients(per_client, _OPERATION)
+        .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
+        .with_columns(
+            *(pl.when(recorded).then(f"{name}_histogram").otherwise(name).alias(name) for name in _QUANTILES),
+            percentile_source=source,
+            operation="section",
+        )
+    )
+    columns = TABLES["operation_latencies"].names()
+    return TABLES["operation_latencies"].conform(table.select(columns).sort("resource", "run_id", "role", "operation"))
+
+
+def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
+    """One row per client and section; values null where nothing was measured, for tools print sentinels there."""
+    fields = list(dict.fromkeys(_METRICS.values()))
+    in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
+    long = metrics.filter(
+        pl.col("metric").is_in(list(_METRICS)),
+        ~pl.col("section").is_in(NOT_OPERATIONS),
+        ~pl.col("section").str.starts_with("TOTAL_GC"),
+    ).with_columns(field=pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String), value=in_us)
+    wide = long.group_by(*_OPERATION, *_CLIENT, maintain_order=True).agg(
+        pl.col("value").filter(pl.col("field") == field).first().alias(field) for field in fields
+    )
+    measured = (pl.col("operations") > 0) | pl.col("operations").is_null()
+    return wide.with_columns(
+        pl.col("operations").cast(pl.Int64),
+        *(pl.when(measured).then(pl.col(field)).fill_nan(None) for field in fields if field != "operations"),
+    )
+
+
+def _histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.DataFrame:
+    """Quantiles of the operations whose every client left a histogram with the same edges."""
+    lacking = (
+        per_client.filter(pl.col("operations") > 0)
+        .join(buckets, on=[*_OPERATION, *_CLIENT], how="anti", nulls_equal=True)
+        .select(_OPERATION)
+    )
+    usable = buckets.join(lacking, on=_OPERATION, how="anti", nulls_equal=True)
+    usable = usable.join(overlapping_buckets(usable, _OPERATION), on=_OPERATION, how="anti", nulls_equal=True)
+    long = histogram_percentiles(usable, list(_QUANTILES.values()), _OPERATION)
+    return long.group_by(_OPERATION, maintain_order=True).agg(
+        pl.col("value_us").filter(pl.col("quantile") == quantile).first().alias(name)
+        for name, quantile in _QUANTILES.items()
+    )
