@@ -1,1 +1,63 @@
-"""Statistics of benchmark results: arrays in, frozen results out."""
+"""Statistics that can be defended: array in, frozen result out, warnings carried.
+
+- intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_bootstrap`;
+- comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
+- the order of runs: `detect_drift`.
+
+docs/statistics.md says which to use when.
+"""
+
+from citus_analysis.stats.bootstrap import bca_interval, nested_bootstrap
+from citus_analysis.stats.comparison import Comparison, compare, compare_many, compare_summaries, holm
+from citus_analysis.stats.drift import Drift, are_interleaved, detect_drift
+from citus_analysis.stats.formatting import format_comparison
+from citus_analysis.stats.frames import as_polars, lower_is_better, runs_with_metric, summarise_runs
+from citus_analysis.stats.intervals import (
+    mean_interval,
+    mean_interval_from_summary,
+    median_interval,
+    ratio_interval,
+    ratio_interval_from_summaries,
+)
+from citus_analysis.stats.percentiles import (
+    histogram_percentile_interval,
+    percentile_interval,
+    percentile_ranks,
+    values_needed,
+)
+from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
+from citus_analysis.stats.results import Interval
+from citus_analysis.stats.runs import RunComparison, compare_runs
+
+__all__ = [
+    "Comparison",
+    "Drift",
+    "Interval",
+    "RunComparison",
+    "are_interleaved",
+    "as_polars",
+    "bca_interval",
+    "cliffs_delta",
+    "compare",
+    "compare_many",
+    "compare_runs",
+    "compare_summaries",
+    "detect_drift",
+    "format_comparison",
+    "histogram_percentile_interval",
+    "hodges_lehmann",
+    "holm",
+    "lower_is_better",
+    "mann_whitney_p",
+    "mean_interval",
+    "mean_interval_from_summary",
+    "median_interval",
+    "nested_bootstrap",
+    "percentile_interval",
+    "percentile_ranks",
+    "ratio_interval",
+    "ratio_interval_from_summaries",
+    "runs_with_metric",
+    "summarise_runs",
+    "values_needed",
+]

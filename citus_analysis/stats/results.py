@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from citus_analysis.stats._numbers import readable
+
 __all__ = ["Interval"]
 
 
@@ -50,5 +52,5 @@ class Interval:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        ends = f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        ends = f"{readable(self.estimate)} [{readable(self.low)}, {readable(self.high)}]"
         return f"{ends} ({self.level * 100:g} %, {self.method}, n = {self.n})"

@@ -1,0 +1,63 @@
+"""Checks of arguments that every statistic shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from citus_analysis.errors import InsufficientDataError, UsageError
+
+__all__ = ["Floats", "Seed", "as_sample", "check_level", "check_percentile", "generator", "unique"]
+
+Floats: TypeAlias = NDArray[np.float64]
+#: What makes a random result repeatable; results with the same seed and data are equal.
+Seed: TypeAlias = int | np.random.Generator
+
+#: Bootstrap resamples: enough that a 95 % end moves by less than 1 % of the width between seeds.
+RESAMPLES = 9_999
+DEFAULT_SEED = 20_240_101
+
+
+def as_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Floats:
+    """One-dimensional float array of at least `least` finite values.
+
+    Raises:
+        UsageError: more than one dimension, or a value that is not finite.
+        InsufficientDataError: fewer than `least` values.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise UsageError(f"{what} has {array.ndim} dimensions", way_out="pass a one-dimensional array")
+    wrong = int(array.size - np.isfinite(array).sum())
+    if wrong:
+        raise UsageError(f"{what} holds {wrong} values that are missing or infinite", way_out="remove them first")
+    if array.size < least:
+        raise InsufficientDataError(f"{what} has {array.size} values; at least {least} are needed")
+    return array
+
+
+def check_level(level: float) -> float:
+    """The confidence level, which lies between 0 and 1 (0.95, not 95)."""
+    if not 0 < level < 1:
+        raise UsageError(f"a confidence level of {level:g} is not between 0 and 1", way_out="pass 0.95 for 95 %")
+    return float(level)
+
+
+def check_percentile(q: float) -> float:
+    """A percentile as a fraction; it is given in per cent, so that 99 cannot be confused with 0.99."""
+    if not 1 <= q < 100:
+        raise UsageError(f"a percentile of {q:g} is not between 1 and 100", way_out="pass 99 for the 99th")
+    return q / 100
+
+
+def generator(seed: Seed) -> np.random.Generator:
+    """A generator of its own for an integer, or the caller's generator."""
+    return np.random.default_rng(seed)
+
+
+def unique(warnings: Iterable[str]) -> tuple[str, ...]:
+    """The warnings in order, each once."""
+    return tuple(dict.fromkeys(warnings))

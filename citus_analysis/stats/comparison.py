@@ -1,0 +1,345 @@
+"""Comparison of two sets of runs: one ratio, one verdict out of four.
+
+References:
+    Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
+    Schuirmann, D. J. (1987). A comparison of the two one-sided tests procedure (TOST). J. Pharmacokin. Biopharm. 15.
+    Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from citus_analysis.errors import UsageError
+from citus_analysis.stats._validate import Floats, as_sample, check_level, unique
+from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_summary, ratio_interval_from_summaries
+from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
+from citus_analysis.stats.results import Interval
+
+__all__ = ["Comparison", "Verdict", "compare", "compare_many", "compare_summaries", "holm"]
+
+Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
+Summary = tuple[float, float, int]
+
+#: Chance of reaching a verdict that `runs_needed` plans for.
+POWER: Final = 0.8
+_MOST_RUNS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Set `a` against the base `b`.
+
+    Attributes:
+        verdict: ``faster``, ``slower`` (of `a`, whichever way the metric counts), ``equivalent`` (the ratio lies
+            within the margin) or ``inconclusive``.
+        ratio: mean of `a` over mean of `b`, with its interval.
+        mean_a: mean of `a` with its interval.
+        mean_b: mean of `b` with its interval.
+        margin: relative difference that counts as none.
+        p_difference: two-sided Welch test on the log ratio; adjusted where `compare_many` made it.
+        p_equivalence: TOST on the log ratio.
+        p_welch: two-sided Welch test of the difference of means.
+        p_mann_whitney: two-sided Mann-Whitney test; None where only summaries are known.
+        shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
+        cliffs_delta: from -1 to 1; None where only summaries are known.
+        runs_needed: runs per set that would decide with 80 % power if the spread and ratio stay as they are;
+            None where that cannot be told.
+        higher_is_better: true for a throughput, false for a latency.
+        label_a: what `a` is.
+        label_b: what `b` is.
+        metric: what was measured.
+        stratum: what both sets have in common (workload, threads ...).
+        warnings: what a reader must know before believing it.
+    """
+
+    verdict: Verdict
+    ratio: Interval
+    mean_a: Interval
+    mean_b: Interval
+    margin: float
+    p_difference: float
+    p_equivalence: float
+    p_welch: float
+    p_mann_whitney: float | None
+    shift: Interval | None
+    cliffs_delta: float | None
+    runs_needed: int | None
+    higher_is_better: bool = True
+    label_a: str = "a"
+    label_b: str = "b"
+    metric: str = ""
+    stratum: dict[str, object] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def change_percent(self) -> float:
+        """Change from `b` to `a` in per cent of `b`."""
+        return (self.ratio.estimate - 1) * 100
+
+    @property
+    def runs_missing(self) -> int | None:
+        """Further runs per set until a verdict is likely; 0 once there is one."""
+        if self.verdict != "inconclusive":
+            return 0
+        return None if self.runs_needed is None else max(1, self.runs_needed - self.ratio.n)
+
+    def sentence(self) -> str:
+        """The finding in one sentence.
+
+        Example:
+            >>> compare([100, 101, 99, 100], [80, 81, 79, 80], label_a="text", label_b="binary").sentence()
+            'text is faster than binary: ratio 1.25 [1.23, 1.27] (95 %, Welch t on the log ratio, n = 4).'
+        """
+        words = {
+            "faster": f"{self.label_a} is faster than {self.label_b}",
+            "slower": f"{self.label_a} is slower than {self.label_b}",
+            "equivalent": f"{self.label_a} and {self.label_b} are equivalent within ±{self.margin * 100:g} %",
+            "inconclusive": f"whether {self.label_a} differs from {self.label_b} cannot be told",
+        }
+        missing = self.runs_missing
+        advice = f"; about {missing} more runs of each would decide" if missing else ""
+        return f"{words[self.verdict]}: ratio {self.ratio}{advice}."
+
+
+def compare(
+    a: ArrayLike,
+    b: ArrayLike,
+    margin: float = 0.05,
+    *,
+    level: float = 0.95,
+    higher_is_better: bool = True,
+    label_a: str = "a",
+    label_b: str = "b",
+    metric: str = "",
+) -> Comparison:
+    """Compare set `a` with the base set `b`, one value per run.
+
+    The verdict rests on Welch's t on the log of the ratio of means, which holds its level for few runs: two
+    one-sided tests against the margin decide `equivalent`; failing that, an interval that excludes 1 decides
+    `faster` or `slower`; otherwise it is `inconclusive`. The rank statistics stand beside it and raise a warning
+    where they disagree.
+
+    Args:
+        a: the set in question.
+        b: the base.
+        margin: relative difference that counts as none (0.05 = 5 %, from 1/1.05 to 1.05).
+        level: confidence level; the tests use 1 - level.
+        higher_is_better: true for a throughput, false for a latency.
+        label_a: what `a` is.
+        label_b: what `b` is.
+        metric: what was measured.
+
+    Raises:
+        InsufficientDataError: an empty set.
+        UsageError: means that are not positive, or a margin that is not.
+
+    Example:
+        >>> compare([10.1, 9.9, 10.0, 10.2], [10.0, 10.1, 9.9, 10.0]).verdict
+        'equivalent'
+        >>> compare([5.1, 5.0, 5.2], [4.0, 4.1, 3.9], higher_is_better=False).verdict
+        'slower'
+    """
+    x, y = as_sample(a, 1, f"set {label_a}"), as_sample(b, 1, f"set {label_b}")
+    base = compare_summaries(
+        _moments(x),
+        _moments(y),
+        margin,
+        level=level,
+        higher_is_better=higher_is_better,
+        label_a=label_a,
+        label_b=label_b,
+        metric=metric,
+    )
+    p_ranks = mann_whitney_p(x, y)
+    notes = _rank_notes(base, p_ranks, x, y, 1 - level)
+    return replace(
+        base,
+        p_mann_whitney=p_ranks,
+        shift=hodges_lehmann(x, y, level),
+        cliffs_delta=cliffs_delta(x, y),
+        warnings=unique((*base.warnings, *notes)),
+    )
+
+
+def compare_summaries(
+    a: Summary,
+    b: Summary,
+    margin: float = 0.05,
+    *,
+    level: float = 0.95,
+    higher_is_better: bool = True,
+    label_a: str = "a",
+    label_b: str = "b",
+    metric: str = "",
+) -> Comparison:
+    """Compare two sets that are known only by (mean, standard deviation, n), as published tables give them.
+
+    Example:
+        Two sets of 4 runs with a spread of 15 %, which cannot show that there is no overhead:
+
+        >>> comparison = compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4))
+        >>> comparison.verdict, comparison.runs_needed
+        ('inconclusive', 451)
+    """
+    check_level(level)
+    if not margin > 0:
+        raise UsageError(f"a margin of {margin:g} is not positive", way_out="pass 0.05 for 5 %")
+    ratio = ratio_interval_from_summaries(a, b, level)
+    error, freedom = log_ratio_error(a, b)
+    log_ratio, bound = math.log(ratio.estimate), math.log1p(margin)
+    p_difference = _two_sided(log_ratio, error, freedom)
+    p_equivalence = _tost(log_ratio, bound, error, freedom)
+    means = tuple(mean_interval_from_summary(*side, level=level) for side in (a, b))
+    return Comparison(
+        verdict=_verdict(ratio.estimate, p_difference, p_equivalence, 1 - level, higher_is_better),
+        ratio=ratio,
+        mean_a=means[0],
+        mean_b=means[1],
+        margin=margin,
+        p_difference=p_difference,
+        p_equivalence=p_equivalence,
+        p_welch=_welch(a, b),
+        p_mann_whitney=None,
+        shift=None,
+        cliffs_delta=None,
+        runs_needed=_runs_needed(abs(log_ratio), bound, a, b, 1 - level),
+        higher_is_better=higher_is_better,
+        label_a=label_a,
+        label_b=label_b,
+        metric=metric,
+        warnings=unique((*ratio.warnings, *_size_notes(a, b, label_a, label_b))),
+    )
+
+
+def _moments(sample: Floats) -> Summary:
+    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, sample.size
+
+
+def _verdict(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
+    if p_equivalence <= alpha:
+        return "equivalent"
+    if p_difference <= alpha:
+        return "faster" if (ratio > 1) == higher_is_better else "slower"
+    return "inconclusive"
+
+
+def _two_sided(log_ratio: float, error: float, freedom: float) -> float:
+    if not freedom:
+        return 1.0
+    if error == 0:
+        return float(log_ratio == 0)
+    return float(2 * stats.t.sf(abs(log_ratio) / error, freedom))
+
+
+def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float:
+    """The larger p-value of the two one-sided tests against -bound and +bound."""
+    if not freedom:
+        return 1.0
+    if error == 0:
+        return float(abs(log_ratio) >= bound)
+    return float(stats.t.sf((bound - abs(log_ratio)) / error, freedom))
+
+
+def _welch(a: Summary, b: Summary) -> float:
+    if min(a[2], b[2]) < 2:
+        return 1.0
+    if a[1] == b[1] == 0:
+        return float(a[0] == b[0])
+    return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)
+
+
+def _runs_needed(distance: float, bound: float, a: Summary, b: Summary, alpha: float) -> int | None:
+    """Smallest n per set at which a difference, or equivalence, is shown with the planned power."""
+    if min(a[2], b[2]) < 2:
+        return None
+    spread = math.hypot(a[1] / a[0], b[1] / b[0])
+    if spread == 0:
+        return 2
+    n = np.unique(np.geomspace(2, _MOST_RUNS, 4_000).astype(int))
+    freedom = 2 * (n - 1)
+    error = spread / np.sqrt(n)
+    power_t = stats.t.ppf(POWER, freedom)
+    differs = (stats.t.ppf(1 - alpha / 2, freedom) + power_t) * error <= distance
+    # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
+    both_sides = stats.t.ppf((1 + POWER) / 2, freedom)
+    equal = (stats.t.ppf(1 - alpha, freedom) + both_sides) * error <= bound - distance
+    enough = np.nonzero(differs | equal)[0]
+    return int(n[enough[0]]) if enough.size else None
+
+
+def _size_notes(a: Summary, b: Summary, label_a: str, label_b: str) -> list[str]:
+    return [
+        f"{label}: {n} run{'s' if n > 1 else ''}; at least {'2 are needed for a spread' if n == 1 else '3 are advised'}"
+        for label, (_, _, n) in ((label_a, a), (label_b, b))
+        if n < 3
+    ]
+
+
+def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, alpha: float) -> list[str]:
+    smallest = 2 / math.comb(x.size + y.size, x.size)
+    if smallest > alpha:
+        least = f"smallest p {smallest:.2g}"
+        return [f"{x.size} against {y.size} runs are too few for a rank test at {alpha:.2g} ({least})"]
+    if (p_ranks <= alpha) != (comparison.p_welch <= alpha):
+        return [
+            f"Welch (p = {comparison.p_welch:.2g}) and Mann-Whitney (p = {p_ranks:.2g}) disagree: "
+            "look at the single runs for outliers or two modes"
+        ]
+    return []
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's step-down adjustment of p-values: controls the chance of any false claim among them.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p = as_sample(p_values, 0, "p-values")
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
+def compare_many(comparisons: Sequence[Comparison], *, level: float = 0.95) -> tuple[Comparison, ...]:
+    """Adjust the verdicts of a family of comparisons by Holm's procedure.
+
+    The tests for a difference form one family, those for equivalence another; a verdict that rests on an adjusted
+    p-value above 1 - level becomes `inconclusive`. Intervals stay as they are, each for its own comparison.
+
+    Example:
+        >>> one = compare([10, 11, 12, 13], [8, 9, 9.5, 10])
+        >>> one.verdict, compare_many([one] * 3)[0].verdict
+        ('faster', 'inconclusive')
+    """
+    if len(comparisons) < 2:
+        return tuple(comparisons)
+    alpha = 1 - check_level(level)
+    differences = holm([c.p_difference for c in comparisons])
+    equivalences = holm([c.p_equivalence for c in comparisons])
+    adjusted = []
+    for comparison, p_difference, p_equivalence in zip(comparisons, differences, equivalences, strict=True):
+        verdict = _verdict(comparison.ratio.estimate, p_difference, p_equivalence, alpha, comparison.higher_is_better)
+        notes = comparison.warnings
+        if verdict != comparison.verdict:
+            notes = (*notes, f"{comparison.verdict} on its own, but not after Holm's adjustment")
+        adjusted.append(
+            replace(
+                comparison,
+                verdict=verdict,
+                p_difference=float(p_difference),
+                p_equivalence=float(p_equivalence),
+                warnings=unique(notes),
+            )
+        )
+    return tuple(adjusted)

@@ -1,0 +1,93 @@
+"""Comparisons as a text table that a user of benchstat feels at home with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import groupby
+
+from citus_analysis.stats._numbers import readable
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.comparison import Comparison
+from citus_analysis.stats.results import Interval
+from citus_analysis.stats.runs import RunComparison
+from citus_analysis.units import label
+
+__all__ = ["format_comparison"]
+
+_HEAD = ("", "n", "mean", "±", "vs base", "p", "verdict")
+
+
+def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
+    """A table per stratum: mean ± half-width, change against the base, p-value and verdict.
+
+    `~` stands where no difference was detected. Warnings follow as numbered notes.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> print(format_comparison([compare([20.0, 21, 22], [10.0, 11, 12], label_a="y", label_b="x")]))
+                  n  mean  ±      vs base                    p      verdict
+        x (base)  3  11    ±23 %
+        y         3  21    ±12 %  +91 % [+58 %, +130 %] [1]  0.002  faster
+        <BLANKLINE>
+        [1] 3 against 3 runs are too few for a rank test at 0.05 (smallest p 0.1)
+    """
+    whole = comparisons.warnings if isinstance(comparisons, RunComparison) else ()
+    items = list(comparisons)
+    notes = unique(note for item in items for note in item.warnings)
+    numbers = {note: number for number, note in enumerate(notes, 1)}
+    blocks = []
+    for key, group in groupby(items, key=lambda item: (item.metric, item.stratum)):
+        blocks.append("\n".join([*_title(*key), *_table(list(group), numbers)]))
+    remarks = [f"[{number}] {note}" for note, number in numbers.items()] + [f"note: {note}" for note in whole]
+    return "\n\n".join([*blocks, *(["\n".join(remarks)] if remarks else [])])
+
+
+def _title(metric: str, stratum: dict[str, object]) -> list[str]:
+    where = "  ".join(f"{name}={value}" for name, value in stratum.items())
+    line = "  ".join(part for part in (label(metric) if metric else "", where) if part)
+    return [line] if line else []
+
+
+def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
+    rows = [list(_HEAD)]
+    shown: set[str] = set()
+    for item in group:
+        if item.label_b not in shown:
+            shown.add(item.label_b)
+            rows.append([f"{item.label_b} (base)", *_mean(item.mean_b), "", "", ""])
+        marks = " ".join(f"[{numbers[note]}]" for note in item.warnings)
+        change = f"{_change(item)} {marks}".strip()
+        rows.append([item.label_a, *_mean(item.mean_a), change, _p_value(item.p_difference), _verdict(item)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _mean(interval: Interval) -> tuple[str, str, str]:
+    reach = interval.relative_half_width
+    return str(interval.n), readable(interval.estimate), f"±{reach * 100:.0f} %" if math.isfinite(reach) else "±∞"
+
+
+def _change(item: Comparison) -> str:
+    ends = ", ".join(_percent(end) for end in (item.ratio.low, item.ratio.high))
+    sign = _percent(item.ratio.estimate) if item.verdict in ("faster", "slower") else "~"
+    return f"{sign} [{ends}]"
+
+
+def _percent(ratio: float) -> str:
+    if not math.isfinite(ratio):
+        return "∞"
+    change = (ratio - 1) * 100
+    return f"{change:+.0f} %" if abs(change) >= 10 else f"{change:+.1f} %"
+
+
+def _p_value(p: float) -> str:
+    return "<0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def _verdict(item: Comparison) -> str:
+    if item.verdict == "equivalent":
+        return f"equivalent (±{item.margin * 100:g} %)"
+    if item.verdict != "inconclusive" or item.runs_missing is None:
+        return item.verdict
+    return f"inconclusive (about {item.runs_missing:,} more runs each)"

@@ -1,0 +1,199 @@
+"""Tables of runs: which runs enter a statistic, and means over their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol, runtime_checkable
+
+import narwhals as nw
+import polars as pl
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._validate import Floats
+from citus_analysis.stats.intervals import MeanMethod, mean_interval
+
+__all__ = [
+    "CONFIGURATION",
+    "TableSource",
+    "as_polars",
+    "lower_is_better",
+    "runs_with_metric",
+    "strata_of",
+    "summarise_runs",
+    "times_of",
+    "values_of",
+]
+
+#: Columns that describe a configuration: what a comparison holds equal unless it is about them.
+CONFIGURATION: Final = (
+    "resource",
+    "system",
+    "phase",
+    "workload",
+    "operation",
+    "threads",
+    "records",
+    "operations",
+    "workers",
+    "drivers",
+    "monitored",
+)
+_TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
+_RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
+
+
+@runtime_checkable
+class TableSource(Protocol):
+    """Anything that gives tables by name, as a dataset does."""
+
+    def table(self, name: str, /) -> Any:  # noqa: ANN401 - polars, pandas or Arrow
+        """The table of that name."""
+
+
+def as_polars(frame: Any) -> pl.DataFrame:  # noqa: ANN401 - any frame that narwhals knows
+    """A polars, pandas or Arrow frame as a polars frame.
+
+    Raises:
+        UsageError: the object is no frame.
+    """
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect()
+    try:
+        table: pl.DataFrame = nw.from_native(frame, eager_only=True).to_polars()
+    except TypeError as error:
+        raise UsageError(
+            f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
+        ) from error
+    return table
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether less of a metric is better: times and failures, not rates.
+
+    Example:
+        >>> lower_is_better("p99_us"), lower_is_better("throughput_ops_s")
+        (True, False)
+    """
+    if metric.endswith(_RATE_SUFFIXES):
+        return False
+    return metric.endswith(_TIME_SUFFIXES) or metric.startswith("failed")
+
+
+def runs_with_metric(
+    source: Any,  # noqa: ANN401 - dataset or frame
+    metric: str,
+    statuses: Sequence[str] = ("ok",),
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Runs of the given statuses that have the metric, and words on those that were left out.
+
+    A metric that the table `runs` lacks is looked up in `operation_latencies` when a dataset is given; each
+    operation then is a configuration of its own.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+        InsufficientDataError: no run is left.
+    """
+    frame = _joined(source, metric) if isinstance(source, TableSource) else as_polars(source)
+    if metric not in frame.columns or not frame.schema[metric].is_numeric():
+        raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
+    notes = []
+    kept = frame
+    if "status" in frame.columns:
+        kept = frame.filter(pl.col("status").cast(pl.String).is_in(list(statuses)))
+        left_out = frame.filter(~pl.col("status").cast(pl.String).is_in(list(statuses)))
+        counts = left_out["status"].cast(pl.String).value_counts(sort=True).rows()
+        notes += [f"{n} run{'s' if n > 1 else ''} left out: status {status}" for status, n in counts]
+    measured = kept.filter(pl.col(metric).is_not_null() & pl.col(metric).cast(pl.Float64).is_finite())
+    if missing := kept.height - measured.height:
+        notes.append(f"{missing} run{'s' if missing > 1 else ''} left out: no {metric}")
+    if measured.is_empty():
+        raise InsufficientDataError(f"no run with status {' or '.join(statuses)} has a {metric}")
+    return measured, tuple(notes)
+
+
+def _joined(source: TableSource, metric: str) -> pl.DataFrame:
+    runs = as_polars(source.table("runs"))
+    if metric in runs.columns:
+        return runs
+    latencies = as_polars(source.table("operation_latencies"))
+    if metric not in latencies.columns:
+        known = {c for f in (runs, latencies) for c, t in f.schema.items() if t.is_numeric()}
+        raise UnknownNameError("metric", metric, known)
+    keys = ["run_id", "resource"]
+    main = latencies.filter(pl.col("role") == "main").select(*keys, "operation", metric)
+    return runs.join(main, on=keys, how="inner")
+
+
+def summarise_runs(
+    source: Any,  # noqa: ANN401 - dataset or frame
+    metric: str = "throughput_ops_s",
+    by: Sequence[str] = ("phase", "workload", "threads", "workers"),
+    *,
+    level: float = 0.95,
+    method: MeanMethod = "t",
+    statuses: Sequence[str] = ("ok",),
+) -> pl.DataFrame:
+    """Mean over iterations with its interval, per configuration.
+
+    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings.
+
+    Raises:
+        UnknownNameError: no such column or metric.
+        InsufficientDataError: no run is left.
+
+    Example:
+        >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [10.0, 12.0, 20.0, 22.0]})
+        >>> summarise_runs(runs, by=["workers"])["mean"].to_list()
+        [11.0, 21.0]
+    """
+    runs, _ = runs_with_metric(source, metric, statuses)
+    for name in by:
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+    rows = []
+    for key, part in strata_of(runs, by):
+        values = values_of(part, metric)
+        interval = mean_interval(values, level, method)
+        rows.append(
+            {
+                **key,
+                "n": interval.n,
+                "mean": interval.estimate,
+                "sd": float(values.std(ddof=1)) if values.size > 1 else None,
+                "low": interval.low,
+                "high": interval.high,
+                "level": level,
+                "method": interval.method,
+                "warnings": "; ".join(interval.warnings),
+            }
+        )
+    kinds = {name: runs.schema[name] for name in by}
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+    """The parts of a table with equal values in the columns, in their order, each with these values."""
+    if not strata:
+        yield {}, runs
+        return
+    ordered = runs.sort(strata, nulls_last=True)
+    for key, part in ordered.group_by(strata, maintain_order=True):
+        yield dict(zip(strata, key, strict=True)), part
+
+
+def values_of(runs: pl.DataFrame, metric: str) -> Floats:
+    """A column as floats."""
+    return runs[metric].cast(pl.Float64).to_numpy()
+
+
+def times_of(runs: pl.DataFrame) -> Floats | None:
+    """When each run was made, in ms; None unless every run says so."""
+    if (
+        "start_time" not in runs.columns
+        or runs["start_time"].null_count()
+        or not runs["start_time"].dtype.is_temporal()
+    ):
+        return None
+    return runs["start_time"].dt.epoch("ms").cast(pl.Float64).to_numpy()

@@ -1,0 +1,227 @@
+"""Confidence intervals of a mean, a median and a ratio of means.
+
+References:
+    Jain, R. (1991). The Art of Computer Systems Performance Analysis, chapter 13.
+    Le Boudec, J.-Y. (2010). Performance Evaluation of Computer and Communication Systems, chapter 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._validate import DEFAULT_SEED, RESAMPLES, Floats, Seed, as_sample, check_level, unique
+from citus_analysis.stats.bootstrap import bca_interval
+from citus_analysis.stats.percentiles import percentile_interval
+from citus_analysis.stats.results import Interval
+
+__all__ = [
+    "MeanMethod",
+    "mean_interval",
+    "mean_interval_from_summary",
+    "median_interval",
+    "ratio_interval",
+    "ratio_interval_from_summaries",
+]
+
+MeanMethod = Literal["t", "normal", "bootstrap"]
+_ONE_VALUE: Final = "one value has no spread: the interval is unbounded"
+_EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
+#: Above this size the median's order-statistic interval is as short as BCa's and takes no resampling.
+_LARGE_SAMPLE: Final = 1_000
+
+
+def mean_interval(
+    values: ArrayLike,
+    level: float = 0.95,
+    method: MeanMethod = "t",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = DEFAULT_SEED,
+) -> Interval:
+    """Interval of the mean of independent values (runs, not operations).
+
+    Args:
+        values: one value per run.
+        level: confidence level.
+        method: ``t`` (Student, the default for few runs), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's
+            formula, too narrow for few runs) or ``bootstrap`` (BCa).
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        InsufficientDataError: no values.
+
+    Example:
+        >>> str(mean_interval([62_000, 63_500, 61_400, 64_100, 62_700]))
+        '62,740 [61,384, 64,096] (95 %, Student t, n = 5)'
+    """
+    sample = as_sample(values, 1)
+    if method == "bootstrap" and sample.size > 1:
+        return bca_interval([sample], np.mean, level=level, resamples=resamples, seed=seed)
+    sd = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
+    return mean_interval_from_summary(float(sample.mean()), sd, sample.size, level, "t" if sample.size == 1 else method)
+
+
+def mean_interval_from_summary(
+    mean: float, sd: float, n: int, level: float = 0.95, method: MeanMethod = "t"
+) -> Interval:
+    """Interval of a mean that is known only by its mean, standard deviation and n (published tables).
+
+    Args:
+        mean: arithmetic mean.
+        sd: sample standard deviation (divisor n - 1); ignored for n = 1.
+        n: number of values.
+        level: confidence level.
+        method: ``t`` or ``normal``.
+
+    Example:
+        The row of 2 workers in table 5.7 of the study, whose stated interval implies n = 5:
+
+        >>> interval = mean_interval_from_summary(62479, 2374.32, 5, method="normal")
+        >>> round(interval.low), round(interval.high)
+        (60398, 64560)
+    """
+    check_level(level)
+    if n < 1:
+        raise InsufficientDataError("a mean of no values has no interval")
+    if method not in ("t", "normal"):
+        raise UnknownNameError("interval method", method, ["t", "normal", "bootstrap"])
+    name = "Student t" if method == "t" else "normal"
+    if n == 1:
+        return Interval(mean, -math.inf, math.inf, level, 1, name, (_ONE_VALUE,))
+    if not sd >= 0:
+        raise UsageError(f"a standard deviation of {sd:g} is not a size of a spread")
+    tail = (1 + level) / 2
+    quantile = float(stats.t.ppf(tail, n - 1) if method == "t" else stats.norm.ppf(tail))
+    half = quantile * sd / math.sqrt(n)
+    notes = (_EQUAL_VALUES,) if sd == 0 else ()
+    if method == "normal" and n < 30:
+        notes = (*notes, f"a normal quantile at n = {n} is too small; Student's t widens the interval")
+    return Interval(mean, mean - half, mean + half, level, n, name, notes)
+
+
+def median_interval(
+    values: ArrayLike,
+    level: float = 0.95,
+    method: Literal["auto", "bca", "order"] = "auto",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = DEFAULT_SEED,
+) -> Interval:
+    """Interval of the median: BCa bootstrap, or order statistics for large samples.
+
+    Args:
+        values: independent values.
+        level: confidence level.
+        method: ``bca``, ``order``, or ``auto``: BCa up to 1,000 values, order statistics above.
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        InsufficientDataError: fewer than 2 values, or too few for an order-statistic interval at this level.
+
+    Example:
+        >>> median_interval(range(1, 11), method="order").low
+        2.0
+    """
+    sample = as_sample(values, 2)
+    if method not in ("auto", "bca", "order"):
+        raise UnknownNameError("interval method", method, ["auto", "bca", "order"])
+    if method == "order" or (method == "auto" and sample.size > _LARGE_SAMPLE):
+        return percentile_interval(sample, 50, level=level)
+    return bca_interval([sample], np.median, level=level, resamples=resamples, seed=seed)
+
+
+def ratio_interval(
+    a: ArrayLike,
+    b: ArrayLike,
+    level: float = 0.95,
+    method: Literal["bca", "t"] = "bca",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = DEFAULT_SEED,
+) -> Interval:
+    """Interval of mean(a) / mean(b) of two independent samples of positive values.
+
+    Args:
+        a: numerator, one value per run.
+        b: denominator, one value per run.
+        level: confidence level.
+        method: ``bca`` (bootstrap), or ``t``: Welch's t on the log of the ratio, which holds its level for few runs
+            (see :func:`ratio_interval_from_summaries`).
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        UsageError: a mean is not positive.
+        InsufficientDataError: an empty sample; for ``bca`` also a sample of one value.
+
+    Example:
+        >>> round(ratio_interval([20, 22, 21], [10, 11, 10.5], method="t").estimate, 6)
+        2.0
+    """
+    if method not in ("bca", "t"):
+        raise UnknownNameError("interval method", method, ["bca", "t"])
+    numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
+    _check_positive(float(numerator.mean()), float(denominator.mean()))
+    if method == "bca":
+        return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
+    return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
+
+
+def _summary(sample: Floats) -> tuple[float, float, int]:
+    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)
+
+
+def _ratio_of_means(a: Floats, b: Floats, axis: int = -1) -> Floats:
+    ratio: Floats = np.mean(a, axis=axis) / np.mean(b, axis=axis)
+    return ratio
+
+
+def ratio_interval_from_summaries(
+    a: tuple[float, float, int], b: tuple[float, float, int], level: float = 0.95
+) -> Interval:
+    """Welch's t interval of the ratio of two means, on the log scale, from (mean, sd, n) of each.
+
+    The variance of log(mean) is (sd/mean)²/n by the delta method; the degrees of freedom are Welch-Satterthwaite's.
+    The interval is that of the equivalence test (TOST) in :func:`citus_analysis.stats.compare`.
+
+    Example:
+        >>> ratio = ratio_interval_from_summaries((21.0, 1.0, 3), (10.5, 0.5, 3))
+        >>> round(ratio.low, 3), round(ratio.high, 3)
+        (1.795, 2.228)
+    """
+    check_level(level)
+    _check_positive(a[0], b[0])
+    ratio = a[0] / b[0]
+    error, freedom = log_ratio_error(a, b)
+    n = min(a[2], b[2])
+    if not freedom:
+        return Interval(ratio, 0.0, math.inf, level, n, "Welch t on the log ratio", (_ONE_VALUE,))
+    reach = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    notes = unique([_EQUAL_VALUES] if error == 0 else [])
+    low, high = ratio * math.exp(-reach), ratio * float(np.exp(min(reach, 700.0)))
+    return Interval(ratio, low, high, level, n, "Welch t on the log ratio", notes)
+
+
+def log_ratio_error(a: tuple[float, float, int], b: tuple[float, float, int]) -> tuple[float, float]:
+    """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) where a side has one value."""
+    if min(a[2], b[2]) < 2:
+        return math.inf, 0.0
+    parts = [(sd / mean) ** 2 / n for mean, sd, n in (a, b)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, float(a[2] + b[2] - 2)
+    freedom = total**2 / sum(part**2 / (n - 1) for part, (_, _, n) in zip(parts, (a, b), strict=True))
+    return math.sqrt(total), freedom
+
+
+def _check_positive(*means: float) -> None:
+    if min(means) <= 0:
+        raise UsageError(f"a ratio of means needs positive means, not {min(means):g}")

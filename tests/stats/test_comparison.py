@@ -1,0 +1,130 @@
+"""Comparisons: verdicts, their direction, and agreement with scipy, statsmodels and R."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_ind
+
+from citus_analysis import stats
+from citus_analysis.errors import InsufficientDataError, UsageError
+
+#: Permeability of chorioamnion, Hollander and Wolfe (1973), page 69; also the example of R's wilcox.test.
+AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
+EARLY = [1.15, 0.88, 0.90, 0.74, 1.21]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "higher_is_better", "verdict"),
+    [
+        ([120, 121, 119, 120], [100, 101, 99, 100], True, "faster"),
+        ([120, 121, 119, 120], [100, 101, 99, 100], False, "slower"),
+        ([80, 81, 79, 80], [100, 101, 99, 100], True, "slower"),
+        ([80, 81, 79, 80], [100, 101, 99, 100], False, "faster"),
+        ([100, 101, 99, 100], [100.5, 100, 99.5, 101], True, "equivalent"),
+        ([100, 140, 80, 120], [90, 130, 85, 110], True, "inconclusive"),
+        # Detected, but within what counts as no difference:
+        ([102, 102.1, 101.9, 102], [100, 100.1, 99.9, 100], True, "equivalent"),
+    ],
+)
+def test_verdicts(a: list[float], b: list[float], higher_is_better: bool, verdict: str) -> None:
+    comparison = stats.compare(a, b, higher_is_better=higher_is_better)
+    assert comparison.verdict == verdict
+    assert (comparison.runs_missing == 0) == (verdict != "inconclusive")
+
+
+def test_tests_are_those_of_scipy_and_statsmodels() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(100, 4, 8), rng.normal(97, 7, 6)
+    comparison = stats.compare(a, b, margin=0.1)
+    assert comparison.p_welch == pytest.approx(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert comparison.p_mann_whitney == pytest.approx(scipy.stats.mannwhitneyu(a, b, method="exact").pvalue)
+    # statsmodels' TOST of the logs differs only by the delta method (mean of logs against log of mean).
+    theirs = ttost_ind(np.log(a), np.log(b), -math.log(1.1), math.log(1.1), usevar="unequal")[0]
+    assert comparison.p_equivalence == pytest.approx(theirs, rel=0.1)
+
+
+def test_rank_statistics_are_those_of_the_textbook() -> None:
+    comparison = stats.compare(AT_TERM, EARLY)
+    assert comparison.p_mann_whitney == pytest.approx(2 * 0.1272, abs=5e-5)
+    assert comparison.shift is not None
+    assert comparison.shift.estimate == pytest.approx(0.305)
+    assert (comparison.shift.low, comparison.shift.high) == pytest.approx((-0.15, 0.76))
+    assert comparison.cliffs_delta == pytest.approx(2 * 35 / 50 - 1)
+
+
+def test_overhead_of_monitoring_in_the_study_is_inconclusive() -> None:
+    # Two sets of four runs with a spread of 15 %: the claim of no overhead is not supported.
+    comparison = stats.compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4), label_a="monitored", label_b="plain")
+    assert comparison.verdict == "inconclusive"
+    assert comparison.runs_missing is not None
+    assert comparison.runs_missing > 100
+    assert "cannot be told" in comparison.sentence()
+
+
+def test_runs_needed_is_enough_in_a_simulation() -> None:
+    needed = stats.compare_summaries((110.0, 10.0, 4), (100.0, 10.0, 4)).runs_needed
+    assert needed is not None
+    rng = np.random.default_rng(6)
+    verdicts = [
+        stats.compare_summaries(_moments(rng.normal(110, 10, needed)), _moments(rng.normal(100, 10, needed))).verdict
+        for _ in range(400)
+    ]
+    assert 0.74 < verdicts.count("faster") / 400 < 0.88
+
+
+def _moments(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, float, int]:
+    return float(values.mean()), float(values.std(ddof=1)), values.size
+
+
+def test_single_runs_are_inconclusive() -> None:
+    comparison = stats.compare([200.0], [100.0])
+    assert comparison.verdict == "inconclusive"
+    assert comparison.runs_needed is None
+    assert "a: 1 run; at least 2 are needed for a spread" in comparison.warnings
+
+
+def test_small_samples_say_that_ranks_cannot_decide() -> None:
+    comparison = stats.compare([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])
+    assert any("too few for a rank test" in warning for warning in comparison.warnings)
+    assert comparison.shift is not None
+    assert comparison.shift.low == -math.inf
+
+
+def test_an_outlier_makes_the_tests_disagree_and_is_warned_about() -> None:
+    a = [100, 101, 102, 103, 104, 105, 106, 400]
+    b = [90, 91, 92, 93, 94, 95, 96, 97]
+    assert any("disagree" in warning for warning in stats.compare(a, b).warnings)
+
+
+def test_holm_is_statsmodels() -> None:
+    p = [0.01, 0.001, 0.04, 0.03, 0.2]
+    np.testing.assert_allclose(stats.holm(p), multipletests(p, method="holm")[1])
+
+
+def test_many_comparisons_are_adjusted_and_say_so() -> None:
+    rng = np.random.default_rng(8)
+    single = [stats.compare(rng.normal(100, 8, 5), rng.normal(100, 8, 5)) for _ in range(60)]
+    adjusted = stats.compare_many(single)
+    claims = [sum(c.verdict in ("faster", "slower") for c in family) for family in (single, adjusted)]
+    assert claims[0] > claims[1] == 0
+    changed = [c for c, s in zip(adjusted, single, strict=True) if c.verdict != s.verdict]
+    assert all("Holm" in c.warnings[-1] for c in changed)
+
+
+def test_swapping_the_sets_mirrors_the_result() -> None:
+    a, b = [120, 118, 125, 119], [100, 104, 99, 101]
+    forth, back = stats.compare(a, b), stats.compare(b, a)
+    assert (forth.verdict, back.verdict) == ("faster", "slower")
+    assert forth.ratio.low == pytest.approx(1 / back.ratio.high)
+    assert forth.p_difference == pytest.approx(back.p_difference)
+    assert forth.cliffs_delta == -(back.cliffs_delta or 0)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match="margin"):
+        stats.compare([1, 2], [1, 2], margin=0)
+    with pytest.raises(InsufficientDataError, match="set new has 0 values"):
+        stats.compare([], [1, 2], label_a="new")

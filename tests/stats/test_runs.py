@@ -1,0 +1,164 @@
+"""Comparisons over a table of runs: like with like, failed runs left out, hidden dimensions named."""
+
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import polars as pl
+import pytest
+
+from citus_analysis import schema, stats
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def runs(*rows: dict[str, object]) -> pl.DataFrame:
+    """Rows of the table `runs` with what the tests do not name filled in."""
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    return schema.TABLES["runs"].conform(frame.with_columns(status=pl.col("status").fill_null("ok")))
+
+
+def grid(**levels: list[float]) -> list[dict[str, object]]:
+    """Runs of workload A at 16 threads, one list of throughputs per system."""
+    return [
+        {
+            "run_id": f"{system}-{i}",
+            "system": system,
+            "workload": "A",
+            "threads": 16,
+            "iteration": i,
+            "throughput_ops_s": value,
+            "status": "ok",
+        }
+        for system, values in levels.items()
+        for i, value in enumerate(values, 1)
+    ]
+
+
+def test_only_runs_that_are_ok_enter() -> None:
+    frame = runs(
+        *grid(citus=[100, 101, 99], aurora=[150, 151, 149]),
+        {"system": "aurora", "workload": "A", "threads": 16, "throughput_ops_s": 3.0, "status": "failed"},
+    )
+    result = stats.compare_runs(frame, base="citus")
+    assert [c.verdict for c in result] == ["faster"]
+    assert result.comparisons[0].mean_a.n == 3
+    assert result.warnings == ("1 run left out: status failed",)
+
+
+def test_levels_are_compared_within_equal_workload_and_threads() -> None:
+    rows = grid(citus=[100, 101, 99], aurora=[150, 151, 149])
+    others = [{**row, "threads": 64, "throughput_ops_s": 2 * float(str(row["throughput_ops_s"]))} for row in rows]
+    result = stats.compare_runs(runs(*rows, *others), base="citus")
+    assert result.strata == ("threads",)
+    assert [c.stratum for c in result] == [{"threads": 16}, {"threads": 64}]
+    assert [round(c.ratio.estimate, 2) for c in result] == [1.5, 1.5]
+
+
+def test_what_changes_along_with_the_compared_column_is_named() -> None:
+    rows = [{**row, "resource": f"{row['system']}-cluster"} for row in grid(x=[1, 2, 3], y=[2, 3, 4])]
+    result = stats.compare_runs(runs(*rows))
+    assert result.strata == ()
+    assert result.warnings == ("resource differs along with system: the comparison is of both",)
+
+
+def test_pooled_configurations_are_warned_about() -> None:
+    rows = grid(x=[1, 2, 3, 4], y=[2, 3, 4, 5])
+    mixed = [{**row, "drivers": 1 + (int(str(row["iteration"])) > 2)} for row in rows]
+    (comparison,) = stats.compare_runs(runs(*mixed), within=["threads"])
+    assert "y pools several values of drivers: 1, 2" in comparison.warnings
+
+
+def test_sets_made_one_after_the_other_are_warned_about() -> None:
+    rows = grid(x=[1, 2, 3], y=[2, 3, 4])
+    timed = [{**row, "start_time": START + timedelta(minutes=i)} for i, row in enumerate(rows)]
+    (comparison,) = stats.compare_runs(runs(*timed))
+    assert any("one after the other" in warning for warning in comparison.warnings)
+    mixed = [{**row, "start_time": START + timedelta(minutes=int(str(row["iteration"])))} for row in rows]
+    (comparison,) = stats.compare_runs(runs(*mixed))
+    assert not any("one after the other" in warning for warning in comparison.warnings)
+
+
+def test_drift_within_a_set_is_warned_about() -> None:
+    rows = grid(x=[100, 98, 96, 93, 91, 90], y=[100, 100, 101, 99, 100, 101])
+    timed = [{**row, "start_time": START + timedelta(minutes=int(str(row["iteration"])))} for row in rows]
+    (comparison,) = stats.compare_runs(runs(*timed))
+    assert "x: the metric falls by 10.6 % over the order of the runs" in comparison.warnings
+
+
+def test_latency_counts_downwards() -> None:
+    rows = [{**row, "runtime_ms": row["throughput_ops_s"]} for row in grid(x=[100, 101, 99], y=[50, 51, 49])]
+    (comparison,) = stats.compare_runs(runs(*rows), metric="runtime_ms")
+    assert (comparison.label_a, comparison.verdict) == ("y", "faster")
+
+
+def test_pandas_and_arrow_frames_give_the_same() -> None:
+    frame = runs(*grid(x=[1, 2, 3], y=[4, 5, 6]))
+    expected = stats.compare_runs(frame).to_polars()
+    assert stats.compare_runs(frame.to_arrow()).to_polars().equals(expected)
+    assert stats.compare_runs(pd.DataFrame(frame.to_pandas())).to_polars().equals(expected)
+
+
+class FakeDataset:
+    """Two tables by name, as a dataset gives them."""
+
+    def __init__(self, **tables: pl.DataFrame) -> None:
+        self.tables = tables
+
+    def table(self, name: str) -> pl.DataFrame:
+        return self.tables[name]
+
+
+def test_latency_metrics_come_from_the_operations_of_a_dataset() -> None:
+    frame = runs(*grid(x=[10, 11, 12], y=[40, 41, 42])).with_columns(resource=pl.lit("r"))
+    latencies = frame.select("run_id", "resource", p99_us=pl.col("throughput_ops_s") * 10).join(
+        pl.DataFrame({"operation": ["READ", "UPDATE"], "role": ["main", "main"]}), how="cross"
+    )
+    result = stats.compare_runs(FakeDataset(runs=frame, operation_latencies=latencies), metric="p99_us")
+    assert result.strata == ("operation",)
+    assert [(c.stratum["operation"], c.verdict) for c in result] == [("READ", "slower"), ("UPDATE", "slower")]
+
+
+def test_numeric_levels_are_in_numeric_order() -> None:
+    rows = [{**row, "workers": workers, "system": None} for workers in (16, 2, 4) for row in grid(x=[1, 2])]
+    result = stats.compare_runs(runs(*rows), by="workers")
+    assert [(c.label_b, c.label_a) for c in result] == [("2", "4"), ("2", "16")]
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    frame = runs(*grid(x=[1, 2], y=[3, 4]))
+    with pytest.raises(UnknownNameError, match="did you mean 'throughput_ops_s'"):
+        stats.compare_runs(frame, metric="throughput")
+    with pytest.raises(UnknownNameError, match="no column is named 'sistem'"):
+        stats.compare_runs(frame, by="sistem")
+    with pytest.raises(UnknownNameError, match="no system is named 'z'"):
+        stats.compare_runs(frame, base="z")
+    with pytest.raises(UsageError, match="list is no table"):
+        stats.compare_runs([1, 2])
+    with pytest.raises(InsufficientDataError, match="no run with status degraded"):
+        stats.compare_runs(frame, statuses=["degraded"])
+
+
+def test_nothing_to_compare_is_said() -> None:
+    assert stats.compare_runs(runs(*grid(x=[1, 2]))).warnings == ("nothing to compare: system has one level",)
+
+
+def test_summary_has_mean_and_interval_per_configuration() -> None:
+    frame = runs(*[{**row, "workers": w} for w in (1, 2) for row in grid(x=[10.0 * w, 12.0 * w, 11.0 * w])])
+    table = stats.summarise_runs(frame, by=["workers", "threads"])
+    assert table["mean"].to_list() == [11.0, 22.0]
+    assert table["n"].to_list() == [3, 3]
+    assert table["high"][0] == pytest.approx(11 + 4.302653 / 3**0.5)
+
+
+def test_the_printed_table_marks_what_was_not_detected() -> None:
+    text = stats.format_comparison(
+        stats.compare_runs(runs(*grid(x=[100, 140, 80], y=[90, 130, 85], z=[300, 301, 299])))
+    )
+    lines = text.splitlines()
+    assert lines[0] == "throughput [operations/s]"
+    assert [line.split()[0] for line in lines[2:5]] == ["x", "y", "z"]
+    assert "~ [" in lines[3]
+    assert "inconclusive" in lines[3]
+    assert lines[4].endswith("faster")
+    assert "+181 %" in lines[4]
