@@ -95,7 +95,7 @@ def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: 
 
 
 def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = 0.95) -> Interval:
-    """Scalability psi(k1, k2) = E(k2) / E(k1); 1 where the work per worker is kept.
+    """How well efficiency is kept from size k1 to k2: E(k2) / E(k1).
 
     Example:
         >>> round(psi([1, 1, 2, 2, 4, 4], [10, 11, 20, 22, 30, 33], 2, 4).estimate, 3)
