@@ -1,1 +1,5 @@
-"""Numbers that others published, and the audit of result tables."""
+"""Numbers that others published, and the audit that finds where a table of results contradicts itself."""
+
+from citus_analysis.published._load import published, read_published
+
+__all__ = ["published", "read_published"]
