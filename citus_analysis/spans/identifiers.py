@@ -1,0 +1,44 @@
+"""Identifiers of traces and spans, computed from where in which file a span was reported.
+
+The same record gives the same identifier, whatever else is ingested and in which order.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+__all__ = ["ROLES", "Identifiers"]
+
+#: One record can report several spans (a closing duration ends a statement and its execute phase).
+ROLES: Final = {"trace": 0, "statement": 1, "phase": 2, "task": 3, "remote": 4, "local": 5}
+
+
+class Identifiers:
+    """Gives identifiers for records of numbered sources.
+
+    Args:
+        sources: frame with `source` (0, 1, 2 ...) and `source_id`.
+    """
+
+    def __init__(self, sources: pl.DataFrame) -> None:
+        names = sources.sort("source")["source_id"].to_list()
+        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
+        self._bases = np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+
+    def of(self, frame: pl.DataFrame, role: str, *, offset: str = "byte_offset") -> pl.Series:
+        """Identifiers for the records at (`source`, `offset`) of a frame."""
+        place = frame[offset].to_numpy().astype(np.uint64)
+        numbers = self._bases[frame["source"].to_numpy()] + place * np.uint64(8) + np.uint64(ROLES[role])
+        return pl.Series(_mix(numbers))
+
+
+def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads neighbouring numbers."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))

@@ -1,0 +1,166 @@
+"""Where the time of each statement execution went.
+
+T is the sum of a statement's protocol phases, W the time it waited for tasks, C what the children reported,
+P = T - W what the parent computed itself, L = W - C what neither reports: network, queueing, connection handling.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.schema import TABLES
+from citus_analysis.spans.identifiers import Identifiers
+from citus_analysis.spans.sessions import WRITING_KINDS, Sessions
+
+__all__ = ["statement_profile"]
+
+_MATCH: Final = TABLES["statements"]["match"].dtype
+_COLUMNS: Final = (
+    "execution", "trace_id", "pid", "gpid", "session_seq", "statement_kind", "statement_fingerprint", "protocol",
+    "child_protocol", "executed", "shard_id", "tasks", "start_time", "end_time", "parse_us", "bind_us",
+    "execute_us", "total_us", "parent_us", "wait_us", "child_us", "latency_us", "slowest_task_us",
+    "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
+)  # fmt: skip
+_EXECUTED: Final = TABLES["statements"]["executed"].dtype
+
+
+def statement_profile(sessions: Sessions, pairs: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """One row per parent statement with its profile.
+
+    Returns:
+        Columns of table `statements` with `source` in place of `source_id`, and `execution`.
+    """
+    parents = sessions.executions.filter(~pl.col("is_child")).with_columns(
+        byte_offset=pl.coalesce("byte_offset", "last_offset")
+    )
+    parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
+    locals_ = sessions.locals.group_by("execution").agg(
+        local_tasks=pl.len().cast(pl.Int32), local_shard=pl.col("shard_id").first()
+    )
+    joined = (
+        parents.drop("shard_id")
+        .join(_phase_times(sessions.phases), on="execution", how="left", maintain_order="left")
+        .join(locals_, on="execution", how="left", maintain_order="left")
+        .join(_task_times(pairs, sessions), on="execution", how="left", maintain_order="left")
+        .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
+    )
+    return _finish(joined)
+
+
+def _finish(joined: pl.DataFrame) -> pl.DataFrame:
+    tasks = pl.col("local_tasks") + pl.col("remote_tasks")
+    executed = (
+        pl.when(tasks > 1)
+        .then(pl.lit("multi_shard"))
+        .when(pl.col("remote_tasks") == 1)
+        .then(pl.lit("remote"))
+        .when(pl.col("local_tasks") == 1)
+        .then(pl.lit("local"))
+    )
+    total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
+    # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
+    union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
+    wait = pl.max_horizontal("lane_us", union)
+    return (
+        joined.with_columns(
+            tasks=tasks,
+            executed=executed,
+            total_us=pl.when(pl.col("phases") > 0).then(total),
+            wait_us=wait,
+            shard_id=pl.when(tasks == 1).then(pl.coalesce("local_shard", "remote_shard")),
+            match=pl.when(pl.col("remote_tasks") > 0)
+            .then("match")
+            .when(pl.col("local_tasks") > 0)
+            .then(pl.lit("exact", _MATCH)),
+            protocol=pl.when("extended").then(pl.lit("extended")).otherwise(pl.lit("simple")),
+        )
+        .with_columns(
+            parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
+            latency_us=pl.col("wait_us") - pl.col("child_us"),
+            includes_commit=_commits_inside(),
+            executed=pl.col("executed").cast(_EXECUTED),
+        )
+        .select(_COLUMNS)
+    )
+
+
+def _commits_inside() -> pl.Expr:
+    """Whether T contains the commit's WAL flush, from where and how the statement ran.
+
+    A remote single-shard statement commits on the child, inside the task. A local or multi-shard one commits at
+    the end of the simple query, but at Sync, after the execute phase, over the extended protocol. Within a
+    transaction block only COMMIT commits.
+    """
+    kind = pl.col("statement_kind").cast(pl.String)
+    in_block = pl.col("in_transaction")
+    return (
+        pl.when(kind.is_in(["commit"]))
+        .then(pl.lit(value=True))
+        .when(~kind.is_in(list(WRITING_KINDS)) | pl.col("failed"))
+        .then(None)
+        .when(in_block)
+        .then(pl.lit(value=False))
+        .when(pl.col("executed") == "remote")
+        .then(pl.lit(value=True))
+        .otherwise(~pl.col("extended"))
+    )
+
+
+def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
+    def of(name: str) -> pl.Expr:
+        chosen = pl.col("duration_us").filter(pl.col("name") == name)
+        return pl.when(chosen.len() > 0).then(chosen.sum())
+
+    return phases.group_by("execution").agg(parse_us=of("parse"), bind_us=of("bind"), execute_us=of("execute"))
+
+
+def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+    """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
+    child_us = sessions.phases.group_by("execution").agg(child_us=pl.col("duration_us").sum())
+    children = sessions.executions.select("execution", child_pid=pl.col("pid"), child_extended=pl.col("extended")).join(
+        child_us, on="execution", how="left"
+    )
+    tasks = pairs.select("execution", "task_us", "child", "match", "child_node", "shard_id", "end_time").join(
+        children, left_on="child", right_on="execution", how="left", maintain_order="left"
+    )
+    counts = tasks.group_by("execution").agg(
+        remote_tasks=pl.len().cast(pl.Int32),
+        remote_shard=pl.col("shard_id").first(),
+        slowest_task_us=pl.col("task_us").max().cast(pl.Float64),
+        median_task_us=pl.col("task_us").median(),
+        # Enum order is exact, inferred, unmatched: the worst is the largest.
+        match=pl.col("match").max(),
+        child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary"))
+        .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text")),
+    )  # fmt: skip
+    return counts.join(_lanes(tasks), on="execution", how="left").join(_unions(tasks), on="execution", how="left")
+
+
+def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
+    """The connection that was busiest with a statement: its tasks run one after the other (the critical path)."""
+    return (
+        tasks.group_by("execution", "child_node", "child_pid")
+        .agg(
+            lane_us=pl.col("task_us").sum().cast(pl.Float64),
+            child_us=pl.when(pl.col("child_us").is_not_null().all()).then(pl.col("child_us").sum()),
+        )
+        .sort("execution", "lane_us", "child_pid", descending=[False, True, False])
+        .group_by("execution", maintain_order=True)
+        .agg(pl.col("lane_us", "child_us").first())
+    )
+
+
+def _unions(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Time during which at least one task was out (several tasks), from record times of 1 ms resolution."""
+    several = tasks.filter(pl.len().over("execution") > 1)
+    end = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical()
+    intervals = several.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
+    reached = pl.col("end").cum_max().shift(1).over("execution")
+    gained = (pl.col("end") - pl.max_horizontal("start", reached.fill_null(pl.col("start")))).clip(0)
+    return (
+        intervals.select("execution", gained=gained)
+        .group_by("execution")
+        .agg(union_us=pl.col("gained").sum().cast(pl.Float64))
+    )

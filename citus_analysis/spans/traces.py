@@ -1,0 +1,109 @@
+"""From log records to statements, span trees and the quality of their links.
+
+Source: Citus prints for each remote execution how long the parent waited (task record) and, on the node that ran
+it, what was executed for how long, under the global pid of the parent's session. `docs/traces.md` explains the
+model with recorded examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.schema import TABLES
+from citus_analysis.spans.identifiers import Identifiers
+from citus_analysis.spans.matching import child_statements, pair_by_order
+from citus_analysis.spans.quality import match_quality
+from citus_analysis.spans.sessions import Sessions, read_sessions
+from citus_analysis.spans.statements import statement_profile
+from citus_analysis.spans.tree import span_tree
+
+__all__ = ["Traces", "build_traces"]
+
+_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Statements, spans, and how sure their links are.
+
+    Attributes:
+        statements: table `statements`, one row per statement execution seen by a parent.
+        spans: table `spans`, the tree of every statement.
+        match_quality: table `match_quality`, one row per pair of nodes.
+        clock_offsets: table `clock_offsets`, one row per pair of nodes.
+    """
+
+    statements: pl.DataFrame
+    spans: pl.DataFrame
+    match_quality: pl.DataFrame
+    clock_offsets: pl.DataFrame
+
+
+def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
+    """Build the traces of all statements in server logs.
+
+    Resources and iterations are independent of each other and are worked through one by one; memory is bounded
+    by the largest iteration. The result depends on the records alone, not on the order of the rows.
+
+    Args:
+        log_events: rows of table `log_events`, identity columns filled in (`source_id`, `resource`, `iteration`,
+            `node`), of one or more resources and iterations.
+        nodes: rows of table `nodes` of these resources: nodeid (for gpids), host and port (for tasks).
+
+    Returns:
+        Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
+    """
+    parts = [_build_iteration(events, _nodes_of(nodes, events)) for events in _iterations(log_events)]
+    return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
+
+
+def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    keys = log_events.select("resource", "iteration").unique().sort("resource", "iteration")
+    if keys.height <= 1:
+        yield from [log_events] * keys.height
+        return
+    for resource, iteration in keys.iter_rows():
+        yield log_events.filter(
+            pl.col("resource").eq_missing(pl.lit(resource)) & pl.col("iteration").eq_missing(pl.lit(iteration))
+        )
+
+
+def _nodes_of(nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    return nodes.filter(pl.col("resource").eq_missing(pl.lit(events["resource"][0], pl.String)))
+
+
+def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames) if frames else TABLES[name].empty()
+
+
+def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
+    sessions = read_sessions(events, nodes)
+    children = child_statements(sessions.executions)
+    pairs = pair_by_order(sessions.tasks, children).with_columns(
+        match=pl.when(pl.col("child").is_null())
+        .then(pl.lit("unmatched"))
+        .when(pl.col("proven"))
+        .then(pl.lit("exact"))
+        .otherwise(pl.lit("inferred"))
+        .cast(TABLES["spans"]["match"].dtype),
+        ambiguous=pl.lit(value=False),
+    )
+    identifiers = Identifiers(sessions.sources)
+    statements = statement_profile(sessions, pairs, identifiers)
+    spans = span_tree(sessions, statements, pairs, identifiers)
+    return Traces(
+        statements=_conform("statements", statements.drop("execution"), sessions),
+        spans=_conform("spans", spans, sessions),
+        match_quality=match_quality(sessions, nodes, pairs, children),
+        clock_offsets=TABLES["clock_offsets"].empty(),
+    )
+
+
+def _conform(name: str, frame: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+    """Name the sources again and bring the frame to its table."""
+    named = frame.join(sessions.sources, on="source", how="left", maintain_order="left").drop("source")
+    return TABLES[name].conform(named).sort("start_time", "source_id", "byte_offset", nulls_last=True)
