@@ -651,7 +651,11 @@ _TABLES: Final = (
         (
             *_SAMPLE,
             Column("device", _TEXT, "device name"),
-            Column("transfers_per_s", _REAL, "tps (plain iostat without -x)"),
+            Column("is_group", _FLAG, "true for the total of a group of devices (-g); null where that is not shown"),
+            Column("transfers_per_s", _REAL, "tps (plain iostat without -x, and -s)"),
+            Column("total_kb_s", _REAL, "data read, written and discarded (-x -s)"),
+            Column("write_discard_kb_s", _REAL, "data written and discarded (-s without -x)"),
+            Column("merges_per_s", _REAL, "requests of all kinds merged (-x -s)"),
             Column("reads_per_s", _REAL, "read requests completed"),
             Column("read_kb_s", _REAL, "data read"),
             Column("read_merges_per_s", _REAL, "read requests merged"),

@@ -18,6 +18,9 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "study_config",
     "pg_dist_node",
     "pg_dist_shard",
+    "iostat",
+    "iostat_json",
+    "vmstat",
 )
 
 #: Below this confidence a file is left alone rather than misread.

@@ -1,0 +1,77 @@
+"""Which kind each line of an iostat text is of, and where its samples begin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats._clock import DATE, TIME
+from citus_analysis.formats._lines import line_frame
+from citus_analysis.formats._samples import is_stamped, split_stamp
+
+__all__ = ["MARKERS", "classified", "complete_bytes", "with_starts"]
+
+#: Kinds of lines that can begin a sample.
+MARKERS: Final = ("time", "cpu_header", "device_header")
+
+_ISO_TIME: Final = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:Z|[+-]\d{2}:?\d{2})"
+_NUMBERS: Final = r"^\s*\d[\d.,%]*(?:\s+\d[\d.,%]*)*$"
+_BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*\d\S*)(?:\s+_\S+_)?(?:\s+\(\d+ CPUs?\))?$"
+
+#: Kind of a line -> pattern; the first that matches decides.
+_KINDS: Final = (
+    ("blank", r"^$"),
+    ("cpu_header", r"^avg-cpu:\s+%user\s"),
+    ("device_header", r"^(?:Device:?\s.*(?:tps|/s)(?:\s.*)?|\s+\S.*\sDevice)$"),
+    ("time", rf"^(?:Time:\s+{TIME}|{DATE}\s+{TIME}|{_ISO_TIME})$"),
+    ("banner", _BANNER_DATE),
+)
+
+
+def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFrame:
+    """Lines with their `kind`; stamps go to a column `stamp` where lines carry them (None: find out)."""
+    if is_stamped(lines) if stamped is None else stamped:
+        lines = split_stamp(lines)
+    kind = pl.lit("row")
+    for name, pattern in reversed(_KINDS):
+        kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+    shaped = lines.with_columns(kind=kind)
+    behind_header = pl.col("kind").shift() == "cpu_header"
+    values = (pl.col("kind") == "row") & behind_header & pl.col("text").str.contains(_NUMBERS)
+    return shaped.with_columns(kind=pl.when(values).then(pl.lit("cpu_values")).otherwise("kind"))
+
+
+def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
+    """Add where samples begin.
+
+    Adds `segment` (counts banners: one run of iostat each), `starts` (the line begins a sample), `start` (number
+    of the line's sample within the frame, null before the first), `banner_date`, and `omits_first` (two empty
+    lines behind the segment's banner: `-y`).
+    """
+    kind = pl.col("kind")
+    lines = lines.with_columns(segment=(kind == "banner").cum_sum())
+    first = (
+        lines.filter(kind.is_in(MARKERS))
+        .group_by("segment", maintain_order=True)
+        .agg(first_kind=kind.first(), first_text=pl.col("text").first())
+    )
+    starts = (kind == pl.col("first_kind")) & ((kind != "device_header") | (pl.col("text") == pl.col("first_text")))
+    started = lines.join(first, on="segment", how="left", maintain_order="left").with_columns(
+        starts=starts.fill_null(value=False), banner_date=pl.col("text").str.extract(_BANNER_DATE)
+    )
+    in_preamble = pl.col("starts").cum_sum().over("segment") == 0
+    number = pl.col("starts").cast(pl.Int64).cum_sum() - 1
+    return started.with_columns(
+        start=pl.when(number >= 0).then(number),
+        banner_date=pl.when(kind == "banner").then("banner_date").forward_fill(),
+        omits_first=((kind == "blank") & in_preamble).sum().over("segment") > 1,
+    ).drop("first_kind", "first_text")
+
+
+def complete_bytes(data: bytes, offset: int, *, stamped: bool) -> int:
+    """Bytes in front of the last run or sample, which may go on in the next block; all where there is one only."""
+    lines = with_starts(classified(line_frame(data, offset), stamped=stamped))
+    behind_first = pl.col("starts").cum_sum().over("segment") > 1
+    cuts = lines.filter((pl.col("kind") == "banner") | (pl.col("starts") & behind_first))["offset"]
+    return int(cuts[-1]) - offset if cuts.len() else len(data)

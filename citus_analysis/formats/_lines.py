@@ -1,0 +1,86 @@
+r"""Text blocks as frames of lines, for formats that work on whole columns of lines.
+
+Example:
+    >>> line_frame(b"one\r\ntwo", offset=100)["text"].to_list()
+    ['one', 'two']
+    >>> line_frame(b"one\r\ntwo", offset=100)["offset"].to_list()
+    [100, 105]
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from citus_analysis.formats._base import EXCERPT_CHARS
+from citus_analysis.formats._redact import redact_expr
+from citus_analysis.schema import TABLES
+
+__all__ = ["UNTERMINATED", "line_frame", "reject_runs"]
+
+#: Why a last line without a line end is not trusted: a number that was cut still reads as a number.
+UNTERMINATED: Final = "the file ends inside this line"
+
+_NEWLINE: Final = 10
+
+
+def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
+    """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
+
+    `text` lacks white space at its end; bytes that are not UTF-8 become U+FFFD, which moves no offset.
+    """
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
+    bounds = _bounds(ends, len(data))
+    return pl.DataFrame(
+        {
+            "offset": bounds[:-1] + offset,
+            "length": np.diff(bounds),
+            "text": _texts(data, bounds),
+            "terminated": np.arange(len(bounds) - 1) < len(ends),
+        }
+    ).with_columns(pl.col("text").str.strip_chars_end())
+
+
+def _bounds(ends: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    closing = [size] if size and (not len(ends) or ends[-1] != size) else []
+    return np.concatenate([np.zeros(1, dtype=np.int64), ends, np.array(closing, dtype=np.int64)])
+
+
+def _texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        # Replacement changes lengths but never line ends, so line n stays line n.
+        data = data.decode("utf-8", "replace").encode()
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
+        bounds = _bounds(ends, len(data))
+    array = pa.Array.from_buffers(
+        pa.large_string(), len(bounds) - 1, [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(data)]
+    )
+    return pl.Series("text", array, dtype=pl.String)
+
+
+def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with a `reason` as rows of `rejects`; neighbours with the same reason become one row.
+
+    Args:
+        lines: a frame of :func:`line_frame` with the column `reason` (null = not rejected).
+    """
+    bad = lines.filter(pl.col("reason").is_not_null())
+    starts = (pl.col("offset") != (pl.col("offset") + pl.col("length")).shift()) | (
+        pl.col("reason") != pl.col("reason").shift()
+    )
+    return (
+        bad.group_by(starts.fill_null(value=True).cum_sum().alias("run"), maintain_order=True)
+        .agg(
+            pl.col("offset").first().alias("byte_offset"),
+            pl.col("length").sum().alias("byte_length"),
+            pl.col("reason").first(),
+            redact_expr(pl.col("text").first().str.head(4 * EXCERPT_CHARS)).str.head(EXCERPT_CHARS).alias("excerpt"),
+        )
+        .drop("run")
+        .pipe(TABLES["rejects"].parsed().conform)
+    )

@@ -1,0 +1,134 @@
+"""What the columns of iostat and vmstat mean, over all their versions, and how their numbers read.
+
+A printed column maps to a schema column and a factor that converts its unit to the schema's: kilobytes of
+1024 bytes. iostat's text and JSON share one map: JSON names are the text's without `%`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+__all__ = ["CPU", "DEVICE", "VM", "number_expr", "with_derived_await"]
+
+_KB_PER_MB: Final = 1024.0
+_KB_PER_SECTOR: Final = 0.5
+
+CPU: Final[Mapping[str, str]] = {
+    "user": "user_percent",
+    "nice": "nice_percent",
+    "system": "system_percent",
+    "sys": "system_percent",
+    "iowait": "iowait_percent",
+    "steal": "steal_percent",
+    "idle": "idle_percent",
+}
+
+
+def _device_columns() -> dict[str, tuple[str, float]]:
+    columns: dict[str, tuple[str, float]] = {
+        "tps": ("transfers_per_s", 1.0),
+        "rqm/s": ("merges_per_s", 1.0),
+        "await": ("await_ms", 1.0),
+        "areq-sz": ("request_kb", 1.0),
+        "avgrq-sz": ("request_kb", _KB_PER_SECTOR),
+        "aqu-sz": ("queue_length", 1.0),
+        "avgqu-sz": ("queue_length", 1.0),
+        "svctm": ("service_ms", 1.0),
+        "util": ("utilization_percent", 1.0),
+        "f/s": ("flushes_per_s", 1.0),
+        "f_await": ("flush_await_ms", 1.0),
+    }
+    for letter, noun in {"r": "read", "w": "write", "d": "discard"}.items():
+        columns |= {
+            f"{letter}/s": (f"{noun}s_per_s", 1.0),
+            f"{letter}rqm/s": (f"{noun}_merges_per_s", 1.0),
+            f"{letter}rqm": (f"{noun}_merge_percent", 1.0),
+            f"{letter}_await": (f"{noun}_await_ms", 1.0),
+            f"{letter}areq-sz": (f"{noun}_request_kb", 1.0),
+        }
+    sizes = {"kB": 1.0, "MB": _KB_PER_MB, "sec": _KB_PER_SECTOR, "Blk": _KB_PER_SECTOR}
+    for unit, factor in sizes.items():
+        columns |= {
+            f"r{unit}/s": ("read_kb_s", factor),
+            f"w{unit}/s": ("write_kb_s", factor),
+            f"d{unit}/s": ("discard_kb_s", factor),
+            f"{unit}_read/s": ("read_kb_s", factor),
+            f"{unit}_wrtn/s": ("write_kb_s", factor),
+            f"{unit}_dscd/s": ("discard_kb_s", factor),
+            f"{unit}_w+d/s": ("write_discard_kb_s", factor),
+            f"{unit}/s": ("total_kb_s", factor),
+        }
+    return columns
+
+
+#: iostat's device columns without `%`. Totals since the previous report (kB_read ...) repeat the rates; they
+#: are read past.
+DEVICE: Final[Mapping[str, tuple[str, float]]] = _device_columns()
+
+#: vmstat's columns outside `cpu`.
+VM: Final[Mapping[str, str]] = {
+    "r": "runnable",
+    "b": "blocked",
+    "swpd": "swapped_kb",
+    "free": "free_kb",
+    "buff": "buffer_kb",
+    "cache": "cache_kb",
+    "inact": "inactive_kb",
+    "active": "active_kb",
+    "si": "swap_in_kb_s",
+    "so": "swap_out_kb_s",
+    "bi": "blocks_in_per_s",
+    "bo": "blocks_out_per_s",
+    "in": "interrupts_per_s",
+    "cs": "context_switches_per_s",
+    "gu": "guest_percent",
+}
+
+#: Suffixes that `iostat --human` appends to sizes, in kB.
+_HUMAN: Final[Mapping[str, float]] = {
+    "B": 1 / 1024,
+    "k": 1.0,
+    "M": 1024.0,
+    "G": 1024.0**2,
+    "T": 1024.0**3,
+    "P": 1024.0**4,
+}
+
+
+def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
+    """A printed number times `factor`; a human-readable suffix (`1.5M`) says its own unit and replaces it.
+
+    Decimal commas are read as points (iostat prints no thousands separators); text that is no number is null.
+
+    Example:
+        >>> frame = pl.DataFrame({"text": ["1.50", "1,50", "1.5M", "15.2%", "x"]})
+        >>> frame.select(number_expr(pl.col("text"), 2.0))["text"].to_list()
+        [3.0, 3.0, 1536.0, 30.4, None]
+    """
+    plain = text.str.replace(",", ".", literal=True).str.strip_suffix("%")
+    value = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
+    suffix = plain.str.slice(-1)
+    return value * suffix.replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
+
+
+def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:
+    """Fill `await_ms`, where iostat does not print it, with the mean of the kinds' awaits weighted by requests.
+
+    Flush requests are left out, as in sysstat's own combined figure. No requests, no await: null.
+    """
+    kinds: Sequence[tuple[str, str]] = (
+        ("reads_per_s", "read_await_ms"),
+        ("writes_per_s", "write_await_ms"),
+        ("discards_per_s", "discard_await_ms"),
+    )
+    present = [(rate, wait) for rate, wait in kinds if rate in devices.columns and wait in devices.columns]
+    if not present:
+        return devices
+    requests = pl.sum_horizontal(rate for rate, _ in present)
+    waited = pl.sum_horizontal(pl.col(rate) * pl.col(wait) for rate, wait in present)
+    derived = pl.when(requests > 0).then(waited / requests)
+    printed = pl.col("await_ms") if "await_ms" in devices.columns else pl.lit(None, pl.Float64)
+    return devices.with_columns(pl.coalesce(printed, derived).alias("await_ms"))
