@@ -48,5 +48,7 @@ def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def table(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame in the columns that a format yields for a table."""
-    return TABLES[name].parsed().conform(frame)
+    """A frame in the columns that a format yields for a table; a frame without columns has no rows."""
+    columns = TABLES[name].parsed()
+    # Selecting only literals from a frame without columns would make one row of nulls.
+    return columns.conform(frame) if frame.width else columns.empty()
