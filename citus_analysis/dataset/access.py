@@ -1,0 +1,144 @@
+"""Open a dataset and get its tables."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import polars as pl
+
+from citus_analysis.dataset.derive import sources_frame
+from citus_analysis.dataset.manifest import Manifest, Part
+from citus_analysis.dataset.parts import scan_parts
+from citus_analysis.dataset.shorthands import Shorthands
+from citus_analysis.dataset.survey import digest
+from citus_analysis.errors import DatasetError, UnknownNameError
+from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Dataset", "open_dataset"]
+
+Kind = Literal["polars", "pandas", "arrow"]
+
+
+class Dataset(Shorthands):
+    """A dataset as it was when it was opened. Open it again after another ingest.
+
+    Every table of the schema is there; one that nothing was read into has no rows.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self._path, self._manifest = path, manifest
+
+    def __repr__(self) -> str:
+        return f"Dataset({os.fspath(self._path)!r}, {len(self.tables())} tables, content {self.content_hash[:12]})"
+
+    @property
+    def path(self) -> Path:
+        """The dataset's folder."""
+        return self._path
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash over the content of all sources and over what their rows depend on; not over where they lie."""
+        states = (
+            (s.source_id, s.content_hash, s.format, s.parser_version, s.identity, s.run_id)
+            for s in self._manifest.sources.values()
+        )
+        return digest(sorted(states, key=lambda state: state[0]), size=16)
+
+    def tables(self) -> dict[str, int]:
+        """Name -> number of rows of the tables that have any."""
+        rows = {name: sum(part.rows for part in parts) for name, parts in self._parts.items()}
+        rows["sources"] = len(self._manifest.sources)
+        return {name: rows[name] for name in TABLES if rows.get(name)}
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table with the schema's columns and dtypes, not read yet.
+
+        Raises:
+            UnknownNameError: no table of a dataset has that name.
+        """
+        if name not in TABLES or name in OUTSIDE_DATASET:
+            raise UnknownNameError("table", name, TABLES.keys() - OUTSIDE_DATASET)
+        if name == "sources":
+            states = self._manifest.sources.values()
+            return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
+        return scan_parts(TABLES[name], self._path, self._parts.get(name, []))
+
+    @overload
+    def table(self, name: str, kind: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    @overload
+    def table(self, name: str, kind: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def table(self, name: str, kind: Literal["arrow"]) -> pa.Table: ...
+    def table(self, name: str, kind: Kind = "polars") -> Any:
+        """A table as a frame of the kind that is asked for.
+
+        Raises:
+            UnknownNameError: no such table, or no such kind.
+        """
+        if kind not in ("polars", "pandas", "arrow"):
+            raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
+        frame = self.scan(name).collect()
+        if kind == "polars":
+            return frame
+        return frame.to_pandas() if kind == "pandas" else frame.to_arrow()
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
+
+        The query can read the dataset's tables and nothing else: it cannot write, nor open files.
+
+        Raises:
+            UsageError: not one SELECT, or an error in it.
+        """
+        from citus_analysis.dataset.sql import run_query
+
+        return run_query(query, self._path, self._parts, self.scan("sources"))
+
+    def log_text(self, rows: pl.DataFrame) -> pl.Series:
+        """The text in the raw files behind rows that carry `source_id` and `byte_offset`, secrets redacted.
+
+        Args:
+            rows: rows of `log_events`, `rejects`, `spans`, `statements` ...; where `byte_length` is missing, the
+                length of the log record or reject at the offset is used.
+
+        Returns:
+            One text per row, in their order; null where the row has no source.
+
+        Raises:
+            DatasetError: a source is not where it was, or changed since it was read.
+            UsageError: the rows lack a column.
+        """
+        from citus_analysis.dataset.log_text import read_texts
+
+        return read_texts(rows, self._manifest.sources, self.scan)
+
+    @cached_property
+    def _parts(self) -> dict[str, list[Part]]:
+        grouped: dict[str, list[Part]] = {}
+        for part in self._manifest.parts():
+            grouped.setdefault(part.table, []).append(part)
+        return grouped
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Open the dataset in a folder.
+
+    Raises:
+        DatasetError: there is none, it is damaged, or files of it are missing.
+    """
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    if not manifest.exists:
+        raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
+    missing = next((part.path for part in manifest.parts() if not (folder / part.path).exists()), None)
+    if missing:
+        raise DatasetError("a file of the dataset is missing", path=folder / missing, way_out="ingest again")
+    return Dataset(folder, manifest)

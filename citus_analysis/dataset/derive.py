@@ -1,0 +1,176 @@
+"""Derived tables: computed per resource from the tables of its sources, anew only when those changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
+from citus_analysis.dataset.parts import PartWriter, Staged, scan_parts
+from citus_analysis.dataset.survey import digest
+from citus_analysis.dataset.windows import KnownRun
+from citus_analysis.schema import TABLES
+
+__all__ = ["DERIVATIONS", "Derivation", "ResourceTables", "by_resource", "known_runs", "sources_frame", "stage"]
+
+Pieces = Iterator[Mapping[str, pl.DataFrame]]
+
+
+@dataclass(frozen=True)
+class ResourceTables:
+    """The tables that the sources of one resource contributed."""
+
+    folder: Path
+    resource: str
+    sources: tuple[SourceState, ...]
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Rows of a table in order of their sources' paths."""
+        return scan_parts(TABLES[name], self.folder, self.parts(name))
+
+    def parts(self, *names: str) -> list[Part]:
+        """Parts of these tables."""
+        return [part for source in self.sources for part in source.parts if part.table in names]
+
+    def identities(self) -> list[tuple[str, Identity]]:
+        """Run and identity of each file that a load generator of the resource wrote, each pair once."""
+        pairs = (
+            (source.run_id, Identity(**source.identity))
+            for source in self.sources
+            if source.run_id is not None and source.is_client
+        )
+        return list(dict.fromkeys(pairs))
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """One computation.
+
+    Attributes:
+        version: raised whenever the same inputs would give other rows.
+        inputs: tables it reads.
+        outputs: tables it writes.
+        facts: what else its rows depend on (JSON-serialisable).
+    """
+
+    name: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    compute: Callable[[ResourceTables], Pieces]
+    facts: Callable[[ResourceTables], object] = lambda tables: None  # noqa: ARG005 - the common case: none
+
+    def state_key(self, tables: ResourceTables) -> str:
+        """Hash over all that the outputs depend on."""
+        columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in self.outputs}
+        inputs = [part.path for part in tables.parts(*self.inputs)]
+        return digest((self.version, columns, inputs, self.facts(tables)), size=16)
+
+
+def _runs(tables: ResourceTables) -> Pieces:
+    from citus_analysis.stats.clients import derive_operation_latencies, derive_runs
+
+    clients = tables.scan("clients").collect()
+    yield {
+        "runs": derive_runs(clients, run_identity(tables)),
+        "operation_latencies": derive_operation_latencies(
+            tables.scan("client_metrics").collect(), tables.scan("client_histogram").collect()
+        ),
+    }
+
+
+def _traces(tables: ResourceTables) -> Pieces:
+    from citus_analysis.spans import build_traces
+
+    nodes = tables.scan("nodes").collect()
+    iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
+    # One iteration at a time bounds the memory: pids and sessions do not reach beyond one.
+    for iteration in iterations.sort(nulls_last=True):
+        events = tables.scan("log_events").filter(pl.col("iteration").eq_missing(pl.lit(iteration, pl.Int32)))
+        traces = build_traces(events.collect(), nodes)
+        yield {name: getattr(traces, name) for name in _TRACE_TABLES}
+
+
+def _sources(tables: ResourceTables) -> Pieces:
+    yield {"sources": sources_frame(tables.sources)}
+
+
+def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
+    """The table `sources` as the manifest knows it."""
+    table = TABLES["sources"]
+    rows = [
+        {name: getattr(state, name, state.identity.get(name)) for name in table.names()} | {"note": _note(state)}
+        for state in states
+    ]
+    return pl.DataFrame(rows, schema=table.polars_schema())
+
+
+def _note(state: SourceState) -> str | None:
+    return state.problem or state.note
+
+
+_TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+
+DERIVATIONS: Final = (
+    Derivation(
+        "runs",
+        1,
+        ("clients", "client_metrics", "client_histogram"),
+        ("runs", "operation_latencies"),
+        _runs,
+        lambda tables: run_identity(tables).rows(),
+    ),
+    Derivation("traces", 1, ("log_events", "nodes"), _TRACE_TABLES, _traces),
+    Derivation("sources", 1, (), ("sources",), _sources, lambda tables: sources_frame(tables.sources).rows()),
+)
+
+
+def run_identity(tables: ResourceTables) -> pl.DataFrame:
+    """One row per run with what the names of its main clients' files say, in order of the run's name."""
+    columns = ("system", "phase", "workload", "threads", "records", "operations", "iteration", "workers", "drivers")
+    rows: dict[str, dict[str, object]] = {}
+    # Main clients first: a monitor's file describes the same run, but its own number of operations.
+    for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):
+        facts = {name: getattr(identity, name) for name in columns}
+        rows.setdefault(run_id, {"run_id": run_id, "resource": identity.resource, **facts})
+    schema = {name: TABLES["runs"][name].dtype for name in ("run_id", "resource", *columns)}
+    return pl.DataFrame(list(rows.values()), schema=schema)
+
+
+def known_runs(tables: ResourceTables) -> list[KnownRun]:
+    """The resource's runs and when their clients ran."""
+    windows = tables.scan("clients").group_by("run_id").agg(pl.col("start_time").min(), pl.col("end_time").max())
+    times = {run_id: (start, end) for run_id, start, end in windows.collect().iter_rows()}
+    runs: dict[str, KnownRun] = {}
+    for run_id, identity in tables.identities():
+        start, end = times.get(run_id, (None, None))
+        runs[run_id] = KnownRun(run_id, identity.iteration, _epoch_ms(start), _epoch_ms(end))
+    return sorted(runs.values(), key=lambda run: run.run_id)
+
+
+def _epoch_ms(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def by_resource(manifest: Manifest) -> list[ResourceTables]:
+    """The sources of each resource, ordered by path."""
+    grouped: dict[str, list[SourceState]] = {}
+    for state in sorted(manifest.sources.values(), key=lambda s: (s.resource, s.path, s.source_id)):
+        grouped.setdefault(state.resource, []).append(state)
+    return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
+
+
+def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
+    """Compute a resource's derived tables into staged parts."""
+    key = derivation.state_key(tables)
+    stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
+    writer = PartWriter(tables.folder, tables.resource, stem)
+    for piece in derivation.compute(tables):
+        writer.write(piece)
+    return DerivedState(tables.resource, derivation.name, key), writer.finish()

@@ -1,0 +1,299 @@
+"""Bring a dataset up to date with raw files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from citus_analysis.dataset.derive import DERIVATIONS, Derivation, ResourceTables, by_resource, known_runs, stage
+from citus_analysis.dataset.identity import convert_facts
+from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState, exclusive
+from citus_analysis.dataset.parts import STAGING, PartWriter, publish, remove_orphans
+from citus_analysis.dataset.pool import Pool
+from citus_analysis.dataset.read_source import MeasuredContent, Outcome, read_source
+from citus_analysis.dataset.resources import Identifier
+from citus_analysis.dataset.summary import IngestSummary, Progress, ProgressCallback
+from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_sources, survey
+from citus_analysis.dataset.task import Task
+from citus_analysis.dataset.walk import Found, display, walk
+from citus_analysis.dataset.windows import KnownRun, assign
+from citus_analysis.errors import DatasetError, InputError, UsageError
+from citus_analysis.formats import Format, Hints, format_named
+
+__all__ = ["ingest"]
+
+#: A file of at least this size on disk is read alone, with all threads for its parser.
+_BIG_BYTES: Final = 32 * 2**20
+
+#: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
+_FEW: Final = 3
+
+Source = str | os.PathLike[str]
+
+
+def ingest(
+    sources: Source | Iterable[Source],
+    out: Source,
+    *,
+    jobs: int | None = None,
+    format: str | None = None,  # noqa: A002 - the word of the command line
+    meta: Mapping[str, str] | None = None,
+    strict: bool = False,
+    progress: ProgressCallback | None = None,
+) -> IngestSummary:
+    """Read raw files into a dataset; files whose content and identity did not change are not read again.
+
+    Safe at any moment: a process that is killed leaves each source as it was or as it is now, and the next
+    ingest completes the rest. The rows do not depend on `jobs`. Rows of files that have vanished since stay.
+
+    Args:
+        sources: files and folders.
+        out: folder of the dataset; created where there is none.
+        jobs: threads; default: all cores that the process may use.
+        format: read every file as this format instead of recognising it (`config.yml` and the catalogue
+            extracts keep their meaning).
+        meta: facts about all files, such as `{"resource": "V3", "phase": "run"}`; they win over names.
+        strict: leave the dataset as it was where anything is rejected.
+        progress: called as the work goes on.
+
+    Returns:
+        What was done, with the exit code that says how well.
+
+    Raises:
+        InputError: a source does not exist, no file is usable, or (strict) something was rejected.
+        DatasetError: `out` is no dataset, or another ingest is writing to it.
+        UnknownNameError: no such format, or no such fact in `meta`.
+        UsageError: a fact that cannot be, or fewer than one job.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs must be at least 1, not {jobs}")
+    paths = [Path(sources)] if isinstance(sources, str | os.PathLike) else [Path(source) for source in sources]
+    forced = None if format is None else format_named(format)
+    identifier = Identifier(convert_facts({k: str(v) for k, v in (meta or {}).items()}, "meta"))
+    found = walk(paths)
+    with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
+        gauge = _Gauge(progress)
+        plan = _survey(found.files, identifier, forced, pool, gauge)
+        if not any(item.format for item in plan):
+            raise _unusable(paths, plan)
+        with _writable(Path(out)) as manifest:
+            problems = [f"{path}: {reason}" for path, reason in found.problems]
+            return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
+
+
+@dataclass
+class _Gauge:
+    """Adds up progress from several threads."""
+
+    callback: ProgressCallback | None
+    _lock: Lock = field(default_factory=Lock)
+    _state: Progress = field(default_factory=lambda: Progress("scan", 0, 0))
+
+    def start(self, stage: str, total: int) -> None:
+        self._state = Progress(stage, 0, total)
+        self.add(0)
+
+    def add(self, done: int) -> None:
+        if self.callback is not None:
+            with self._lock:
+                self._state = Progress(self._state.stage, self._state.done + done, self._state.total)
+                self.callback(self._state)
+
+
+def _survey(
+    files: list[Found], identifier: Identifier, forced: Format | None, pool: Pool, gauge: _Gauge
+) -> list[Surveyed]:
+    gauge.start("scan", sum(found.bytes for found in files))
+    plan: list[Surveyed] = []
+    for identified, surveyed in pool.each(lambda item: survey(item, forced), map(identifier.identify, files)):
+        plan.append(surveyed)
+        gauge.add(identified.found.bytes)
+    return sorted(plan, key=lambda item: os.fsencode(item.location))
+
+
+def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
+    where = ", ".join(display(path) for path in paths[:_FEW])
+    unreadable = next((item for item in plan if item.problem), None)
+    if unreadable:
+        return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
+    problem = "holds no files" if not plan else f"no format recognises any of the {len(plan)} files"
+    return InputError(problem, path=where, way_out="name the format with --format")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[Manifest]:
+    """The manifest of a dataset that no other ingest writes to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
+        manifest = Manifest.load(folder)
+        if foreign is not None and not manifest.exists:
+            problem = f"is not a dataset, yet holds {foreign.name}"
+            raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
+        with exclusive(folder):
+            # Another ingest may have ended between the first look and the lock.
+            manifest = Manifest.load(folder)
+            (folder / STAGING).mkdir(exist_ok=True)
+            remove_orphans(folder, manifest.parts())
+            yield manifest
+    except OSError as error:
+        raise DatasetError(f"cannot be written: {error.strerror or error}", path=error.filename or folder) from error
+
+
+@dataclass
+class _Ingest:
+    """One pass over a surveyed set of files."""
+
+    manifest: Manifest
+    pool: Pool
+    gauge: _Gauge
+    messages: list[str]
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
+        known = self.manifest.sources
+        plan = find_duplicates(name_sources(plan, known), known.values())
+        self.counts["failed"] += len(self.messages)
+        if strict:
+            self.manifest.hold()
+        self._forget_renamed(plan)
+        self._read(plan)
+        self._derive()
+        summary = self._summary(plan)
+        if strict and summary.exit_code:
+            remove_orphans(self.manifest.folder, Manifest.load(self.manifest.folder).parts())
+            raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
+        self.manifest.release()
+        remove_orphans(self.manifest.folder, self.manifest.parts())
+        self.manifest.compact()
+        return summary
+
+    def _forget_renamed(self, plan: list[Surveyed]) -> None:
+        """Sources that are now known under another id: moved, or of another resource than before."""
+        ids = {item.source_id for item in plan}
+        locations = {item.location for item in plan}
+        contents = {(item.hash, item.identity.resource) for item in plan if item.format}
+        gone = [
+            state.source_id
+            for state in self.manifest.sources.values()
+            if state.source_id not in ids
+            and (
+                state.location in locations
+                or ((state.content_hash, state.resource) in contents and not os.path.lexists(state.location))
+            )
+        ]
+        if gone:
+            self.manifest.commit(gone=gone)
+
+    def _read(self, plan: list[Surveyed]) -> None:
+        """Clients first: when they ran decides which run the rows of the other files belong to."""
+        self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
+        for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
+            runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
+            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
+            big = [task for task in tasks if task.bytes >= _BIG_BYTES]
+            for task in big:
+                self._commit(task, self._parse(task, self.pool.jobs))
+            for task, outcome in self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big)):
+                self._commit(task, outcome)
+
+    def _task(self, item: Surveyed, runs: list[KnownRun]) -> Task | None:
+        """What is to be read; sources that need no parser are committed at once."""
+        tagger = assign(item.source_id, item.identity, runs)
+        key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
+        old = self.manifest.sources.get(item.source_id)
+        task = Task(item, tagger, key)
+        if item.problem and old is not None and not old.problem:
+            # What was read while the file was readable is still true.
+            self._problem(item, item.problem)
+        elif old is not None and old.state_key == key and self._intact(old):
+            self.counts["unchanged"] += 1
+        elif item.format is None or item.same_as is not None:
+            self.manifest.commit(task.unread_state())
+        else:
+            return task
+        self.gauge.add(task.bytes)
+        return None
+
+    def _intact(self, state: SourceState | DerivedState) -> bool:
+        return all((self.manifest.folder / part.path).exists() for part in state.parts)
+
+    def _parse(self, task: Task, jobs: int) -> Outcome:
+        item = task.item
+        assert item.format is not None  # noqa: S101 - a task without one is never made
+        found = item.identified.found
+        writer = PartWriter(self.manifest.folder, item.identity.resource, f"{item.source_id}-{task.key[:8]}")
+        hints = Hints(found.path.name, item.options, jobs)
+        content = MeasuredContent(found.path)
+        return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
+
+    def _commit(self, task: Task, outcome: Outcome) -> None:
+        found = task.item.identified.found
+        if (found.bytes, found.mtime_ns) != _size_and_time(found.path):
+            for staged in outcome.staged:
+                staged.file.unlink()
+            self._problem(task.item, "changed while it was read")
+            return
+        self.counts["read"] += 1
+        parts = publish(self.manifest.folder, outcome.staged)
+        self.manifest.commit(task.read_state(outcome, parts))
+
+    def _problem(self, item: Surveyed, problem: str) -> None:
+        self.counts["failed"] += 1
+        self.messages.append(f"{item.identified.found.relative}: {problem}")
+
+    def _derive(self) -> None:
+        outdated = [
+            (derivation, tables)
+            for tables in by_resource(self.manifest)
+            for derivation in DERIVATIONS
+            if not self._is_current(derivation, tables)
+        ]
+        self.gauge.start("derive", len(outdated))
+        for _, (state, staged) in self.pool.each(lambda task: stage(*task), outdated):
+            parts = publish(self.manifest.folder, staged)
+            self.manifest.commit(DerivedState(state.resource, state.name, state.state_key, parts))
+            self.counts["derived"] += 1
+            self.gauge.add(1)
+
+    def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
+        old = self.manifest.derived.get((tables.resource, derivation.name))
+        return old is not None and old.state_key == derivation.state_key(tables) and self._intact(old)
+
+    def _summary(self, plan: list[Surveyed]) -> IngestSummary:
+        states = [state for item in plan if (state := self.manifest.sources.get(item.source_id))]
+        messages = list(self.messages)
+        for state in states:
+            if state.problem:
+                messages.append(f"{state.path}: {state.problem}")
+            elif state.rejected:
+                messages.append(f"{state.path}: {state.rejected} stretches rejected, the first at {state.note}")
+        rows: Counter[str] = Counter()
+        for part in self.manifest.parts():
+            rows[part.table] += part.rows
+        return IngestSummary(
+            files=len(plan),
+            read=self.counts["read"],
+            unchanged=self.counts["unchanged"],
+            unrecognised=sum(item.format is None and not item.problem for item in plan),
+            duplicates=sum(item.same_as is not None for item in plan),
+            rejected=sum(state.rejected for state in states),
+            failed=self.counts["failed"] + sum(state.problem is not None for state in states),
+            derived=self.counts["derived"],
+            rows=dict(sorted(rows.items())),
+            messages=tuple(messages),
+        )
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

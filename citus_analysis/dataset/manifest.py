@@ -1,0 +1,251 @@
+"""What a dataset holds: one line per commit, appended when the files that it names are in place.
+
+The manifest is the truth about a dataset: a Parquet file that no line names does not belong to it. A process
+killed at any moment leaves each source either as it was or as it is now; a last line without its end was never
+committed and is ignored.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from citus_analysis.dataset.walk import MANIFEST_NAME
+from citus_analysis.errors import DatasetError
+
+__all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
+
+_HEADER: Final = {"dataset": "citus_analysis", "version": 1}
+_LOCK_NAME: Final = "_lock"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file of a dataset."""
+
+    table: str
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """A source as it was when it was last read.
+
+    Attributes:
+        location: where the file was then (file system bytes beyond UTF-8 as surrogates).
+        state_key: hash over all that its rows depend on; equal keys mean equal rows.
+        is_client: a load generator wrote it.
+        problem: why it could not be read; null where it could.
+    """
+
+    source_id: str
+    resource: str
+    path: str
+    location: str
+    state_key: str
+    content_hash: str
+    bytes: int
+    format: str | None = None
+    parser_version: int | None = None
+    compression: str = "none"
+    content_bytes: int | None = None
+    parsed_bytes: int | None = None
+    noise_bytes: int | None = None
+    rejected_bytes: int | None = None
+    rejected: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    is_client: bool = False
+    run_id: str | None = None
+    note: str | None = None
+    problem: str | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows over all tables but `rejects`."""
+        return sum(part.rows for part in self.parts if part.table != "rejects")
+
+
+@dataclass(frozen=True)
+class DerivedState:
+    """Tables that were computed from one resource's other tables.
+
+    Attributes:
+        name: which computation.
+        state_key: hash over its inputs.
+    """
+
+    resource: str
+    name: str
+    state_key: str
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass
+class Manifest:
+    """The committed state of a dataset."""
+
+    folder: Path
+    sources: dict[str, SourceState] = field(default_factory=dict)
+    derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
+    _lines: int = 0
+    _end: int = 0
+    _held: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """The manifest of a folder; an empty one where there is none yet.
+
+        Raises:
+            DatasetError: damaged, or written by an incompatible version.
+        """
+        manifest = cls(folder)
+        try:
+            data = manifest.path.read_bytes()
+        except FileNotFoundError:
+            return manifest
+        except OSError as error:
+            raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error
+        # What stands behind the last line end was being written when its writer died.
+        manifest._end = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[: manifest._end].splitlines(), 1):
+            manifest._read_line(number, line)
+        return manifest
+
+    @property
+    def path(self) -> Path:
+        """The manifest's file."""
+        return self.folder / MANIFEST_NAME
+
+    @property
+    def exists(self) -> bool:
+        """The folder holds a dataset."""
+        return self._lines > 0
+
+    def parts(self) -> list[Part]:
+        """All parts, those of sources in order of resource and path first."""
+        ordered = sorted(self.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
+        computed = sorted(self.derived.values(), key=lambda d: (d.resource, d.name))
+        return [part for parts in (*(s.parts for s in ordered), *(d.parts for d in computed)) for part in parts]
+
+    def commit(self, *states: SourceState | DerivedState, gone: Iterable[str] = ()) -> None:
+        """Append states and the ids of sources that no longer belong to the dataset, all or none of them."""
+        entries = [*map(_entry, states), *({"gone": source_id} for source_id in gone)]
+        for entry in entries:
+            self._apply(entry)
+        if self._held is None:
+            self._write(entries)
+        else:
+            self._held += entries
+
+    def hold(self) -> None:
+        """Keep further commits back until :meth:`release`, which makes them one."""
+        self._held = []
+
+    def release(self) -> None:
+        """Commit what was held back, all at once."""
+        held, self._held = self._held, None
+        if held:
+            self._write(held)
+
+    def compact(self) -> None:
+        """Write the manifest anew without superseded lines, once they are the greater part."""
+        live: list[SourceState | DerivedState] = [*self.sources.values(), *self.derived.values()]
+        if self._lines < 2 * len(live) + 16:
+            return
+        lines = [json.dumps(_HEADER), *(_line([_entry(state)]) for state in live)]
+        data = "".join(f"{line}\n" for line in lines).encode("ascii")
+        temporary = self.path.with_suffix(".new")
+        with temporary.open("wb") as file:
+            _write_through(file, data)
+        temporary.replace(self.path)
+        sync_folder(self.folder)
+        self._lines, self._end = len(lines), len(data)
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        if not self._lines:
+            self._append(json.dumps(_HEADER))
+        self._append(_line(entries))
+
+    def _append(self, line: str) -> None:
+        data = f"{line}\n".encode("ascii")
+        with self.path.open("r+b" if self._end else "wb") as file:
+            file.truncate(self._end)
+            file.seek(self._end)
+            _write_through(file, data)
+        self._end += len(data)
+        self._lines += 1
+
+    def _read_line(self, number: int, line: bytes) -> None:
+        try:
+            stored = json.loads(line)
+            if number > 1:
+                for entry in stored:
+                    self._apply(entry)
+            elif stored != _HEADER:
+                problem = "was not written by this version"
+                raise DatasetError(problem, path=self.path, way_out="ingest into a new folder")
+        except (ValueError, TypeError, KeyError) as error:
+            place = f"line {number}"
+            raise DatasetError("is damaged", path=self.path, place=place, way_out="ingest into a new folder") from error
+        self._lines += 1
+
+    def _apply(self, entry: Mapping[str, Any]) -> None:
+        if "gone" in entry:
+            self.sources.pop(entry["gone"], None)
+            return
+        stated = {**entry, "parts": tuple(Part(*stored) for stored in entry["parts"])}
+        if "source_id" in entry:
+            source = SourceState(**stated)
+            self.sources[source.source_id] = source
+        else:
+            derived = DerivedState(**stated)
+            self.derived[derived.resource, derived.name] = derived
+
+
+def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
+    return asdict(state) | {"parts": [astuple(part) for part in state.parts]}
+
+
+def _line(entries: list[dict[str, Any]]) -> str:
+    # ASCII only: names that are not UTF-8 are held as lone surrogates, which only escapes can carry.
+    return json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keep other ingests out of a dataset. The lock goes with the process, however it ends.
+
+    Raises:
+        DatasetError: another ingest is writing to it.
+    """
+    with (folder / _LOCK_NAME).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DatasetError(
+                "another ingest is writing to this dataset", path=folder, way_out="wait for it to end"
+            ) from error
+        yield

@@ -1,0 +1,165 @@
+"""Parquet files of a dataset: written as a stream of pieces, named by what they hold.
+
+Rows are regrouped to row groups of a fixed size, so that a file's bytes depend on its rows alone and not on
+how a parser cut them. Categories are stored as text: their codes depend on the order in which a process met
+them; the readers turn them back into what the schema says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import polars as pl
+
+from citus_analysis.dataset.manifest import Part, sync_folder
+from citus_analysis.schema import PARTITION_KEY, TABLES, Table
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish", "scan_parts", "stored_frame"]
+
+ROW_GROUP: Final = 2**17
+STAGING: Final = "_staging"
+
+
+def folder_of(table: str, resource: str) -> str:
+    """Folder of a table's parts for one resource, relative to the dataset.
+
+    Example:
+        >>> folder_of("spans", "V3/x")
+        'spans/resource=V3%2Fx'
+    """
+    return f"{table}/{PARTITION_KEY}={quote(resource, safe=' +,()-_.~')}"
+
+
+def part_path(table: str, resource: str, stem: str) -> str:
+    """Path of a part, relative to the dataset."""
+    return f"{folder_of(table, resource)}/{stem}.parquet"
+
+
+def stored_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame of the table as it is stored: no partition key, categories as text."""
+    columns = [c for c in table if c.name != PARTITION_KEY]
+    return table.conform(frame).select(
+        pl.col(c.name).cast(pl.String) if isinstance(c.dtype, pl.Categorical | pl.Enum) else pl.col(c.name)
+        for c in columns
+    )
+
+
+def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
+    """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
+    paths = [folder / part.path for part in parts]
+    if not paths:
+        return table.empty().lazy()
+    scanned = pl.scan_parquet(
+        paths, hive_partitioning=True, hive_schema={PARTITION_KEY: pl.String}, glob=False, cache=False
+    )
+    return scanned.select(pl.col(c.name).cast(c.dtype) for c in table)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A part that is written but does not belong to the dataset yet."""
+
+    file: Path
+    part: Part
+
+
+@dataclass
+class PartWriter:
+    """Writes the parts of one source or derivation, one file per table, piece by piece.
+
+    Args:
+        folder: the dataset.
+        resource: hive partition.
+        stem: file name of the parts without suffix; states that differ must have different stems.
+    """
+
+    folder: Path
+    resource: str
+    stem: str
+    _held: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    _writers: dict[str, pq.ParquetWriter] = field(default_factory=dict)
+    _rows: dict[str, int] = field(default_factory=dict)
+
+    def write(self, tables: Mapping[str, pl.DataFrame]) -> None:
+        """Add rows, in the order in which they are to stand in the files."""
+        for name, frame in tables.items():
+            if frame.is_empty():
+                continue
+            held = self._held.setdefault(name, [])
+            held.append(stored_frame(TABLES[name], frame))
+            if sum(piece.height for piece in held) >= ROW_GROUP:
+                self._held[name] = [self._write_groups(name, pl.concat(held))]
+
+    def finish(self) -> list[Staged]:
+        """Write what is held back, close the files and make them last."""
+        for name, held in self._held.items():
+            rest = pl.concat(held)
+            if not rest.is_empty():
+                self._write_group(name, rest)
+        for writer in self._writers.values():
+            writer.close()
+        for name in self._writers:
+            with self._file(name).open("rb") as file:
+                os.fsync(file.fileno())
+        return [
+            Staged(self._file(name), Part(name, part_path(name, self.resource, self.stem), self._rows[name]))
+            for name in sorted(self._writers)
+        ]
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        for name, writer in self._writers.items():
+            writer.close()
+            self._file(name).unlink(missing_ok=True)
+
+    def _write_groups(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        whole = frame.height - frame.height % ROW_GROUP
+        for start in range(0, whole, ROW_GROUP):
+            self._write_group(name, frame.slice(start, ROW_GROUP))
+        return frame.slice(whole)
+
+    def _write_group(self, name: str, frame: pl.DataFrame) -> None:
+        import pyarrow.parquet as pq
+
+        rows = frame.rechunk().to_arrow()
+        if name not in self._writers:
+            self._file(name).parent.mkdir(parents=True, exist_ok=True)
+            self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, compression="zstd")
+        self._writers[name].write_table(rows, row_group_size=ROW_GROUP)
+        self._rows[name] = self._rows.get(name, 0) + frame.height
+
+    def _file(self, name: str) -> Path:
+        return self.folder / STAGING / f"{self.stem}.{name}.parquet"
+
+
+def publish(folder: Path, staged: Iterable[Staged]) -> tuple[Part, ...]:
+    """Move staged parts to where they belong; the manifest line that names them comes after this."""
+    parts: list[Part] = []
+    for item in staged:
+        target = folder / item.part.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        item.file.replace(target)
+        parts.append(item.part)
+    for changed in {(folder / part.path).parent for part in parts}:
+        sync_folder(changed)
+    return tuple(parts)
+
+
+def remove_orphans(folder: Path, named: Iterable[Part]) -> int:
+    """Remove Parquet files that no manifest line names; how many there were."""
+    kept = {part.path for part in named}
+    removed = 0
+    for table in (*TABLES, STAGING):
+        for file in (folder / table).rglob("*.parquet"):
+            if file.relative_to(folder).as_posix() not in kept:
+                file.unlink()
+                removed += 1
+    return removed

@@ -1,0 +1,45 @@
+"""Worker threads that stop soon when the ingest is to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from threading import Event
+from types import TracebackType
+from typing import Self, TypeVar
+
+__all__ = ["Pool"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass
+class Pool:
+    """A bounded number of threads.
+
+    Attributes:
+        jobs: how many.
+        stop: set when whatever still runs is of no use any more.
+    """
+
+    jobs: int
+    stop: Event = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
+        """Results as they come, each with its item; the order is not the items'."""
+        futures = {self._executor.submit(function, item): item for item in items}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None:
+            self.stop.set()
+        self._executor.shutdown(cancel_futures=True)

@@ -1,0 +1,136 @@
+"""Which resource a file belongs to, and what the resource's config.yml says about all of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from citus_analysis.dataset.identity import Facts, Identity, name_facts
+from citus_analysis.dataset.labels import Labels, split_facts
+from citus_analysis.dataset.walk import Found, display
+from citus_analysis.errors import FormatError, InputError
+from citus_analysis.formats import Content
+from citus_analysis.formats.study_config import CONFIG_LIMIT_BYTES, load_config
+
+__all__ = ["Identified", "Identifier"]
+
+#: Folders of the study's tree; the folder above them is the resource.
+_STUDY_FOLDERS: Final = frozenset({"YCSB", "pglogs", "general", "perf"})
+_CONFIG_NAMES: Final = ("config.yml", "config.yaml")
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A file with all that is known of it before it is parsed.
+
+    Attributes:
+        found: the file.
+        identity: what it is about.
+        key: its path within the resource, which together with the resource makes its `source_id`.
+        options: settings for its format.
+    """
+
+    found: Found
+    identity: Identity
+    key: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Resource:
+    folder: Path
+    facts: Facts = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Identifier:
+    """Tells the identity of files; reads each config.yml and label file once.
+
+    Args:
+        meta: facts that the user stated for all files; they win over everything else.
+    """
+
+    meta: Facts
+    _labels: dict[Path, Labels] = field(default_factory=dict)
+    _resources: dict[Path, _Resource | None] = field(default_factory=dict)
+
+    def identify(self, found: Found) -> Identified:
+        """The identity of a file.
+
+        Raises:
+            InputError: a `runs.csv` or `identity.yml` that applies to it is malformed.
+        """
+        resource = self._resource_of(found)
+        labels = self._labels.setdefault(found.root, Labels(found.root))
+        stated = labels.facts(found.path) | self.meta
+        in_study = any(part in _STUDY_FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
+        named = name_facts(display(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
+        fallback = {"resource": display(Path(resource.folder.name)) or "unnamed"}
+        by_folder = fallback | resource.facts
+        # In a flat heap of client logs only the names tell the resources apart.
+        facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
+        facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
+        identity, options = split_facts(facts | stated)
+        key = display(found.path.relative_to(resource.folder))
+        return Identified(found, Identity(**identity), key, _options(resource.settings) | options)
+
+    def _resource_of(self, found: Found) -> _Resource:
+        for folder in found.path.parents:
+            configured = self._configured(folder)
+            if configured is not None:
+                return configured
+            if folder == found.root:
+                break
+        return _Resource(_study_root(found.path) or _top_folder(found))
+
+    def _configured(self, folder: Path) -> _Resource | None:
+        if folder not in self._resources:
+            self._resources[folder] = next(
+                (_read_config(path) for name in _CONFIG_NAMES if (path := folder / name).is_file()), None
+            )
+        return self._resources[folder]
+
+
+def _study_root(path: Path) -> Path | None:
+    return next((folder.parent for folder in path.parents if folder.name in _STUDY_FOLDERS), None)
+
+
+def _top_folder(found: Found) -> Path:
+    below = found.path.relative_to(found.root).parts
+    return found.root / below[0] if len(below) > 1 else found.root
+
+
+def _read_config(path: Path) -> _Resource:
+    try:
+        config = load_config(Content(path).read(CONFIG_LIMIT_BYTES))
+    except (FormatError, InputError):
+        # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
+        return _Resource(path.parent)
+    facts: Facts = {}
+    if isinstance(config.get("resource"), str | int):
+        facts["resource"] = str(config["resource"])
+    if isinstance(config.get("workers"), int):
+        facts["workers"] = config["workers"]
+    return _Resource(path.parent, facts, config)
+
+
+def _system(config: Mapping[str, Any]) -> Facts:
+    if isinstance(config.get("system"), str):
+        return {"system": config["system"]}
+    if config.get("citus_version"):
+        return {"system": "citus"}
+    return {"system": "postgresql"} if config.get("postgres_version") else {}
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, str]:
+    settings = config.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    stated = {
+        "log_line_prefix": config.get("log_line_prefix", settings.get("log_line_prefix")),
+        "timezone": config.get("timezone"),
+        "log_timezone": settings.get("log_timezone"),
+    }
+    return {name: value for name, value in stated.items() if isinstance(value, str)}

@@ -1,0 +1,117 @@
+"""One method per table, so that `dataset.runs()` reads well and completes in an editor."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import polars as pl
+
+__all__ = ["Shorthands"]
+
+
+class Shorthands:
+    """`dataset.NAME()` is `dataset.table("NAME")`."""
+
+    @abstractmethod
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table, not read yet."""
+
+    def sources(self) -> pl.DataFrame:
+        """One row per file that an ingest saw."""
+        return self.scan("sources").collect()
+
+    def rejects(self) -> pl.DataFrame:
+        """Every stretch of a source that could not be understood. Nothing is dropped silently."""
+        return self.scan("rejects").collect()
+
+    def nodes(self) -> pl.DataFrame:
+        """The nodes of a cluster."""
+        return self.scan("nodes").collect()
+
+    def shards(self) -> pl.DataFrame:
+        """Shards and where they are placed."""
+        return self.scan("shards").collect()
+
+    def settings(self) -> pl.DataFrame:
+        """What is known of a resource: versions, hardware, server settings."""
+        return self.scan("settings").collect()
+
+    def runs(self) -> pl.DataFrame:
+        """One row per measured run: phase x configuration x iteration, its load generators merged."""
+        return self.scan("runs").collect()
+
+    def operation_latencies(self) -> pl.DataFrame:
+        """Client-side latency per run and operation, load generators merged (percentiles never averaged)."""
+        return self.scan("operation_latencies").collect()
+
+    def clients(self) -> pl.DataFrame:
+        """One row per load-generator process."""
+        return self.scan("clients").collect()
+
+    def client_metrics(self) -> pl.DataFrame:
+        """Every line of a client's final summary."""
+        return self.scan("client_metrics").collect()
+
+    def client_series(self) -> pl.DataFrame:
+        """What a client reported while it ran: one row per status line and operation, and one for the total."""
+        return self.scan("client_series").collect()
+
+    def client_histogram(self) -> pl.DataFrame:
+        """Latency histograms; buckets of several clients merge by adding counts."""
+        return self.scan("client_histogram").collect()
+
+    def client_latencies(self) -> pl.DataFrame:
+        """Single latencies, where a client logged every operation."""
+        return self.scan("client_latencies").collect()
+
+    def client_errors(self) -> pl.DataFrame:
+        """Exceptions and error messages a client printed in between, counted by message class."""
+        return self.scan("client_errors").collect()
+
+    def log_events(self) -> pl.DataFrame:
+        """One row per record of a PostgreSQL server log (a record with its continuation lines)."""
+        return self.scan("log_events").collect()
+
+    def checkpoints(self) -> pl.DataFrame:
+        """One row per completed checkpoint or restartpoint."""
+        return self.scan("checkpoints").collect()
+
+    def spans(self) -> pl.DataFrame:
+        """Trace tree of every sampled statement: statement -> phases and tasks -> remote or local execution."""
+        return self.scan("spans").collect()
+
+    def statements(self) -> pl.DataFrame:
+        """One row per statement execution seen by a parent, with its profile."""
+        return self.scan("statements").collect()
+
+    def match_quality(self) -> pl.DataFrame:
+        """How well parent tasks and child statements were paired, per pair of nodes."""
+        return self.scan("match_quality").collect()
+
+    def clock_offsets(self) -> pl.DataFrame:
+        """Offset between the clocks of two nodes, bounded by causality over the exact pairs."""
+        return self.scan("clock_offsets").collect()
+
+    def cpu_samples(self) -> pl.DataFrame:
+        """CPU time shares."""
+        return self.scan("cpu_samples").collect()
+
+    def device_samples(self) -> pl.DataFrame:
+        """Block device activity."""
+        return self.scan("device_samples").collect()
+
+    def vm_samples(self) -> pl.DataFrame:
+        """Memory, swap, block I/O and scheduler counters."""
+        return self.scan("vm_samples").collect()
+
+    def perf_symbols(self) -> pl.DataFrame:
+        """Share of samples per symbol."""
+        return self.scan("perf_symbols").collect()
+
+    def perf_stacks(self) -> pl.DataFrame:
+        """Call stacks with their weight."""
+        return self.scan("perf_stacks").collect()
+
+    def perf_counters(self) -> pl.DataFrame:
+        """Counter values."""
+        return self.scan("perf_counters").collect()

@@ -1,0 +1,79 @@
+"""What an ingest reports: while it runs, and when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["IngestSummary", "Progress", "ProgressCallback"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an ingest is.
+
+    Attributes:
+        stage: `scan` (hashing and detecting), `read` (parsing) or `derive`.
+        done: bytes (scan, read) or resources (derive) so far.
+        total: of how many.
+    """
+
+    stage: str
+    done: int
+    total: int
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class IngestSummary:
+    """What an ingest did, and the state in which it left the dataset.
+
+    Attributes:
+        files: files found below the sources.
+        read: files that were parsed in this pass.
+        unchanged: files whose rows were up to date already.
+        unrecognised: files that no format recognised; they are listed in `sources` with a null format.
+        duplicates: files whose content another file of the same identity has already contributed.
+        rejected: stretches of these files that stand in `rejects`, also those found in an earlier pass.
+        failed: files that could not be read to their end.
+        derived: resources whose derived tables were computed anew.
+        rows: rows per table of the whole dataset.
+        messages: one line per problem.
+    """
+
+    files: int
+    read: int
+    unchanged: int
+    unrecognised: int
+    duplicates: int
+    rejected: int
+    failed: int
+    derived: int
+    rows: Mapping[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all went well, 1 where something was rejected or failed, 3 where nothing could be read."""
+        if self.failed and self.failed >= self.files - self.unrecognised:
+            return 3
+        return 1 if self.failed or self.rejected else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"rows": dict(self.rows), "messages": list(self.messages), "exit_code": self.exit_code}
+
+    def __str__(self) -> str:
+        """One line."""
+        counts = [f"{self.read} read", f"{self.unchanged} unchanged"]
+        optional = {
+            "not recognised": self.unrecognised,
+            "duplicate": self.duplicates,
+            "failed": self.failed,
+            "stretches rejected": self.rejected,
+        }
+        counts += [f"{count} {what}" for what, count in optional.items() if count]
+        return f"{self.files} files: {', '.join(counts)}; {sum(self.rows.values())} rows in {len(self.rows)} tables"

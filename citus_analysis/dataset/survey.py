@@ -1,0 +1,180 @@
+"""What is to be done about each file that was found: hashed, recognised, identified, compared with the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.dataset.identity import Identity, plain_name
+from citus_analysis.dataset.manifest import SourceState
+from citus_analysis.dataset.read_source import content_hash
+from citus_analysis.dataset.resources import Identified
+from citus_analysis.errors import InputError
+from citus_analysis.formats import Content, Format, detect_format
+from citus_analysis.schema import TABLES
+
+__all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey"]
+
+#: Formats of these tables read what a load generator wrote.
+_CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
+_PID_SUFFIX: Final = (".log", ".out", ".txt", ".json")
+
+
+def digest(value: object, size: int = 8) -> str:
+    """Short stable hash of a JSON-serialisable value."""
+    data = json.dumps(value, sort_keys=True, ensure_ascii=True).encode("ascii")
+    return hashlib.blake2b(data, digest_size=size).hexdigest()
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A file and what is known before it is parsed.
+
+    Attributes:
+        identified: the file and its identity.
+        source_id: stable name, from the resource and the path within it.
+        hash: of the bytes on disk; empty where they cannot be read.
+        format: how it is to be read; None where no format recognises it.
+        problem: why it cannot be read.
+        same_as: path of the file that has contributed the same content for the same identity.
+    """
+
+    identified: Identified
+    source_id: str = ""
+    hash: str = ""
+    format: Format | None = None
+    problem: str | None = None
+    same_as: str | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """What the file is about."""
+        return self.identified.identity
+
+    @property
+    def location(self) -> str:
+        """Absolute path; bytes that are not UTF-8 as surrogates."""
+        return os.fspath(self.identified.found.path)
+
+    @property
+    def is_client(self) -> bool:
+        """It was written by a load generator."""
+        return self.format is not None and not _CLIENT_TABLES.isdisjoint(self.format.tables)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The settings that this file's format may see."""
+        options = dict(self.identified.options)
+        server_timezone, prefix = options.pop("log_timezone", None), options.pop("log_line_prefix", None)
+        if self.format is not None and "log_events" in self.format.tables:
+            options |= {"log_line_prefix": prefix} if prefix is not None else {}
+            options |= {"timezone": server_timezone} if server_timezone and "timezone" not in options else {}
+        return options
+
+    def state_key(self, assignment: object) -> str:
+        """Hash over all that the file's rows depend on."""
+        tables = self.format.tables if self.format else ()
+        columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
+        parser = (self.format.name, self.format.version) if self.format else None
+        facts = (self.hash, parser, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
+        return digest((facts, assignment), size=16)
+
+
+def survey(identified: Identified, forced: Format | None) -> Surveyed:
+    """Hash and recognise one file; a file that cannot be read comes back with its problem."""
+    path = identified.found.path
+    content = Content(path)
+    try:
+        hash_ = content_hash(path)
+        found = detect_format(content)
+    except InputError as error:
+        return Surveyed(identified, hash=_hash_or_empty(path), problem=error.problem)
+    except OSError as error:
+        return Surveyed(identified, problem=f"cannot be read: {error.strerror}")
+    # What describes the other files keeps its meaning, whatever they are taken for.
+    describes = found is not None and {"settings", "nodes", "shards"} & set(found.tables)
+    surveyed = Surveyed(identified, hash=hash_, format=found if forced is None or describes else forced)
+    if surveyed.is_client and surveyed.identity.run_id is None:
+        run = _run_name(identified.key)
+        named = replace(
+            identified, identity=replace(identified.identity, run=run, role=identified.identity.role or "main")
+        )
+        return replace(surveyed, identified=named)
+    return surveyed
+
+
+def _hash_or_empty(path: Path) -> str:
+    try:
+        return content_hash(path)
+    except OSError:
+        return ""
+
+
+def _run_name(key: str) -> str:
+    """Name of the run of a client's file that names none: its path without suffixes and process numbers."""
+    name = plain_name(key)
+    for suffix in _PID_SUFFIX:
+        name = name.removesuffix(suffix)
+    stem, _, number = name.rpartition(".")
+    while stem and number.isdecimal():
+        name = stem
+        stem, _, number = name.rpartition(".")
+    return name
+
+
+def name_sources(surveyed: Iterable[Surveyed], known: Mapping[str, SourceState]) -> list[Surveyed]:
+    """Give each file its `source_id`.
+
+    It depends on the resource and the path within it, not on where the tree lies, so that a moved tree is
+    still the same. Files whose resource and path are equal are told apart by the path above.
+    """
+    by_key: dict[tuple[str, str], list[Surveyed]] = defaultdict(list)
+    for item in surveyed:
+        by_key[item.identity.resource, item.identified.key].append(item)
+    named: list[Surveyed] = []
+    for (resource, key), items in by_key.items():
+        above = os.path.commonpath([item.location for item in items])
+        for item in items:
+            distinct = key if len(items) == 1 else os.path.relpath(item.location, above)
+            source_id = digest((resource, distinct))
+            other = known.get(source_id)
+            if other is not None and other.location != item.location and _is_another_file(other, item):
+                source_id = digest((resource, item.location))
+            named.append(replace(item, source_id=source_id))
+    return sorted(named, key=lambda item: os.fsencode(item.location))
+
+
+def _is_another_file(other: SourceState, item: Surveyed) -> bool:
+    try:
+        return not Path(other.location).samefile(item.location)
+    except OSError:
+        return False
+
+
+def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) -> list[Surveyed]:
+    """Mark files that repeat, under another name, the content of a file with the same identity."""
+    located = {item.location for item in surveyed}
+    first: dict[str, str] = {}
+    for state in sorted(known, key=lambda state: state.path):
+        if state.location not in located and state.format and not state.problem and Path(state.location).exists():
+            first.setdefault(_content_key(state.content_hash, state.identity), state.path)
+    marked: list[Surveyed] = []
+    for item in surveyed:
+        if item.format is None or item.problem or not item.identified.found.bytes:
+            marked.append(item)
+            continue
+        key = _content_key(item.hash, item.identity.to_dict())
+        marked.append(replace(item, same_as=first.get(key)))
+        first.setdefault(key, item.identified.found.relative)
+    return marked
+
+
+def _content_key(hash_: str, identity: Mapping[str, object]) -> str:
+    # The name of a run may come from the file's own name, which is what copies differ in.
+    return digest((hash_, {name: value for name, value in identity.items() if name != "run"}))

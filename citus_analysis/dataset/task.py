@@ -1,0 +1,77 @@
+"""One source that is to be read, and the manifest's entry that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from citus_analysis.dataset.manifest import Part, SourceState
+from citus_analysis.dataset.read_source import Outcome
+from citus_analysis.dataset.survey import Surveyed
+from citus_analysis.dataset.windows import Tagger
+from citus_analysis.errors import InputError
+from citus_analysis.formats import Content
+
+__all__ = ["Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A source that is to be read.
+
+    Attributes:
+        item: the file.
+        tagger: which run its rows belong to.
+        key: hash over all that its rows depend on.
+    """
+
+    item: Surveyed
+    tagger: Tagger
+    key: str
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return self.item.identified.found.bytes
+
+    def unread_state(self) -> SourceState:
+        """The entry of a source that is not parsed: unrecognised, unreadable or a duplicate."""
+        item, found = self.item, self.item.identified.found
+        note = f"same content as {item.same_as}" if item.same_as else None
+        return SourceState(
+            source_id=item.source_id,
+            resource=item.identity.resource,
+            path=found.relative,
+            location=item.location,
+            state_key=self.key,
+            content_hash=item.hash,
+            bytes=found.bytes,
+            format=item.format.name if item.format else None,
+            parser_version=item.format.version if item.format else None,
+            compression=_compression(item),
+            identity=item.identity.to_dict(),
+            run_id=self.tagger.run_id,
+            note=note,
+            problem=item.problem,
+        )
+
+    def read_state(self, outcome: Outcome, parts: tuple[Part, ...]) -> SourceState:
+        """The entry of a source that was parsed and whose parts are in place."""
+        return replace(
+            self.unread_state(),
+            is_client=self.item.is_client,
+            content_bytes=outcome.content_bytes,
+            parsed_bytes=outcome.parsed_bytes,
+            noise_bytes=outcome.noise_bytes,
+            rejected_bytes=outcome.rejected_bytes,
+            rejected=outcome.rejected,
+            note=outcome.first_reject,
+            problem=outcome.problem,
+            parts=parts,
+        )
+
+
+def _compression(item: Surveyed) -> str:
+    try:
+        return Content(item.identified.found.path).compression
+    except InputError:
+        return "none"
