@@ -86,6 +86,8 @@ def _runs(tables: ResourceTables) -> Pieces:
 
 
 def _traces(tables: ResourceTables) -> Pieces:
+    if not tables.parts("log_events"):
+        return
     from citus_analysis.spans import build_traces
 
     nodes = tables.scan("nodes").collect()

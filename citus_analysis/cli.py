@@ -1,1 +1,0 @@
-"""The command line: arguments in, one typed library call, exit code out."""

@@ -1,0 +1,87 @@
+"""Command: citus-analysis ingest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from citus_analysis.cli.output import print_json, printable
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset import Progress
+    from citus_analysis.dataset.summary import ProgressCallback
+
+__all__ = ["command"]
+
+_STAGES = {"scan": "looking", "read": "reading", "derive": "deriving"}
+
+
+def _facts(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    facts = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{value!r} is not of the form name=value")
+        facts[name.strip()] = text
+    return facts
+
+
+@click.command("ingest")
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
+@click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
+@click.option("--meta", multiple=True, callback=_facts, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option("--strict", is_flag=True, help="Leave the dataset as it was where anything is rejected (exit code 3).")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
+def command(
+    sources: tuple[Path, ...],
+    out: Path,
+    jobs: int | None,
+    format_: str | None,
+    meta: dict[str, str],
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Read raw files into a dataset of Parquet tables.
+
+    Files that did not change since the last time are not read again. Facts for --meta: resource, system, phase,
+    workload, threads, records, operations, iteration, workers, drivers, part, role, node, run; settings:
+    log_line_prefix, timezone.
+    """
+    from citus_analysis.dataset import ingest
+
+    with _progress() as progress:
+        summary = ingest(sources, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
+    for message in summary.messages:
+        click.echo(printable(message), err=True)
+    if as_json:
+        print_json(summary.to_dict())
+    else:
+        click.echo(str(summary))
+    return summary.exit_code
+
+
+@contextmanager
+def _progress() -> Iterator[ProgressCallback | None]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description:>8}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
+    with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
+        tasks = {stage: bars.add_task(label, total=None, visible=False) for stage, label in _STAGES.items()}
+
+        def show(progress: Progress) -> None:
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total or 1, visible=True)
+
+        yield show

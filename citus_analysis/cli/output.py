@@ -1,0 +1,88 @@
+"""How results are printed: tables for people, CSV, JSON and Parquet for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["FORMATS", "print_frame", "print_json", "printable"]
+
+FORMATS: Final = ("table", "csv", "json", "parquet")
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, without characters that steer a terminal.
+
+    Example:
+        >>> print(printable("a\x1b[2Jb"))
+        a\x1b[2Jb
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout. What JSON cannot say (NaN, infinity) becomes null."""
+    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+
+
+def _plain(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {str(key): _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case None | bool() | int() | str():
+            return value
+        case datetime() | date():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return str(value)
+
+
+def print_frame(frame: pl.DataFrame, how: str) -> None:
+    """A frame on stdout in one of :data:`FORMATS`."""
+    if how == "csv":
+        click.echo(frame.write_csv(), nl=False)
+    elif how == "json":
+        print_json(frame.to_dicts())
+    elif how == "parquet":
+        frame.write_parquet(sys.stdout.buffer)
+    else:
+        for line in _table(frame):
+            click.echo(line)
+
+
+def _table(frame: pl.DataFrame) -> list[str]:
+    columns = [[name, *(_cell(value) for value in frame[name])] for name in frame.columns]
+    widths = [max(map(len, cells), default=0) for cells in columns]
+    numeric = [frame[name].dtype.is_numeric() for name in frame.columns]
+    rows = list(zip(*columns, strict=True)) if columns else []
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    lines[1:1] = ["  ".join("-" * width for width in widths)]
+    return [*lines, f"({frame.height} row{'' if frame.height == 1 else 's'})"]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 or not math.isfinite(value) else f"{value:.1f}"
+    return printable(str(value))

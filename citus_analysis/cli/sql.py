@@ -1,0 +1,25 @@
+"""Command: citus-analysis sql."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.output import FORMATS, print_frame
+
+__all__ = ["command"]
+
+
+@click.command("sql")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("query", metavar="SELECT")
+@click.option("--format", "how", type=click.Choice(FORMATS), default="table", help="Default: table.")
+def command(folder: Path, query: str, how: str) -> None:
+    """Print the rows of a SELECT over a dataset's tables.
+
+    DuckDB's SQL. The query reads the dataset's tables and nothing else. `SHOW TABLES` lists them.
+    """
+    from citus_analysis.dataset import open_dataset
+
+    print_frame(open_dataset(folder).sql(query), how)
