@@ -161,10 +161,14 @@ def _wide(file: _File, lines: Sequence[tuple[int, Mapping[str, str]]]) -> Iterat
     if not numbers:
         raise file.fault("no column holds numbers", 1, way_out="a wide table's header names metrics, such as tps")
     repeats = next((name for name in file.header if name.lower() in _N_NAMES), None)
+    seen: set[str] = set()
     for line, cells in lines:
         shared: Record = {name: cells.get(name) or None for name in _LABELS}
-        label = ", ".join(cells[name] for name in texts if cells[name])
-        shared["row"] = shared["row"] or label or f"{numbers[0]} {cells[numbers[0]]}"
+        words = ", ".join(cells[name] for name in texts if cells[name])
+        label = cells.get("row") or words or f"{numbers[0]} {cells[numbers[0]]}"
+        # Two lines with the same words are two rows (repetitions), not one row stated twice.
+        shared["row"] = f"{label} (line {line})" if label in seen else label
+        seen.add(label)
         shared["n"] = _count(file, line, repeats, cells) if repeats and cells[repeats] else None
         for name in numbers:
             if cells[name]:

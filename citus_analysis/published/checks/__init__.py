@@ -1,0 +1,18 @@
+"""The checks of the audit. Importing this package enters all of them in :data:`CHECKS`."""
+
+from citus_analysis.published.checks import copies, intervals, latencies, little, plausible, ratios
+from citus_analysis.published.checks._registry import CHECKS, Check, Finding, Severity, check
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Finding",
+    "Severity",
+    "check",
+    "copies",
+    "intervals",
+    "latencies",
+    "little",
+    "plausible",
+    "ratios",
+]

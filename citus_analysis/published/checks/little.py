@@ -1,0 +1,87 @@
+"""Little's law: throughput × latency is the number of requests in the system, which no client can exceed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from citus_analysis.published._numbers import Range, show
+from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, check, finding
+
+__all__ = ["BUSY", "TOLERANCE"]
+
+#: Clients wait for one request at a time, but a mean over all of them may count a little differently.
+TOLERANCE: Final = 0.02
+#: Below this share of the connections in the system, something else held the clients up.
+BUSY: Final = 0.8
+_UNIT_SLIPS: Final = (1e3, 1e6)
+#: Latencies that hold the whole round trip, then those of a part of it.
+_WHOLE: Final = ("client_latency", "latency")
+_PART: Final = "server_latency"
+
+
+@check("littles_law", "Is throughput × latency the concurrency?")
+def littles_law(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Compare the stated connections with what throughput and latency keep busy."""
+    for row in _rows(tables):
+        rate, connections = row.get("throughput"), row.concurrency
+        if rate is None or connections is None or not connections.value:
+            continue
+        whole = next((latency for stem in _WHOLE if (latency := row.get(stem)) is not None), None)
+        if whole is not None:
+            yield _judge(row, rate, connections, whole)
+        elif (part := row.get(_PART)) is not None:
+            judged = _judge(row, rate, connections, part)
+            if judged.severity == "red":
+                yield judged
+
+
+def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Finding:
+    inside = rate.range * latency.range
+    n = connections.range
+    busy = rate.value * latency.value / connections.value
+    implied = connections.value / latency.value if latency.value else float("inf")
+    division = f"{show(connections.value)} / {latency}"
+    if inside.low > n.high * (1 + TOLERANCE):
+        text = (
+            f"{rate} × {latency} are {show(rate.value * latency.value)} requests at once, but there are only "
+            f"{show(connections.value)} connections{_slip(busy)}{_remark(rate)}"
+        )
+        return finding("red", "littles_law", row, f"{rate.printed(implied)} ({division})", str(rate), text)
+    expected = f"{rate.printed(implied)} ({division})"
+    if inside.high < n.low * BUSY:
+        text = (
+            f"only {busy:.0%} of the connections were waiting for the system on average: start-up, the client "
+            f"itself or another mean{_slip(busy)}"
+        )
+        return finding("amber", "littles_law", row, expected, str(rate), text)
+    return finding("green", "littles_law", row, expected, str(rate), f"{busy:.0%} of the connections are accounted for")
+
+
+def _slip(busy: float) -> str:
+    factor = max(busy, 1 / busy) if busy > 0 else 0.0
+    near = next((slip for slip in _UNIT_SLIPS if 0.85 < factor / slip < 1.15), None)
+    return f" (off by about {show(near)}: a unit mistaken?)" if near else ""
+
+
+def _remark(rate: Number) -> str:
+    return f"; {rate.note}" if rate.note else ""
+
+
+def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
+    """All rows, and for latencies without a throughput the same subject's row of another table."""
+    by_subject: dict[tuple[str, str, str | None, Range | None], list[Row]] = defaultdict(list)
+    for table in tables:
+        for row in table.rows:
+            yield row
+            connections = row.concurrency
+            if row.workload and connections is not None:
+                by_subject[row.source, row.label, row.workload, connections.range].append(row)
+    for rows in by_subject.values():
+        rates = [row for row in rows if row.get("throughput") is not None and row.get("client_latency") is None]
+        waits = [row for row in rows if row.get("throughput") is None and row.get("client_latency") is not None]
+        for rate, wait in zip(rates, waits, strict=False):
+            name = f"{wait.table} and {rate.table}"
+            yield Row(rate.source, name, rate.label, rate.workload, rate.n, {**wait.numbers, **rate.numbers})

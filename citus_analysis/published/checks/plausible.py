@@ -1,0 +1,98 @@
+"""Are the numbers possible at all, and were the runs long enough to be sampled?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from citus_analysis.published._metrics import COUNTS
+from citus_analysis.published._numbers import show
+from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, check, finding
+
+__all__ = ["DEFAULT_SAMPLING_HZ", "ENOUGH_SAMPLES"]
+
+#: Samplers (iostat, status lines) look once a second unless told otherwise.
+DEFAULT_SAMPLING_HZ: Final = 1.0
+ENOUGH_SAMPLES: Final = 30
+#: Dimension -> what is possible at all, in base units, and why.
+_POSSIBLE: Final[dict[str, tuple[float, float, str]]] = {
+    "rate": (0.0, 1e10, "no database does that many operations per second"),
+    "time": (0.0, 30 * 86_400.0, "no request or run takes that long"),
+    "percent": (0.0, 100.0, "a share lies between 0 and 100 %"),
+    "data_rate": (0.0, 1e13, "no machine moves that much data"),
+}
+#: Stems of changes, differences and intervals' ends, which may be negative or above 100 %.
+_SIGNED: Final = ("change", "difference", "overhead", "interval")
+#: The shortest round trip over a network that a statement can take.
+_SHORTEST_S: Final = 1e-6
+
+
+@check("units_plausible", "Is each number possible in its unit?")
+def units_plausible(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Shares within 100 %, counts whole, times positive, no network faster than its link."""
+    for table in tables:
+        for row in table.rows:
+            problems = list(_impossible(row))
+            yield from problems
+            if not problems and row.numbers:
+                yield finding("green", "units_plausible", row, "", "", "all numbers are possible")
+
+
+def _impossible(row: Row) -> Iterator[Finding]:
+    link = row.get("link")
+    for stem in row.numbers:
+        number = row[stem]
+        for expected, why in _problems(stem, number):
+            yield finding("red", "units_plausible", row, expected, f"{stem} {number}", why)
+        if link is not None and number.metric.dimension == "data_rate" and number.range.low > link.range.high:
+            text = "more than the link can carry"
+            limit = f"at most {number.printed(link.value)}"
+            yield finding("red", "units_plausible", row, limit, f"{stem} {number}", text)
+    sigma = row.get("sigma")
+    mean = None if sigma is None else row.mean_for(sigma)
+    if sigma is not None and mean is not None and sigma.range.low > mean.range.high > 0:
+        text = "the standard deviation exceeds the mean of a quantity that cannot be negative"
+        yield finding("amber", "units_plausible", row, f"below {mean}", str(sigma), text)
+
+
+def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
+    low, high, why = _POSSIBLE.get(number.metric.dimension, (-float("inf"), float("inf"), ""))
+    if stem.startswith(_SIGNED):
+        low = high = float("nan")
+    if number.value < low or number.value > high:
+        yield f"{number.printed(low)} to {number.printed(high)}", why
+    if stem in COUNTS and number.metric.dimension == "" and stem != "interval_level" and number.value % 1:
+        yield "a whole number", "what is counted is whole"
+    if "latency" in stem and "difference" not in stem and number.range.high < _SHORTEST_S:
+        yield f"at least {number.printed(_SHORTEST_S)}", "no statement is answered so fast: a unit mistaken?"
+    if stem == "interval_level" and not 0 < number.value < 1:
+        yield "between 0 and 1", "a confidence level is a probability"
+
+
+@check("run_length", "Did the run last long enough for what sampled it?")
+def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Run time × sampling rate is the number of samples; below 30, start-up and chance dominate."""
+    for table in tables:
+        for row in table.rows:
+            seconds = _seconds(row)
+            if seconds is None:
+                continue
+            rate = row.get("sampling_hz")
+            hertz = DEFAULT_SAMPLING_HZ if rate is None else rate.value
+            samples, stated = seconds * hertz, f"{show(seconds)} s"
+            expected = f"at least {show(ENOUGH_SAMPLES / hertz)} s at {show(hertz)} Hz"
+            if samples < ENOUGH_SAMPLES:
+                text = f"about {samples:.0f} samples at {show(hertz)} Hz: start-up and chance dominate"
+                yield finding("amber", "run_length", row, expected, stated, text)
+            else:
+                yield finding("green", "run_length", row, expected, stated, "long enough")
+
+
+def _seconds(row: Row) -> float | None:
+    runtime, operations, rate = row.get("runtime"), row.get("operations"), row.get("throughput")
+    if runtime is not None:
+        return runtime.value
+    if operations is None or rate is None or not rate.value:
+        return None
+    return operations.value / rate.value

@@ -1,0 +1,217 @@
+"""The audit finds what the publications got wrong, and is silent where they are right."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from citus_analysis.errors import PublishedDataError
+from citus_analysis.published import AuditResult, audit, published
+from citus_analysis.published.checks import CHECKS
+from citus_analysis.schema import TABLES
+from citus_analysis.stats import mean_interval
+
+WORKERS = (2, 4, 8, 16, 32)
+
+
+@pytest.fixture(scope="module")
+def shipped_audit() -> AuditResult:
+    return audit()
+
+
+def found(result: AuditResult, **wanted: str) -> pl.DataFrame:
+    return result.findings.filter(**wanted)
+
+
+def of(tmp_path: Path, text: str) -> AuditResult:
+    path = tmp_path / "mine.csv"
+    path.write_text(text, encoding="utf-8")
+    return audit([path])
+
+
+def alarms(result: AuditResult) -> list[tuple[str, str]]:
+    return result.findings.filter(pl.col("severity") != "green").select("severity", "check").rows()
+
+
+class TestPublications:
+    def test_sigma_of_table_5_6_is_copied_from_5_7(self, shipped_audit: AuditResult) -> None:
+        row = found(shipped_audit, check="copied_sigma").row(0, named=True)
+        assert (row["severity"], row["source"], row["table"]) == ("red", "thesis", "5.6")
+        assert row["stated"] == "2374.32, 7473.57, 3216.34"
+        assert "table 5.7" in row["expected"]
+        assert "intervals need other values" in row["explanation"]
+
+    def test_no_n_explains_the_intervals_of_table_5_6(self, shipped_audit: AuditResult) -> None:
+        rows = found(shipped_audit, check="interval_n", table="5.6")
+        assert rows["severity"].to_list() == ["red"] * 4
+
+    def test_intervals_of_table_5_7_imply_n(self, shipped_audit: AuditResult) -> None:
+        rows = found(shipped_audit, check="interval_n", table="5.7").rows_by_key("row", named=True)
+        implied = [rows[f"INSERT, {w} workers of 16 vCPUs"][0]["expected"] for w in WORKERS]
+        assert implied == [f"n = {n} (normal quantile)" for n in (5, 5, 3, 4, 4)]
+        assert rows["all rows"][0]["stated"] == "n = 5, 5, 3, 4, 4"
+
+    def test_intervals_of_table_5_7_are_too_narrow_for_student(self, shipped_audit: AuditResult) -> None:
+        rows = found(shipped_audit, check="interval_quantile", table="5.7")
+        assert rows["severity"].to_list() == ["amber"] * 5
+        # t quantile with 4 degrees of freedom 2.776: 2.776 × 2374.32 / √5 = 2,948
+        assert rows["expected"][0] == "± 2,948 operations/s at n = 5"
+        assert rows["stated"][0] == "± 2,081 operations/s"
+
+    def test_equation_5_2_forgets_the_connections(self, shipped_audit: AuditResult) -> None:
+        row = found(shipped_audit, check="littles_law", table="equation 5.2").row(0, named=True)
+        assert row["severity"] == "red"
+        assert row["expected"] == "72,727 operations/s (800 / 11 ms)"
+        assert row["stated"] == "1.1 million"
+
+    def test_postgres_xc_scale_factors(self, shipped_audit: AuditResult) -> None:
+        rows = found(shipped_audit, check="scale_factor", severity="red")
+        assert rows["row"].to_list() == ["Postgres-XC, 1 server", "Postgres-XC, 3 servers"]
+        assert rows["stated"].to_list() == ["0.72", "2.3"]
+        assert rows["expected"][0].startswith("0.76 ")
+        assert rows["expected"][1].startswith("2.227 ")
+
+    @pytest.mark.parametrize("table", ["insert throughput", "update throughput"])
+    def test_tables_of_the_citus_documentation_raise_no_alarm(self, shipped_audit: AuditResult, table: str) -> None:
+        rows = found(shipped_audit, source="citus_docs", table=table)
+        measured = rows.filter(~pl.col("row").str.contains("per day"))
+        assert set(measured["severity"]) == {"green"}
+        assert "littles_law" in set(rows["check"])
+
+    @pytest.mark.parametrize(
+        ("check", "table", "row"),
+        [
+            ("stated_twice", "section 5.1", "monitor client"),
+            ("stated_twice", "section 2.4", "Aurora, read replicas"),
+            ("per_day", "insert throughput", "INSERTs per day, larger cluster"),
+            ("units_plausible", "section 7.3", "Gigabit network"),
+            ("product", "section 5.1", "GTM without proxy, estimate"),
+        ],
+    )
+    def test_other_contradictions(self, shipped_audit: AuditResult, check: str, table: str, row: str) -> None:
+        assert found(shipped_audit, check=check, table=table, row=row)["severity"].to_list() == ["red"]
+
+    @pytest.mark.parametrize(
+        ("check", "table", "rows"),
+        [
+            ("interval_resolution", "5.3", {"not monitored", "monitored"}),
+            ("part_within_whole", "5.8", {f"SELECT, {w} workers of 16 vCPUs" for w in (2, 4)}),
+            ("littles_law", "4.2", {f"INSERT, {n} million operations, 32 workers" for n in (1, 10)}),
+            ("run_length", "4.2", {"INSERT, 1 million operations, 32 workers"}),
+        ],
+    )
+    def test_doubts(self, shipped_audit: AuditResult, check: str, table: str, rows: set[str]) -> None:
+        assert set(found(shipped_audit, check=check, table=table, severity="amber")["row"]) == rows
+
+    def test_latencies_of_one_table_meet_throughputs_of_another(self, shipped_audit: AuditResult) -> None:
+        row = found(shipped_audit, check="littles_law", table="5.4 and 5.7").row(0, named=True)
+        assert (row["severity"], row["row"]) == ("green", "5 rows")
+
+    def test_red_findings_are_these_and_no_others(self, shipped_audit: AuditResult) -> None:
+        assert shipped_audit.count("red") == 13
+        assert shipped_audit.has_red
+        assert shipped_audit.verdict == "red"
+        assert shipped_audit.findings["severity"].to_list()[:13] == ["red"] * 13
+        assert shipped_audit.findings.schema == TABLES["findings"].polars_schema()
+
+
+class TestOwnTables:
+    def test_a_consistent_table_raises_no_alarm(self, tmp_path: Path) -> None:
+        table = "workers,tps,sd,ci_low,ci_high,n,clients,latency (ms)\n2,9000,120.4,8851,9149,5,64,7.1\n"
+        result = of(tmp_path, table)
+        assert alarms(result) == []
+        assert {"interval_n", "littles_law", "interval_centre"} <= set(result.findings["check"])
+
+    @pytest.mark.parametrize(
+        ("table", "alarm"),
+        [
+            ("tps,sd,ci_low,ci_high,n\n9000,120.4,8851,9149,9\n", ("red", "interval_n")),
+            ("tps,sd,ci_low,ci_high,n\n9000,120.4,8895,9106,5\n", ("amber", "interval_quantile")),
+            ("tps,ci_low,ci_high\n9101,9200,9400\n", ("red", "interval_centre")),
+            ("tps,ci_low,ci_high\n9101,9000,9400\n", ("amber", "interval_centre")),
+            ("tps,clients,latency_ms\n9000,64,9.3\n", ("red", "littles_law")),
+            ("tps,threads,latency_us\n9000,64,2300\n", ("amber", "littles_law")),
+            ("p50_ms,p95_ms,p99_ms\n3.1,9.2,8.7\n", ("red", "percentiles_ordered")),
+            ("50th pctl. (ms),99th pctl. (ms)\n3.1,2.9\n", ("red", "percentiles_ordered")),
+            ("tps,cpu_percent\n9000,104.2\n", ("red", "units_plausible")),
+            ("tps,workers\n9000,2.5\n", ("red", "units_plausible")),
+            ("tps,latency_s\n9000,0.0000003\n", ("red", "units_plausible")),
+            ("tps,sd\n9000,12000\n", ("amber", "units_plausible")),
+            ("set-up,tps\ndriver 1,4521\ndriver 2,4480\ntotal,9201\n", ("red", "parts_add_up")),
+            ("set-up,tps,scale_factor\na,4521,1.0\nb,8122,1.9\n", ("red", "scale_factor")),
+            ("tps,base_tps,speedup\n9043,4521,2.2\n", ("red", "ratio")),
+            ("tps,operations\n9043,90000\n", ("amber", "run_length")),
+            ("workers,vcpus_per_worker,vcpus\n4,16,60\n", ("red", "product")),
+            ("metric,value,row\ntps,9043,a\ntps,8122,a\n", ("amber", "stated_twice")),
+        ],
+    )
+    def test_contradictions_are_found(self, tmp_path: Path, table: str, alarm: tuple[str, str]) -> None:
+        assert alarms(of(tmp_path, table)) == [alarm]
+
+    @pytest.mark.parametrize(
+        "table",
+        [
+            "tps,sd,ci_low,ci_high,n\n9000,120.4,8851,9149,5\n9100,95.25,8982,9218,5\n",
+            "tps,clients,latency_ms\n9000,256,28.5\n",  # 256.5 by face value, 255.6 by rounding
+            "set-up,tps\ndriver 1,4521\ndriver 2,4480\ntotal,9001\n",
+            "set-up,tps,scale_factor\na,4521,1.0\nb,8122,1.8\nc,8136,1.79\n",  # rounded and cut off
+            "tps,base_tps,change_percent\n9043,4521,100\n",
+            "set-up,tps\nrun,9000\nrun,9100\nrun,9050\n",
+            "tps,sd\n9000,80\n",
+            "p50_ms,p95_ms\n3.1,3.1\n",
+        ],
+    )
+    def test_rounding_and_repetitions_raise_no_alarm(self, tmp_path: Path, table: str) -> None:
+        assert alarms(of(tmp_path, table)) == []
+
+    def test_unit_slips_are_named(self, tmp_path: Path) -> None:
+        result = of(tmp_path, "tps,clients,latency_ms\n9000,64,7100\n")
+        assert "a unit mistaken" in found(result, check="littles_law")["explanation"][0]
+
+    def test_frames_of_any_kind(self) -> None:
+        frame = published("thesis", "5.6")
+        expected = audit([frame]).findings
+        assert audit([frame.to_pandas()]).findings.equals(expected)
+        assert audit([frame.to_arrow()]).findings.equals(expected)
+
+    def test_a_table_beside_its_own_copy_is_no_copy(self) -> None:
+        frame = published("thesis", "5.7")
+        renamed = frame.with_columns(source=pl.lit("again"))
+        assert found(audit([frame, renamed]), check="copied_sigma").is_empty()
+
+    def test_malformed_files_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(PublishedDataError, match=r"mine\.csv: line 2, column 'value'"):
+            of(tmp_path, "metric,value\ntps,fast\n")
+
+    def test_nothing_in_nothing_out(self) -> None:
+        assert str(audit([])) == "0 red, 0 amber, 0 green"
+        assert audit([]).verdict == "green"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(500, 2_000), min_size=3, max_size=9), st.integers(0, 2))
+def test_honest_summaries_are_never_red(values: list[float], decimals: int) -> None:
+    interval = mean_interval(values)
+    sigma = float(np.std(values, ddof=1))
+    if sigma < 10:
+        return
+    texts = {
+        "throughput_ops_s": interval.estimate,
+        "sigma_ops_s": sigma,
+        "interval_low_ops_s": interval.low,
+        "interval_high_ops_s": interval.high,
+    }
+    rounded = {name: f"{value:.{decimals}f}" for name, value in texts.items()}
+    frame = pd.DataFrame(
+        {"source": "s", "table": "t", "row": "r", "metric": list(rounded), "stated": list(rounded.values())}
+    ).assign(value=[float(text) for text in rounded.values()], n=len(values))
+    assert not audit([frame]).has_red
+
+
+def test_every_check_has_its_question() -> None:
+    assert all(check.question.endswith("?") for check in CHECKS.values())
+    assert {name for name, check in CHECKS.items() if check.name == name} == set(CHECKS)
