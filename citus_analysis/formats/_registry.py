@@ -21,6 +21,7 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "iostat",
     "iostat_json",
     "vmstat",
+    "ycsb",
 )
 
 #: Below this confidence a file is left alone rather than misread.

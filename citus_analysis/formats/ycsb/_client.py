@@ -1,0 +1,179 @@
+"""What is known of one YCSB client: how it was started, and what its summary adds up to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats._redact import redact
+from citus_analysis.schema import TABLES
+
+__all__ = ["Client"]
+
+_OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
+_PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0")
+#: Sections that are no operations of the workload of their own: a read-modify-write is counted as the read and
+#: the update it consists of, VERIFY checks what a read returned.
+_COMPOUND: Final = "READ-MODIFY-WRITE"
+_COUNTED_ELSEWHERE: Final = frozenset({"OVERALL", "CLEANUP", "VERIFY", _COMPOUND})
+_OPERATIONS: Final = ("Operations", "Total Operations")
+
+
+@dataclass
+class Client:
+    """Facts of a client, gathered block by block.
+
+    Attributes:
+        arguments: what followed `Command line:`, or the launch line's part behind the class name.
+        measured: measurement types that were seen at work, strongest evidence first.
+        values: (section, metric) -> value of the summary's metrics, the first of each.
+    """
+
+    tool_version: str | None = None
+    arguments: str | None = None
+    launched: str | None = None
+    measured: list[str] = field(default_factory=list)
+    values: dict[tuple[str, str], float] = field(default_factory=dict)
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    last_total: int | None = None
+    failed_so_far: int = 0
+
+    def add_banner(self, lines: pl.DataFrame) -> None:
+        """Read how the client was started off its banner and off the line that launched it."""
+        banner = lines.filter(pl.col("kind").is_in(["command", "launch", "version"]))
+        for kind, text in banner.select("kind", "text").iter_rows():
+            if kind == "command" and self.arguments is None:
+                self.arguments = text.removeprefix("Command line: ")
+            elif kind == "launch" and self.launched is None:
+                self.launched = re.split(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*", text, maxsplit=1)[-1]
+            elif kind == "version" and self.tool_version is None:
+                self.tool_version = text.removeprefix("YCSB Client ")
+
+    def add_metrics(self, metrics: pl.DataFrame) -> None:
+        """Keep what the totals are computed from; it is a few values per operation."""
+        wanted = metrics.filter(
+            pl.col("metric").str.starts_with("Return=")
+            | pl.col("metric").is_in(_OPERATIONS)
+            | (pl.col("section") == "OVERALL")
+        )
+        for section, metric, value in wanted.select("section", "metric", "value").iter_rows():
+            self.values.setdefault((section, metric), value)
+        if "LatencyVariance" in metrics["metric"]:
+            self.saw(["histogram"])
+
+    def add_status(self, status: pl.DataFrame, series: pl.DataFrame) -> None:
+        """Keep the clock's ends, and how far the client came."""
+        times = status["log_time"].drop_nulls()
+        if not times.is_empty():
+            self.end_time = times[-1]
+        self.last_total = status["operations_total"][-1]
+        failed = series.filter(pl.col("section").str.ends_with("-FAILED"))
+        self.failed_so_far += int(failed["operations"].sum())
+        if series["max_us"].count():
+            self.saw(["hdrhistogram"])
+
+    def saw(self, measurement_types: Iterable[str]) -> None:
+        """Note which measurement types were at work."""
+        self.measured += [kind for kind in measurement_types if kind not in self.measured]
+
+    def row(self) -> pl.DataFrame:
+        """The client's row of the table `clients`."""
+        options, properties = _parsed_arguments(self.command_line or "")
+        done, failed = self._totals(loading="-load" in options)
+        table = TABLES["clients"].parsed()
+        facts = {
+            "tool": "ycsb",
+            "tool_version": self.tool_version,
+            "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
+            "runtime_ms": self.values.get(("OVERALL", "RunTime")),
+            "threads": _number(options.get("-threads", properties.get("threadcount"))),
+            "target_ops_s": _number(options.get("-target", properties.get("target"))) or None,
+            "operations_planned": _planned(properties, loading="-load" in options),
+            "operations_done": done,
+            "failed_operations": failed,
+            "measurement_type": properties.get("measurementtype") or next(iter(self.measured), None),
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "completed": self._completed,
+            "command_line": None if self.command_line is None else redact(self.command_line),
+        }
+        return table.conform(pl.DataFrame({name: [value] for name, value in facts.items()}, strict=False))
+
+    @property
+    def command_line(self) -> str | None:
+        """Arguments of the client, from the line it prints itself or else from the launcher's."""
+        return self.arguments if self.arguments is not None else self.launched
+
+    @property
+    def label(self) -> str | None:
+        """Text that the client prints before the time of each status line (`-l`)."""
+        return _parsed_arguments(self.command_line or "")[0].get("-l")
+
+    @property
+    def _completed(self) -> bool:
+        overall = {metric for section, metric in self.values if section == "OVERALL"}
+        return {"RunTime", "Throughput"} <= overall and any(section != "OVERALL" for section, _ in self.values)
+
+    def _totals(self, *, loading: bool) -> tuple[int | None, int | None]:
+        """Operations that succeeded, and that failed; from the last status line where no summary was printed."""
+        returns = {key: n for key, n in self.values.items() if key[1].startswith("Return=") and key[0] != "VERIFY"}
+        if returns:
+            succeeded = sum(n for (_, metric), n in returns.items() if metric in _PLAIN_RETURN)
+            return self._without_compound(succeeded, sum(returns.values()) - succeeded)
+        counts = {section: n for (section, metric), n in self.values.items() if metric in _OPERATIONS}
+        if counts and self._completed:
+            return self._without_compound(*_split_failed(counts))
+        if self.last_total is None:
+            return None, None
+        # A failed insert ends its thread before it is counted; a failed read or update is counted.
+        return self.last_total - (0 if loading else self.failed_so_far), self.failed_so_far
+
+    def _without_compound(self, succeeded: float, failed: float) -> tuple[int, int]:
+        twice = sum(
+            n
+            for (section, metric), n in self.values.items()
+            if section.removesuffix("-FAILED") == _COMPOUND and metric in _OPERATIONS
+        )
+        attempted = max(int(succeeded + failed - twice), 0)
+        failures = min(int(failed), attempted)
+        return attempted - failures, failures
+
+
+def _split_failed(counts: dict[str, float]) -> tuple[float, float]:
+    own = {section: n for section, n in counts.items() if not section.startswith(("Intended-", "TOTAL_GC"))}
+    failed = sum(n for section, n in own.items() if section.endswith("-FAILED"))
+    succeeded = sum(
+        n for section, n in own.items() if not section.endswith("-FAILED") and section not in _COUNTED_ELSEWHERE
+    )
+    return succeeded, failed
+
+
+def _parsed_arguments(command_line: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Options with their values (`-load` and `-t` with none) and the `-p` properties; the last one counts."""
+    options: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    words = iter(command_line.split())
+    for word in words:
+        value = next(words, "") if word in _OPTION_WITH_VALUE else ""
+        if word == "-p":
+            name, _, setting = value.partition("=")
+            properties[name] = setting
+        else:
+            options[word] = value
+    return options, properties
+
+
+def _planned(properties: dict[str, str], *, loading: bool) -> int | None:
+    if not loading:
+        return _number(properties.get("operationcount"))
+    return _number(properties.get("insertcount")) or _number(properties.get("recordcount"))
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"\d+", text) else None
