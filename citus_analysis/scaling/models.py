@@ -1,0 +1,174 @@
+"""Models of throughput against size (workers, threads, vCPUs), all with gamma = throughput at size 1.
+
+References:
+    Amdahl, G. M. (1967). Validity of the single processor approach ... AFIPS 30.
+    Gustafson, J. L. (1988). Reevaluating Amdahl's law. Communications of the ACM 31.
+    Gunther, N. J. (2007). Guerrilla Capacity Planning, chapters 4 to 6 (Universal Scalability Law).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from citus_analysis.errors import UnknownNameError
+
+__all__ = ["AMDAHL", "GUSTAFSON", "LINEAR", "MODELS", "USL", "Model", "model_named"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A curve X(n) with bounded parameters.
+
+    Attributes:
+        name: how it is asked for.
+        formula: for people.
+        parameters: names, in the order of the arguments of `curve`.
+        lower: lower bounds.
+        upper: upper bounds.
+        curve: X(n, parameters); parameters have the shape (..., p), n broadcasts against (..., 1).
+        jacobian: derivatives by each parameter, shape (..., len(n), p).
+        start: first guess from sizes and throughputs.
+    """
+
+    name: str
+    formula: str
+    parameters: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    curve: Callable[[Floats, Floats], Floats]
+    jacobian: Callable[[Floats, Floats], Floats]
+    start: Callable[[Floats, Floats], Floats]
+
+
+def _split(p: Floats) -> tuple[Floats, ...]:
+    """Parameters along the last axis, each with a last axis of length 1 that broadcasts over sizes."""
+    return tuple(np.moveaxis(p, -1, 0)[..., None])
+
+
+def _linear(n: Floats, p: Floats) -> Floats:
+    (gamma,) = _split(p)
+    return gamma * n
+
+
+def _linear_jacobian(n: Floats, p: Floats) -> Floats:
+    return np.broadcast_to(n, (*p.shape[:-1], n.size))[..., None]
+
+
+def _linear_start(n: Floats, x: Floats) -> Floats:
+    return np.array([(n @ x) / (n @ n)])
+
+
+def _gustafson(n: Floats, p: Floats) -> Floats:
+    gamma, alpha = _split(p)
+    return gamma * (n - alpha * (n - 1))
+
+
+def _gustafson_jacobian(n: Floats, p: Floats) -> Floats:
+    gamma, alpha = _split(p)
+    return np.stack([n - alpha * (n - 1), -gamma * (n - 1)], axis=-1)
+
+
+def _gustafson_start(n: Floats, x: Floats) -> Floats:
+    slope, intercept = np.polyfit(n, x, 1) if np.ptp(n) else (0.0, float(x.mean()))
+    gamma = max(float(intercept + slope), 1e-9 * float(x.mean()))
+    return np.array([gamma, np.clip(1 - slope / gamma, 0, 1)])
+
+
+def _usl(n: Floats, p: Floats) -> Floats:
+    gamma, alpha, beta = _split(p)
+    return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
+
+
+def _usl_jacobian(n: Floats, p: Floats) -> Floats:
+    gamma, alpha, beta = _split(p)
+    shared = 1 + alpha * (n - 1) + beta * n * (n - 1)
+    bend = -gamma * n * (n - 1) / shared**2
+    return np.stack([n / shared, bend, bend * n], axis=-1)
+
+
+def _usl_start(n: Floats, x: Floats) -> Floats:
+    """n/X is linear in (n-1) and n(n-1); weights X²/n undo what the transformation does to the errors."""
+    columns = np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
+    weight = (x**2 / n)[:, None]
+    (inverse, alpha, beta), _ = nnls(columns * weight, x * weight[:, 0] * n / x)
+    gamma = 1 / inverse if inverse > 0 else float(x[np.argmin(n)] / n.min())
+    return np.array([gamma, min(alpha * gamma, 1.0), beta * gamma])
+
+
+def _amdahl(n: Floats, p: Floats) -> Floats:
+    gamma, alpha = _split(p)
+    return gamma * n / (1 + alpha * (n - 1))
+
+
+def _amdahl_jacobian(n: Floats, p: Floats) -> Floats:
+    gamma, alpha = _split(p)
+    shared = 1 + alpha * (n - 1)
+    return np.stack([n / shared, -gamma * n * (n - 1) / shared**2], axis=-1)
+
+
+def _amdahl_start(n: Floats, x: Floats) -> Floats:
+    return _usl_start(n, x)[:2]
+
+
+LINEAR: Final = Model("linear", "X = γ n", ("gamma",), (0.0,), (math.inf,), _linear, _linear_jacobian, _linear_start)
+AMDAHL: Final = Model(
+    "amdahl",
+    "X = γ n / (1 + α (n - 1))",
+    ("gamma", "alpha"),
+    (0.0, 0.0),
+    (math.inf, 1.0),
+    _amdahl,
+    _amdahl_jacobian,
+    _amdahl_start,
+)
+GUSTAFSON: Final = Model(
+    "gustafson",
+    "X = γ (n - α (n - 1))",
+    ("gamma", "alpha"),
+    (0.0, 0.0),
+    (math.inf, 1.0),
+    _gustafson,
+    _gustafson_jacobian,
+    _gustafson_start,
+)
+USL: Final = Model(
+    "usl",
+    "X = γ n / (1 + α (n - 1) + β n (n - 1))",
+    ("gamma", "alpha", "beta"),
+    (0.0, 0.0, 0.0),
+    (math.inf, 1.0, math.inf),
+    _usl,
+    _usl_jacobian,
+    _usl_start,
+)
+
+MODELS: Final[dict[str, Model]] = {model.name: model for model in (LINEAR, AMDAHL, GUSTAFSON, USL)}
+
+
+def model_named(name: str) -> Model:
+    """The model of that name.
+
+    Raises:
+        UnknownNameError: there is none.
+
+    Example:
+        >>> model_named("usl").formula
+        'X = γ n / (1 + α (n - 1) + β n (n - 1))'
+    """
+    if name not in MODELS:
+        raise UnknownNameError("model", name, MODELS)
+    return MODELS[name]
+
+
+def models_named(names: Sequence[str]) -> list[Model]:
+    """The models of these names, in order."""
+    return [model_named(name) for name in names]

@@ -1,0 +1,173 @@
+"""Frozen results of scalability fits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.scaling.models import model_named
+from citus_analysis.stats import Interval
+
+__all__ = ["Band", "ModelFit", "Peak", "ScalingFit"]
+
+Floats = NDArray[np.float64]
+
+#: A fit speaks about sizes up to this multiple of the largest measured one.
+REACH: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The size at which a fit's throughput is largest.
+
+    Attributes:
+        supported: the data bound the peak: the whole interval lies within twice the measured range.
+        size: where the peak is, with its bootstrap interval; infinite where throughput never falls.
+        throughput: the throughput there.
+        words: the finding in one sentence.
+    """
+
+    supported: bool
+    size: Interval
+    throughput: Interval
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Predicted throughput with a pointwise bootstrap band.
+
+    Attributes:
+        size: sizes, as asked for.
+        estimate: fitted curve.
+        low: lower end of the band.
+        high: upper end of the band.
+        level: confidence level.
+    """
+
+    size: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFit:
+    """One fitted model.
+
+    Attributes:
+        model: name of the model.
+        parameters: estimates by name (gamma = throughput at size 1, alpha = contention or serial share,
+            beta = coherency).
+        standard_errors: asymptotic, from the Jacobian, as R's `usl` reports them; nan for a parameter at its bound.
+        intervals: bootstrap percentile intervals of the parameters.
+        sizes: size of each run.
+        throughputs: throughput of each run.
+        residuals: measured minus fitted.
+        sigma: residual standard deviation.
+        degrees_of_freedom: runs minus parameters.
+        aicc: Akaike's criterion, corrected for small samples; infinite where the runs are too few for it.
+        lack_of_fit_p: F test of the model against free means per size; None without repeated runs.
+        replicates: bootstrap parameters, shape (resamples, parameters).
+        peak: where throughput is largest; None for models without one.
+        warnings: what a reader must know.
+    """
+
+    model: str
+    parameters: dict[str, float]
+    standard_errors: dict[str, float]
+    intervals: dict[str, Interval]
+    sizes: Floats = field(repr=False)
+    throughputs: Floats = field(repr=False)
+    residuals: Floats = field(repr=False)
+    sigma: float
+    degrees_of_freedom: int
+    aicc: float
+    lack_of_fit_p: float | None
+    replicates: Floats = field(repr=False)
+    peak: Peak | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def limit(self) -> float:
+        """Throughput that the curve approaches for ever larger sizes (Amdahl); inf, or 0 past a peak."""
+        alpha, beta = self.parameters.get("alpha", 0.0), self.parameters.get("beta", 0.0)
+        if beta > 0:
+            return 0.0
+        if self.model not in ("amdahl", "usl") or alpha == 0:
+            return math.inf
+        return self.parameters["gamma"] / alpha
+
+    def predict(self, size: ArrayLike, *, force: bool = False) -> Floats:
+        """Fitted throughput at the sizes.
+
+        Args:
+            size: sizes, up to twice the largest measured one.
+            force: predict beyond that all the same.
+
+        Raises:
+            UsageError: a size lies beyond twice the measured range and `force` is not set, or is not positive.
+        """
+        n = np.atleast_1d(np.asarray(size, float))
+        self._check_reach(n, force)
+        return model_named(self.model).curve(n, np.array(list(self.parameters.values())))
+
+    def band(self, size: ArrayLike, level: float = 0.95, *, force: bool = False) -> Band:
+        """Fitted throughput with a pointwise bootstrap band; arguments and errors as for `predict`."""
+        n = np.atleast_1d(np.asarray(size, float))
+        estimate = self.predict(n, force=force)
+        curves = model_named(self.model).curve(n, self.replicates)
+        low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Band(n, estimate, low, high, level)
+
+    def efficiency(self, size: ArrayLike, *, force: bool = False) -> Floats:
+        """Fitted throughput per size over that at size 1: X(n) / (n X(1))."""
+        n = np.atleast_1d(np.asarray(size, float))
+        return self.predict(n, force=force) / (n * self.parameters["gamma"])
+
+    def _check_reach(self, n: Floats, force: bool) -> None:
+        if not (n > 0).all():
+            raise UsageError("sizes must be positive")
+        most = REACH * float(self.sizes.max())
+        if n.max() > most and not force:
+            raise UsageError(
+                f"size {n.max():g} lies beyond twice the largest measured size ({self.sizes.max():g})",
+                way_out=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingFit:
+    """Several models fitted to the same runs.
+
+    Attributes:
+        fits: by name of the model, in the order asked for.
+        weights: Akaike weights: how much the runs favour each model among these; they sum to 1.
+        warnings: what a reader must know.
+    """
+
+    fits: dict[str, ModelFit]
+    weights: dict[str, float]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> ModelFit:
+        """The fit with the largest weight.
+
+        Raises:
+            InsufficientDataError: the runs are too few to rank any model.
+        """
+        if not self.weights or max(self.weights.values()) == 0:
+            raise InsufficientDataError("the runs are too few to rank the models", way_out="measure more sizes")
+        return self.fits[max(self.weights, key=lambda name: self.weights[name])]
+
+    def __getitem__(self, name: str) -> ModelFit:
+        if name not in self.fits:
+            raise UnknownNameError("fitted model", name, self.fits)
+        return self.fits[name]
