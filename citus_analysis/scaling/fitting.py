@@ -222,8 +222,8 @@ def _peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Pea
 def _peak_sizes(parameters: Floats) -> Floats:
     alpha, beta = parameters[:, 1], parameters[:, 2]
     with np.errstate(divide="ignore"):
-        peaks: Floats = np.where(beta > 0, np.sqrt((1 - alpha) / np.where(beta > 0, beta, 1.0)), math.inf)
-    return np.clip(peaks, 1.0, None)
+        peaks = np.where(beta > 0, np.sqrt((1 - alpha) / np.where(beta > 0, beta, 1.0)), math.inf)
+    return np.asarray(np.clip(peaks, 1.0, None), dtype=np.float64)
 
 
 def _peak_words(place: Interval, sizes: Floats, supported: bool) -> str:

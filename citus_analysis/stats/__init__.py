@@ -2,7 +2,8 @@
 
 - intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_bootstrap`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
-- the order of runs: `detect_drift`.
+- sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`;
+- planning: `required_runs`, `enough_runs`, `influence`.
 
 docs/statistics.md says which to use when.
 """
@@ -25,38 +26,62 @@ from citus_analysis.stats.percentiles import (
     percentile_ranks,
     values_needed,
 )
+from citus_analysis.stats.planning import Influence, StoppingRule, enough_runs, influence, required_runs
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.runs import RunComparison, compare_runs
+from citus_analysis.stats.sequences import (
+    DEFAULT_SKIP,
+    EffectiveSampleSize,
+    WarmUp,
+    autocorrelation,
+    cut_warm_up,
+    effective_sample_size,
+    first_k,
+    mser5,
+)
 
 __all__ = [
+    "DEFAULT_SKIP",
     "Comparison",
     "Drift",
+    "EffectiveSampleSize",
+    "Influence",
     "Interval",
     "RunComparison",
+    "StoppingRule",
+    "WarmUp",
     "are_interleaved",
     "as_polars",
+    "autocorrelation",
     "bca_interval",
     "cliffs_delta",
     "compare",
     "compare_many",
     "compare_runs",
     "compare_summaries",
+    "cut_warm_up",
     "detect_drift",
+    "effective_sample_size",
+    "enough_runs",
+    "first_k",
     "format_comparison",
     "histogram_percentile_interval",
     "hodges_lehmann",
     "holm",
+    "influence",
     "lower_is_better",
     "mann_whitney_p",
     "mean_interval",
     "mean_interval_from_summary",
     "median_interval",
+    "mser5",
     "nested_bootstrap",
     "percentile_interval",
     "percentile_ranks",
     "ratio_interval",
     "ratio_interval_from_summaries",
+    "required_runs",
     "runs_with_metric",
     "summarise_runs",
     "values_needed",

@@ -60,7 +60,7 @@ def percentile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
         InsufficientDataError: n values cannot support the interval; the message names the n that can.
 
     Example:
-        The table in Le Boudec's appendix A: the median of 10 values lies between the 2nd and the 9th.
+        The median of 10 values lies between the 2nd and the 9th.
 
         >>> percentile_ranks(10, 50)
         (2, 9)

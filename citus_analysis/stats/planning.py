@@ -1,0 +1,182 @@
+"""How many runs are needed, whether there are enough, and what single runs weigh.
+
+References:
+    Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 13.9 (sample size).
+    Cook, R. D. and Weisberg, S. (1982). Residuals and Influence in Regression (deleted residuals).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.stats._validate import Floats, as_sample, check_level
+from citus_analysis.stats.intervals import mean_interval
+from citus_analysis.stats.results import Interval
+
+__all__ = ["Influence", "StoppingRule", "enough_runs", "influence", "required_runs"]
+
+_MOST: Final = 10_000_000
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """Whether to go on measuring.
+
+    Attributes:
+        enough: the wanted precision is reached.
+        more: runs still to be made, as far as the spread so far tells; 0 when enough.
+        reached: relative half-width of the interval so far.
+        wanted: relative half-width that is wanted.
+        interval: mean with its interval so far.
+        warnings: what a reader must know.
+    """
+
+    enough: bool
+    more: int
+    reached: float
+    wanted: float
+    interval: Interval
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "enough" if self.enough else f"{self.more} more"
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What each run does to the mean; nothing is dropped.
+
+    Attributes:
+        values: the runs.
+        mean: mean of all.
+        mean_without: mean of the others, per run.
+        change_percent: change of the mean in per cent when the run is left out.
+        deleted_residual: distance from the mean of the others in their standard deviations (studentised).
+        outlying: the deleted residual is beyond the Bonferroni-corrected 95 % quantile.
+        warnings: outlying runs, in words.
+    """
+
+    values: Floats
+    mean: float
+    mean_without: Floats
+    change_percent: Floats
+    deleted_residual: Floats
+    outlying: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    warnings: tuple[str, ...] = ()
+
+
+def required_runs(
+    values: ArrayLike, relative_half_width: float, level: float = 0.95, method: Literal["t", "normal"] = "t"
+) -> int:
+    """Runs needed for a mean ± the wanted relative half-width, if the spread stays that of the values.
+
+    Args:
+        values: at least two runs made so far.
+        relative_half_width: wanted half-width over the mean, e.g. 0.02.
+        level: confidence level.
+        method: ``t``, or ``normal`` (Jain's formula (100 z s / (r mean))²).
+
+    Raises:
+        InsufficientDataError: fewer than two values.
+        UsageError: a half-width that is not positive, or a mean of 0.
+
+    Example:
+        >>> required_runs([98.0, 102.0, 100.0, 97.0, 103.0], 0.02)
+        9
+    """
+    sample = as_sample(values, 2)
+    check_level(level)
+    mean = abs(float(sample.mean()))
+    if not relative_half_width > 0 or mean == 0:
+        raise UsageError("a relative half-width needs a positive size and a mean other than 0")
+    ratio = float(sample.std(ddof=1)) / (relative_half_width * mean)
+    tail = (1 + level) / 2
+    by_normal = max(2, math.ceil((float(stats.norm.ppf(tail)) * ratio) ** 2))
+    if method == "normal" or by_normal > _MOST:
+        return by_normal
+    if method != "t":
+        raise UnknownNameError("interval method", method, ["t", "normal"])
+    # t exceeds the normal quantile, so the answer lies at or above the normal one; few steps reach it.
+    n = by_normal
+    while float(stats.t.ppf(tail, n - 1)) * ratio / math.sqrt(n) > 1:
+        n += 1
+    return n
+
+
+def enough_runs(
+    values: ArrayLike,
+    relative_half_width: float = 0.05,
+    level: float = 0.95,
+    *,
+    least: int = 5,
+    most: int | None = None,
+) -> StoppingRule:
+    """Sequential stopping: enough runs, or how many more.
+
+    Looking after each run and stopping at the first narrow interval makes that interval cover less than it states;
+    `least` runs before the first look keep the loss small (docs/statistics.md has the simulated coverage).
+
+    Args:
+        values: runs so far.
+        relative_half_width: wanted half-width over the mean.
+        level: confidence level.
+        least: runs before the first decision.
+        most: stop here even if the precision is not reached.
+
+    Raises:
+        InsufficientDataError: no values.
+
+    Example:
+        >>> str(enough_runs([100, 101, 99, 100, 102])), str(enough_runs([100, 130, 80, 95, 110]))
+        ('enough', '48 more')
+    """
+    sample = as_sample(values, 1)
+    interval = mean_interval(sample, level)
+    reached = interval.relative_half_width
+    if sample.size >= max(least, 2) and reached <= relative_half_width:
+        return StoppingRule(True, 0, reached, relative_half_width, interval)
+    if most is not None and sample.size >= most:
+        note = f"stopped at {most} runs with ±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
+        return StoppingRule(False, 0, reached, relative_half_width, interval, (note,))
+    needed = required_runs(sample, relative_half_width, level) if sample.size > 1 else least
+    needed = max(needed, least, sample.size + 1)
+    more = (needed if most is None else min(needed, most)) - sample.size
+    return StoppingRule(False, more, reached, relative_half_width, interval)
+
+
+def influence(values: ArrayLike) -> Influence:
+    """Show what leaving out each run would do to the mean.
+
+    Raises:
+        InsufficientDataError: fewer than 3 values.
+
+    Example:
+        >>> influence([10, 11, 10, 11, 30]).warnings
+        ('run 5 (30) lies 30 standard deviations from the others and moves the mean by 27.1 %',)
+    """
+    sample = as_sample(values, 3)
+    n, mean = sample.size, float(sample.mean())
+    without = (sample.sum() - sample) / (n - 1)
+    squares = float(((sample - mean) ** 2).sum())
+    # Leaving out value i lowers the sum of squares by its squared distance times n/(n-1).
+    others = np.maximum(squares - (sample - mean) ** 2 * n / (n - 1), 0.0) / (n - 2)
+    scale = np.sqrt(others * n / (n - 1))
+    gap = sample - without
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deleted = np.where(gap == 0, 0.0, gap / scale)
+        change = (without / mean - 1) * 100 if mean else np.full(n, math.nan)
+    bound = float(stats.t.ppf(1 - 0.025 / n, n - 2))
+    outlying = np.abs(deleted) > bound
+    notes = tuple(
+        f"run {i + 1} ({sample[i]:.4g}) lies {abs(deleted[i]):.0f} standard deviations from the others "
+        f"and moves the mean by {abs(change[i]):.1f} %"
+        for i in np.nonzero(outlying)[0]
+    )
+    return Influence(sample, mean, without, change, deleted, outlying, notes)

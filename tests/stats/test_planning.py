@@ -1,0 +1,77 @@
+"""Numbers of runs and the influence of single ones."""
+
+import math
+
+import numpy as np
+import pytest
+from statsmodels.api import OLS
+
+from citus_analysis import stats
+from citus_analysis.errors import InsufficientDataError, UsageError
+
+
+def sample_with(mean: float, sd: float, n: int) -> list[float]:
+    """n values with exactly this mean and standard deviation."""
+    base = np.linspace(-1, 1, n)
+    values: list[float] = (mean + sd * (base - base.mean()) / base.std(ddof=1)).tolist()
+    return values
+
+
+def test_required_runs_is_jains_example() -> None:
+    # Example 13.8: mean 20 s, standard deviation 5 s, ±5 % at 95 %: 96.04, so 97 observations.
+    values = sample_with(20, 5, 30)
+    assert stats.required_runs(values, 0.05, method="normal") == 97
+    needed = stats.required_runs(values, 0.05)
+    assert needed == 99
+    assert stats.mean_interval(sample_with(20, 5, needed)).relative_half_width <= 0.05
+    assert stats.mean_interval(sample_with(20, 5, needed - 1)).relative_half_width > 0.05
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([100], "4 more"),
+        ([100, 100.1], "3 more"),
+        ([100, 100.1, 99.9, 100], "1 more"),
+        ([100, 100.1, 99.9, 100, 100], "enough"),
+    ],
+)
+def test_no_decision_before_the_fewest_runs(values: list[float], words: str) -> None:
+    assert str(stats.enough_runs(values)) == words
+
+
+def test_stopping_follows_the_precision_and_the_limit() -> None:
+    values = sample_with(100, 12, 6)
+    rule = stats.enough_runs(values, 0.05)
+    assert rule.more == stats.required_runs(values, 0.05) - 6
+    assert rule.reached == pytest.approx(stats.mean_interval(values).relative_half_width)
+    assert stats.enough_runs(values, 0.05, most=10).more == 4
+    at_limit = stats.enough_runs(values, 0.05, most=6)
+    assert (at_limit.enough, at_limit.more) == (False, 0)
+    assert "stopped at 6 runs" in at_limit.warnings[0]
+
+
+def test_influence_is_that_of_a_regression_on_a_constant() -> None:
+    values = np.array([10.0, 12, 11, 13, 9, 25])
+    theirs = OLS(values, np.ones(6)).fit().get_influence()
+    ours = stats.influence(values)
+    np.testing.assert_allclose(ours.deleted_residual, theirs.resid_studentized_external)
+    np.testing.assert_allclose(ours.mean_without, values.mean() - theirs.dfbeta.ravel())
+    assert ours.outlying.tolist() == [False] * 5 + [True]
+    assert ours.warnings[0].startswith("run 6 (25) lies")
+
+
+def test_influence_of_equal_values_is_none() -> None:
+    ours = stats.influence([3.0, 3.0, 3.0, 3.0])
+    assert not ours.outlying.any()
+    assert ours.warnings == ()
+
+
+def test_what_cannot_be_planned_is_refused() -> None:
+    with pytest.raises(InsufficientDataError):
+        stats.required_runs([1.0], 0.05)
+    with pytest.raises(UsageError):
+        stats.required_runs([1.0, 2.0], 0)
+    with pytest.raises(UsageError):
+        stats.required_runs([-1.0, 1.0], 0.05)
+    assert math.isinf(stats.enough_runs([1.0]).reached)
