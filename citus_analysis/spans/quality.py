@@ -1,24 +1,26 @@
-"""How well tasks and child statements were paired, per pair of nodes."""
+"""How well tasks and child statements were paired, and how the clocks differ, per pair of nodes."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from citus_analysis.schema import TABLES
+from citus_analysis.spans.clocks import ClockLine
+from citus_analysis.spans.matching import Matching
 from citus_analysis.spans.sessions import GPID_NODE_FACTOR, Sessions
 
-__all__ = ["match_quality"]
+__all__ = ["clock_offsets", "match_quality"]
 
 
-def match_quality(sessions: Sessions, nodes: pl.DataFrame, pairs: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
+def match_quality(sessions: Sessions, nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
     """Counts of pairs, and of what stayed without a partner: table `match_quality` without identity columns.
 
     Args:
         sessions: what the sessions did.
         nodes: nodes of the resource.
-        pairs: tasks with `child`, `match` and `ambiguous`.
-        children: result of :func:`~citus_analysis.spans.matching.child_statements`.
+        matching: its tasks with their children.
     """
+    pairs, children = matching.pairs, matching.children
     match = pl.col("match").cast(pl.String)
     tasks = pairs.group_by("parent_node", "child_node").agg(
         tasks=pl.len(),
@@ -28,11 +30,11 @@ def match_quality(sessions: Sessions, nodes: pl.DataFrame, pairs: pl.DataFrame, 
         ambiguous=pl.col("ambiguous").sum(),
     )
     owner = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("nodeid", keep="first")
-    paired = pairs.select(execution="child").drop_nulls().with_columns(paired=pl.lit(value=True))
+    paired = pairs.select("child").drop_nulls().with_columns(paired=pl.lit(value=True))
     kids = (
         children.with_columns(nodeid=pl.col("gpid") // GPID_NODE_FACTOR)
         .join(owner.select("nodeid", parent_node=pl.col("node").cast(pl.Categorical)), on="nodeid", how="left")
-        .join(paired, on="execution", how="left")
+        .join(paired, on="child", how="left")
         .group_by("parent_node", "child_node")
         .agg(children=pl.len(), unmatched_children=pl.col("paired").is_null().sum())
     )
@@ -40,37 +42,69 @@ def match_quality(sessions: Sessions, nodes: pl.DataFrame, pairs: pl.DataFrame, 
     joined = tasks.join(
         kids, on=["parent_node", "child_node"], how="full", coalesce=True, nulls_equal=True
     ).with_columns(pl.col(counts).fill_null(0))
-    identity = sessions.sources.select(pl.col("resource", "run_id", "iteration").first()).row(0, named=True)
-    rated = joined.with_columns(pl.lit(value).alias(name) for name, value in identity.items()).with_columns(
+    rated = joined.with_columns(*_identity(sessions)).with_columns(
         match_rate=pl.when(pl.col("tasks") > 0).then((pl.col("exact") + pl.col("inferred")) / pl.col("tasks")),
-        warning=_warning(),
+        warning=_warning(matching),
     )
     return TABLES["match_quality"].conform(rated).sort("parent_node", "child_node")
 
 
-def _warning() -> pl.Expr:
-    lost = pl.concat_str(
-        pl.lit("log of node "),
-        pl.col("child_node").cast(pl.String).fill_null("unknown"),
-        pl.lit(" lacks the children of "),
-        pl.col("unmatched_tasks").cast(pl.String),
-        pl.lit(" tasks"),
-    )
-    orphans = pl.concat_str(
-        pl.lit("log of node "),
-        pl.col("parent_node").cast(pl.String).fill_null("unknown"),
-        pl.lit(" lacks the tasks of "),
-        pl.col("unmatched_children").cast(pl.String),
-        pl.lit(" children"),
-    )
-    unsure = pl.concat_str(
-        pl.col("inferred").cast(pl.String),
-        pl.lit(" pairs are inferred: a log begins while sessions are under way or has gaps"),
+def _identity(sessions: Sessions) -> list[pl.Expr]:
+    names = ("resource", "run_id", "iteration")
+    values = sessions.sources.select(pl.col(names).first())
+    return [pl.lit(values[name][0], values[name].dtype).alias(name) for name in names]
+
+
+def _warning(matching: Matching) -> pl.Expr:
+    text = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
+    parent, child = (node.fill_null("unknown") for node in text)
+    undecided = pl.any_horizontal(
+        pl.lit(value=False), *(((text[0] == one) & (text[1] == other)) for one, other in matching.undecided)
     )
     parts = (
-        pl.when(pl.col("unmatched_tasks") > 0).then(lost),
-        pl.when(pl.col("unmatched_children") > 0).then(orphans),
-        pl.when(pl.col("inferred") > 0).then(unsure),
+        pl.when(pl.col("unmatched_tasks") > 0).then(
+            pl.format("{} tasks have no child in the log of node {}", "unmatched_tasks", child)
+        ),
+        pl.when(pl.col("unmatched_children") > 0).then(
+            pl.format("{} children have no task in the log of node {}", "unmatched_children", parent)
+        ),
+        pl.when(pl.col("inferred") > 0).then(
+            pl.format("{} pairs are inferred: a log begins while sessions are under way, or lacks records", "inferred")
+        ),
+        pl.when(undecided).then(pl.lit("the offset of the clocks cannot be told, nothing was aligned")),
     )
-    text = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
-    return pl.when(text != "").then(text)
+    joined = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
+    return pl.when(joined != "").then(joined)
+
+
+def clock_offsets(sessions: Sessions, matching: Matching) -> pl.DataFrame:
+    """The offsets between the clocks of all pairs of nodes that have pairs: table `clock_offsets`."""
+    rows = [_offset_row(*key, line, "exact") for key, line in matching.clocks.items() if line.pairs]
+    rows += [_offset_row(*key, line, "inferred") for key, line in matching.guessed.items() if line.pairs]
+    if not rows:
+        return TABLES["clock_offsets"].empty()
+    frame = (
+        pl.DataFrame(rows)
+        .with_columns(*_identity(sessions))
+        .with_columns(
+            pl.from_epoch(pl.col("reference_time").round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
+        )
+    )
+    return TABLES["clock_offsets"].conform(frame).sort("parent_node", "child_node")
+
+
+def _offset_row(parent: str, child: str, line: ClockLine, match: str) -> dict[str, object]:
+    left_out = f"; {line.contradicting} contradicting pairs left out" if line.contradicting else ""
+    return {
+        "parent_node": parent,
+        "child_node": child,
+        "pairs": line.pairs,
+        "offset_us": line.offset,
+        "offset_low_us": line.offset_low,
+        "offset_high_us": line.offset_high,
+        "drift_ppm": line.drift * 1e6,
+        "drift_low_ppm": line.drift_low * 1e6,
+        "drift_high_ppm": line.drift_high * 1e6,
+        "reference_time": line.reference,
+        "method": f"linear programme over causality bounds of {match} pairs{left_out}",
+    }

@@ -20,13 +20,19 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["Sessions", "read_sessions"]
+__all__ = ["GPID_NODE_FACTOR", "WRITING_KINDS", "Sessions", "place", "read_sessions"]
+
+#: No file is larger than this many bytes.
+_FILE_ROOM: Final = 1 << 44
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
 
 #: Statement kinds whose transaction writes WAL that its commit has to flush.
 WRITING_KINDS: Final = ("insert", "update", "delete", "merge", "copy", "ddl")
+
+#: Events that report a duration.
+_TIMED: Final = ("prepare", "duration", "whole")
 
 _PLACE: Final = ("source_id", "pid", "byte_offset", "log_time", "session_line")
 _PAYLOAD: Final = (
@@ -55,7 +61,8 @@ class Sessions:
         tasks: one row per task record of a parent, `execution` is its statement.
         locals: one row per execution on a shard by the parent itself.
         phases: one row per protocol phase of an execution.
-        coverage: first and last record per node, and whether sessions were already under way at its start.
+        gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
+        coverage: per node the first and last record's time, and whether sessions were `under_way` at its beginning.
     """
 
     sources: pl.DataFrame
@@ -63,6 +70,7 @@ class Sessions:
     tasks: pl.DataFrame
     locals: pl.DataFrame
     phases: pl.DataFrame
+    gaps: pl.DataFrame
     coverage: pl.DataFrame
 
 
@@ -84,7 +92,8 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
         tasks=_tasks(rows, executions, nodes),
         locals=_locals(rows, executions),
         phases=_phases(rows, executions),
-        coverage=_coverage(records),
+        gaps=_gaps(records),
+        coverage=_coverage(records, executions),
     )
 
 
@@ -175,7 +184,7 @@ def _executions(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     event = pl.col("event")
     opener = event.is_in(["opener", "whole"])
     closing = pl.col("closes")
-    timed = pl.col("duration_us").is_not_null()
+    timed = event.is_in(_TIMED)
     begin = pl.col("log_time").cast(pl.Datetime("us", "UTC")) - pl.duration(microseconds=pl.col("duration_us"))
     frame = rows.group_by("execution", maintain_order=True).agg(
         pl.col("source", "node", "pid", "session", "segment", "anchored").first(),
@@ -196,7 +205,8 @@ def _executions(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         start_time=begin.filter(timed).min(),
         end_time=pl.col("log_time").filter(closing).last(),
         last_offset=pl.col("byte_offset").last(),
-        phases=(event.is_in(["prepare", "duration", "whole"])).sum(),
+        duration_us=pl.col("duration_us").filter(event.is_in(_TIMED)).sum(),
+        phases=event.is_in(_TIMED).sum(),
     )
     return _with_parents(frame.sort("execution"), nodes)
 
@@ -272,7 +282,7 @@ def _locals(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
 
 def _phases(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
     """Durations as phases: the closing one is execute, of those before the last is bind, the others are parse."""
-    timed = rows.filter(pl.col("event").is_in(["prepare", "duration", "whole"])).select(
+    timed = rows.filter(pl.col("event").is_in(_TIMED)).select(
         "execution", "source", "byte_offset", "log_time", "duration_us", "closes", "phase"
     )
     last_before = ~pl.col("closes") & (
@@ -289,11 +299,28 @@ def _phases(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _coverage(records: pl.DataFrame) -> pl.DataFrame:
-    cut = ~pl.col("starts") & (pl.col("session") != pl.col("session").shift(1)).fill_null(value=True)
-    client = pl.col("kind").cast(pl.String).is_in(["duration", "execute", "statement", "task", "parameters"])
-    return records.group_by("node").agg(
-        first_time=pl.col("log_time").min(),
-        last_time=pl.col("log_time").max(),
-        under_way=(cut & client).any(),
+def _gaps(records: pl.DataFrame) -> pl.DataFrame:
+    within = pl.col("session") == pl.col("session").shift(1)
+    before = pl.when(within).then(place("byte_offset").shift(1)).fill_null(-1)
+    begins = (pl.col("segment") != pl.col("segment").shift(1)).fill_null(value=True)
+    return (
+        records.with_columns(place=before)
+        .filter(begins & ~pl.col("starts") & pl.col("gpid").is_not_null())
+        .select("gpid", "node", "place")
     )
+
+
+def place(offset: str) -> pl.Expr:
+    """One number that orders the records of a node over all of its files."""
+    return pl.col("source").cast(pl.Int64) * _FILE_ROOM + pl.col(offset)
+
+
+def _coverage(records: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    under_way = (
+        executions.group_by("node", "session")
+        .agg(cut=~pl.col("anchored").first())
+        .group_by("node")
+        .agg(under_way=pl.col("cut").any())
+    )
+    times = records.group_by("node").agg(first_time=pl.col("log_time").min(), last_time=pl.col("log_time").max())
+    return times.join(under_way, on="node", how="left").with_columns(pl.col("under_way").fill_null(value=False))

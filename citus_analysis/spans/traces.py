@@ -15,8 +15,8 @@ import polars as pl
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.matching import child_statements, pair_by_order
-from citus_analysis.spans.quality import match_quality
+from citus_analysis.spans.matching import match_tasks
+from citus_analysis.spans.quality import clock_offsets, match_quality
 from citus_analysis.spans.sessions import Sessions, read_sessions
 from citus_analysis.spans.statements import statement_profile
 from citus_analysis.spans.tree import span_tree
@@ -82,24 +82,15 @@ def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     sessions = read_sessions(events, nodes)
-    children = child_statements(sessions.executions)
-    pairs = pair_by_order(sessions.tasks, children).with_columns(
-        match=pl.when(pl.col("child").is_null())
-        .then(pl.lit("unmatched"))
-        .when(pl.col("proven"))
-        .then(pl.lit("exact"))
-        .otherwise(pl.lit("inferred"))
-        .cast(TABLES["spans"]["match"].dtype),
-        ambiguous=pl.lit(value=False),
-    )
+    matching = match_tasks(sessions)
     identifiers = Identifiers(sessions.sources)
-    statements = statement_profile(sessions, pairs, identifiers)
-    spans = span_tree(sessions, statements, pairs, identifiers)
+    statements = statement_profile(sessions, matching.pairs, identifiers)
+    spans = span_tree(sessions, statements, matching.pairs, identifiers)
     return Traces(
         statements=_conform("statements", statements.drop("execution"), sessions),
         spans=_conform("spans", spans, sessions),
-        match_quality=match_quality(sessions, nodes, pairs, children),
-        clock_offsets=TABLES["clock_offsets"].empty(),
+        match_quality=match_quality(sessions, nodes, matching),
+        clock_offsets=clock_offsets(sessions, matching),
     )
 
 

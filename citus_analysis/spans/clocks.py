@@ -1,0 +1,231 @@
+"""Offsets between the clocks of two nodes, bounded by causality.
+
+A child begins after its task began and ends before its task ended. Both nodes print times of 1 ms resolution
+(truncated), so a pair of a task (end E on the parent's clock, length W) and a child (begin b, end e on the child's
+clock) bounds the offset o = child clock - parent clock at that time:
+
+    e - E - 1 ms  <  o  <  b - (E - W) + 1 ms
+
+Over a run the offset is taken as a line a + r t. All lines that satisfy every bound form a polygon; linear programs
+give the extent of the offset and of the drift r over it (Duda, Harrus, Haddad, Bernard: Estimating global time in
+distributed systems, 1987, bound offsets from messages in the same way).
+
+A backend that is preempted between the end of a task and its log record prints a task that seems to begin too late:
+its upper bound is too low. Those that contradict other bounds are found as the violations of the line with the least
+weighted sum of violations; of the others the tightest 1 % are not believed either.
+
+The estimate between the bounds takes the delays to and from the child as equal, as NTP does (Mills, RFC 5905).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+__all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
+
+#: Times in server logs are truncated to milliseconds.
+RESOLUTION_US: Final = 1000.0
+
+#: Records are stamped when they are written; on a loaded machine that is this much late at times.
+TOLERANCE_US: Final = 5000.0
+
+#: Clocks that drift more than this against each other are taken as broken (NTP slews by at most 500 ppm).
+MAX_DRIFT: Final = 1e-3
+
+#: Share of upper bounds that a delayed record may have made too tight without contradicting another bound.
+DELAYED_SHARE: Final = 0.01
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on an offset from pairs: one element per pair, times in microseconds of the parent's clock."""
+
+    time: _Floats
+    low: _Floats
+    high: _Floats
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
+        """The bounds of some pairs."""
+        return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
+
+
+@dataclass(frozen=True)
+class ClockLine:
+    """An offset that changes linearly with time.
+
+    Attributes:
+        reference: time (microseconds of the parent's clock) at which `offset` holds.
+        offset: child clock - parent clock, microseconds; `offset_low` and `offset_high` bound it.
+        drift: its change per microsecond; `drift_low` and `drift_high` bound it.
+        pairs: pairs the line was fitted to; `contradicting` of them were left out.
+    """
+
+    reference: float
+    offset: float
+    offset_low: float
+    offset_high: float
+    drift: float
+    drift_low: float
+    drift_high: float
+    pairs: int
+    contradicting: int
+
+    def at(self, time: _Floats) -> _Floats:
+        """The offset at some times."""
+        return self.offset + self.drift * (time - self.reference)
+
+    def reversed(self) -> ClockLine:
+        """The same line seen from the other node."""
+        return ClockLine(
+            self.reference + self.offset,
+            *(-self.offset, -self.offset_high, -self.offset_low),
+            *(-self.drift, -self.drift_high, -self.drift_low),
+            self.pairs,
+            self.contradicting,
+        )
+
+    def violation(self, bounds: Bounds) -> _Floats:
+        """By how much each pair contradicts the line, microseconds; 0 where it agrees."""
+        offset = self.at(bounds.time)
+        return np.maximum(0.0, np.maximum(bounds.low - offset, offset - bounds.high))
+
+
+#: A node compared with itself.
+SAME_CLOCK: Final = ClockLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+
+
+def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
+    """The constant offset that satisfies the most bounds.
+
+    Returns:
+        The offset, how many bounds it satisfies, and how many the best offset elsewhere satisfies: one that
+        satisfies nearly as many is as likely.
+    """
+    edges = np.concatenate([bounds.low, bounds.high])
+    steps = np.concatenate([np.ones(len(bounds)), -np.ones(len(bounds))])
+    order = np.lexsort((-steps, edges))
+    depth = np.cumsum(steps[order])
+    best = int(np.argmax(depth))
+    offset = float((edges[order[best]] + edges[order[min(best + 1, len(order) - 1)]]) / 2)
+    width = float(np.median(bounds.high - bounds.low))
+    elsewhere = np.abs(edges[order] - offset) > max(2 * width, 5 * RESOLUTION_US)
+    second = int(depth[elsewhere].max()) if elsewhere.any() else 0
+    return offset, int(depth[best]), second
+
+
+def fit_clock(bounds: Bounds) -> ClockLine:
+    """The line of offsets that pairs (at least one) allow, with the extent of all lines they allow."""
+    reference = float((bounds.time.min() + bounds.time.max()) / 2)
+    near = _agreeing(bounds, reference)
+    tight = _tightest(near)
+    first = _least_violation(tight, reference)
+    agreeing = near.take(first.violation(near) <= 1e-6)
+    offset_low, offset_high, drift_low, drift_high = _extent(_tightest(_without_delayed(agreeing, first)), first)
+    drift = (drift_low + drift_high) / 2
+    return ClockLine(
+        reference=reference,
+        offset=min(max(_symmetric(agreeing, reference, drift), offset_low), offset_high),
+        offset_low=offset_low,
+        offset_high=offset_high,
+        drift=drift,
+        drift_low=drift_low,
+        drift_high=drift_high,
+        pairs=len(bounds),
+        contradicting=len(bounds) - len(agreeing),
+    )
+
+
+def _without_delayed(bounds: Bounds, line: ClockLine) -> Bounds:
+    room = bounds.high - line.at(bounds.time)
+    count = min(int(np.ceil(DELAYED_SHARE * len(bounds))), len(bounds) - 1)
+    high = bounds.high.copy()
+    high[np.argsort(room, kind="stable")[:count]] = np.inf
+    return Bounds(bounds.time, bounds.low, high)
+
+
+def _symmetric(bounds: Bounds, reference: float, drift: float) -> float:
+    """The offset at the reference if delays were equal both ways, from the quarter of pairs with the least delay."""
+    width = bounds.high - bounds.low
+    quick = bounds.take(width <= np.quantile(width, 0.25))
+    middle = (quick.low + quick.high) / 2 - drift * (quick.time - reference)
+    return float(middle.mean())
+
+
+def _agreeing(bounds: Bounds, reference: float) -> Bounds:
+    """Pairs near the offset that most of them allow; those that are paired wrongly lie anywhere."""
+    spread = MAX_DRIFT * np.abs(bounds.time - reference)
+    wide = Bounds(bounds.time, bounds.low - spread, bounds.high + spread)
+    offset, _, _ = most_agreed_offset(wide)
+    return bounds.take((wide.low <= offset + 50 * RESOLUTION_US) & (wide.high >= offset - 50 * RESOLUTION_US))
+
+
+def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
+    """Per stretch of time the pairs with the tightest bounds: the others hardly shape the polygon of lines."""
+    if len(bounds) <= 2 * bins:
+        return bounds
+    begin, end = bounds.time.min(), bounds.time.max()
+    place = ((bounds.time - begin) * ((bins - 1) / max(end - begin, 1.0))).astype(np.intp)
+    by_low = np.lexsort((-bounds.low, place))
+    by_high = np.lexsort((bounds.high, place))
+    first = np.flatnonzero(np.diff(place[by_low], prepend=-1))
+    return bounds.take(np.unique(np.concatenate([by_low[first], by_high[first]])))
+
+
+def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
+    """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
+    count = len(bounds)
+    time = bounds.time - reference
+    low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))
+    scale = max(float(np.abs(time).max()), 1.0)
+    columns = np.column_stack([np.ones(count), time / scale])
+    slack = np.eye(count)
+    rows = np.block([[-columns, -slack, np.zeros((count, count))], [columns, np.zeros((count, count)), -slack]])
+    limits = np.concatenate([-(low - shift), high - shift])
+    cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
+    drift = MAX_DRIFT * scale
+    box: list[tuple[float | None, float | None]] = [(None, None), (-drift, drift), *[(0.0, None)] * (2 * count)]
+    best, _ = _minimise(cost, rows, limits, box)
+    offset, slope = float(best[0]) + shift, float(best[1]) / scale
+    return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
+
+
+def _extent(bounds: Bounds, inside: ClockLine) -> tuple[float, float, float, float]:
+    """Smallest and largest offset (at the reference) and drift over all lines that satisfy every bound."""
+    time = bounds.time - inside.reference
+    scale = max(float(np.abs(time).max()), 1.0)
+    columns = np.column_stack([np.ones(len(bounds)), time / scale])
+    rows = np.concatenate([-columns, columns])
+    # Relative to a line inside the polygon the numbers are small; the solver's tolerance is absolute.
+    base = inside.at(bounds.time)
+    limits = np.concatenate([-(bounds.low - base), bounds.high - base]).clip(min=0.0)
+    known = np.isfinite(limits)
+    drift = MAX_DRIFT * scale
+    box: list[tuple[float | None, float | None]] = [
+        (None, None),
+        (-drift - inside.drift * scale, drift - inside.drift * scale),
+    ]
+    ends = []
+    for cost in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]):
+        _, least = _minimise(np.array(cost), rows[known], limits[known], box)
+        ends.append(least * sum(cost))
+    slope = inside.drift
+    return inside.offset + ends[0], inside.offset + ends[1], slope + ends[2] / scale, slope + ends[3] / scale
+
+
+def _minimise(
+    cost: _Floats, rows: _Floats, limits: _Floats, box: list[tuple[float | None, float | None]]
+) -> tuple[_Floats, float]:
+    solution = linprog(cost, A_ub=rows, b_ub=limits, bounds=box, method="highs")
+    if solution.x is None or solution.fun is None:
+        raise ArithmeticError(f"bounds of a clock offset: {solution.message}")
+    return solution.x, float(solution.fun)

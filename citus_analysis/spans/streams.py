@@ -1,0 +1,136 @@
+"""Tasks and children of two nodes, stream by stream, and the clock offset they agree on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.spans.alignment import Intervals, align_streams, compatible_pairs
+from citus_analysis.spans.clocks import (
+    RESOLUTION_US,
+    TOLERANCE_US,
+    Bounds,
+    ClockLine,
+    fit_clock,
+    most_agreed_offset,
+)
+
+__all__ = ["Streams", "guess_clock"]
+
+#: Votes an offset needs, and how many times those of any other offset, to be believed.
+_VOTES: Final = 3
+_LEAD: Final = 2.0
+
+#: Children that vote on an offset, and pairs of them with tasks; bounds memory and time.
+_VOTERS: Final = 400
+_BALLOTS: Final = 2_000_000
+
+_Floats = NDArray[np.float64]
+
+
+class Streams:
+    """The tasks and children of one pair of nodes in the streams that have both.
+
+    Args:
+        tasks: `gpid`, `shard_id`, `position`, `task`, `task_us`, `task_begins`, `task_ends`.
+        children: `gpid`, `shard_id`, `position`, `child`, `child_us`, `child_begins`, `child_ends`.
+    """
+
+    def __init__(self, tasks: pl.DataFrame, children: pl.DataFrame) -> None:
+        key = ["gpid", "shard_id"]
+        numbers = tasks.select(key).unique().sort(key).with_row_index("stream")
+        self._tasks = tasks.join(numbers, on=key).sort("stream", "position")
+        self._children = children.join(numbers, on=key).sort("stream", "position")
+        self._first_task = _firsts(self._tasks, numbers.height)
+        self._first_child = _firsts(self._children, numbers.height)
+        self.child_begins: _Floats = self._children["child_begins"].to_numpy()
+
+    def align(self, line: ClockLine) -> pl.DataFrame:
+        """The alignment of all streams: `task`, `child`, `ambiguous`."""
+        tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
+        alignment = align_streams(self._task_intervals(), self._child_intervals(line), tolerance)
+        paired = alignment.child >= 0
+        return pl.DataFrame(
+            {
+                "task": self._tasks["task"].to_numpy()[paired],
+                "child": self._children["child"].to_numpy()[alignment.child[paired]],
+                "ambiguous": alignment.ambiguous[paired],
+            },
+            schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean},
+        )
+
+    def votes(self, centre: float) -> Bounds:
+        """What all pairs of a task with a child near a time say about the offset."""
+        near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
+        stream = self._children["stream"].to_numpy()
+        sizes = np.diff(self._first_task)[stream]
+        chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
+        child = np.repeat(chosen, sizes[chosen])
+        within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
+        return self._bounds(self._first_task[stream[child]] + within, child)
+
+    def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
+        """Bounds from the pairs near a time that are compatible with a line and with nothing else."""
+        task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
+        alone = (np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1)
+        near = np.abs(self.child_begins[child] - centre) <= reach
+        return self._bounds(task[alone & near], child[alone & near])
+
+    def _bounds(self, task: NDArray[np.intp], child: NDArray[np.intp]) -> Bounds:
+        tasks, children = self._tasks, self._children
+        long_enough = ~(children["child_us"].to_numpy()[child] > tasks["task_us"].to_numpy()[task] + 1)
+        task, child = task[long_enough], child[long_enough]
+        ends = tasks["task_ends"].to_numpy()[task]
+        low = children["child_ends"].to_numpy()[child] - ends - RESOLUTION_US
+        high = self.child_begins[child] - tasks["task_begins"].to_numpy()[task] + RESOLUTION_US
+        return Bounds(ends, low, high)
+
+    def _task_intervals(self) -> Intervals:
+        tasks = self._tasks
+        return Intervals(
+            self._first_task,
+            tasks["task_begins"].to_numpy(),
+            tasks["task_ends"].to_numpy(),
+            tasks["task_us"].cast(pl.Float64).to_numpy(),
+        )
+
+    def _child_intervals(self, line: ClockLine) -> Intervals:
+        begins, ends = self.child_begins, self._children["child_ends"].to_numpy()
+        offset = line.at(begins - line.offset)
+        return Intervals(
+            self._first_child, begins - offset, ends - offset, self._children["child_us"].cast(pl.Float64).to_numpy()
+        )
+
+
+def _firsts(frame: pl.DataFrame, streams: int) -> NDArray[np.int64]:
+    return np.searchsorted(frame["stream"].to_numpy(), np.arange(streams + 1)).astype(np.int64)
+
+
+def guess_clock(streams: Streams) -> ClockLine | None:
+    """The offset that most tasks and children agree on, followed from there over the whole log.
+
+    Returns:
+        None when no offset has a clear lead: a periodic workload agrees on several.
+    """
+    for share in (0.5, 0.25, 0.75):
+        centre = float(np.quantile(streams.child_begins, share))
+        ballots = streams.votes(centre)
+        if len(ballots) == 0:
+            continue
+        offset, votes, others = most_agreed_offset(ballots)
+        if votes >= _VOTES and votes >= _LEAD * others:
+            return _follow(streams, offset, centre)
+    return None
+
+
+def _follow(streams: Streams, offset: float, centre: float) -> ClockLine | None:
+    line = ClockLine(centre - offset, offset, offset, offset, 0.0, 0.0, 0.0, 0, 0)
+    distances = np.sort(np.abs(streams.child_begins - centre))
+    reach = distances[min(_VOTERS, len(distances)) - 1]
+    while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
+        line = fit_clock(agreeing)
+        reach *= 3
+    return fit_clock(agreeing) if agreeing else None
