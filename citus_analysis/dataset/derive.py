@@ -175,4 +175,5 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     writer = PartWriter(tables.folder, tables.resource, stem)
     for piece in derivation.compute(tables):
         writer.write(piece)
-    return DerivedState(tables.resource, derivation.name, key), writer.finish()
+    staged = writer.finish()
+    return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,22 +14,25 @@ from typing import Final
 from citus_analysis.dataset.derive import DERIVATIONS, Derivation, ResourceTables, by_resource, known_runs, stage
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState, exclusive
-from citus_analysis.dataset.parts import STAGING, PartWriter, publish, remove_orphans
-from citus_analysis.dataset.pool import Pool
+from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, publish, remove_orphans
+from citus_analysis.dataset.pool import Pool, batches
 from citus_analysis.dataset.read_source import MeasuredContent, Outcome, read_source
-from citus_analysis.dataset.resources import Identifier
+from citus_analysis.dataset.resources import Identified, Identifier
 from citus_analysis.dataset.summary import IngestSummary, Progress, ProgressCallback
-from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_sources, survey
+from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_sources, registry_key, survey
 from citus_analysis.dataset.task import Task
 from citus_analysis.dataset.walk import Found, display, walk
 from citus_analysis.dataset.windows import KnownRun, assign
 from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.formats import Format, Hints, format_named
+from citus_analysis.formats import Hints, format_named
 
 __all__ = ["ingest"]
 
 #: A file of at least this size on disk is read alone, with all threads for its parser.
 _BIG_BYTES: Final = 32 * 2**20
+
+#: Finished sources are committed together this often: what a kill can cost is work of this length.
+_BATCH_SECONDS: Final = 0.25
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
@@ -79,7 +82,8 @@ def ingest(
     found = walk(paths)
     with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
         gauge = _Gauge(progress)
-        plan = _survey(found.files, identifier, forced, pool, gauge)
+        remembered = _remembered(Path(out)) if forced is None else {}
+        plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(paths, plan)
         with _writable(Path(out)) as manifest:
@@ -106,12 +110,26 @@ class _Gauge:
                 self.callback(self._state)
 
 
+def _remembered(folder: Path) -> dict[tuple[str, str], str | None]:
+    """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
+    known = registry_key()
+    return {
+        (Path(state.location).name, state.content_hash): state.format
+        for state in Manifest.load(folder).sources.values()
+        if state.recognised_by == known
+    }
+
+
 def _survey(
-    files: list[Found], identifier: Identifier, forced: Format | None, pool: Pool, gauge: _Gauge
+    files: list[Found],
+    identifier: Identifier,
+    look: Callable[[Identified], Surveyed],
+    pool: Pool,
+    gauge: _Gauge,
 ) -> list[Surveyed]:
     gauge.start("scan", sum(found.bytes for found in files))
     plan: list[Surveyed] = []
-    for identified, surveyed in pool.each(lambda item: survey(item, forced), map(identifier.identify, files)):
+    for identified, surveyed in pool.each(look, map(identifier.identify, files)):
         plan.append(surveyed)
         gauge.add(identified.found.bytes)
     return sorted(plan, key=lambda item: os.fsencode(item.location))
@@ -199,9 +217,10 @@ class _Ingest:
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
             big = [task for task in tasks if task.bytes >= _BIG_BYTES]
             for task in big:
-                self._commit(task, self._parse(task, self.pool.jobs))
-            for task, outcome in self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big)):
-                self._commit(task, outcome)
+                self._commit([(task, self._parse(task, self.pool.jobs))])
+            small = self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big))
+            for outcomes in batches(small, seconds=_BATCH_SECONDS):
+                self._commit(outcomes)
 
     def _task(self, item: Surveyed, runs: list[KnownRun]) -> Task | None:
         """What is to be read; sources that need no parser are committed at once."""
@@ -215,7 +234,7 @@ class _Ingest:
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
         elif item.format is None or item.same_as is not None:
-            self.manifest.commit(task.unread_state())
+            self._supersede([task.unread_state()])
         else:
             return task
         self.gauge.add(task.bytes)
@@ -233,16 +252,29 @@ class _Ingest:
         content = MeasuredContent(found.path)
         return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
 
-    def _commit(self, task: Task, outcome: Outcome) -> None:
-        found = task.item.identified.found
-        if (found.bytes, found.mtime_ns) != _size_and_time(found.path):
-            for staged in outcome.staged:
-                staged.file.unlink()
-            self._problem(task.item, "changed while it was read")
-            return
-        self.counts["read"] += 1
-        parts = publish(self.manifest.folder, outcome.staged)
-        self.manifest.commit(task.read_state(outcome, parts))
+    def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
+        staged: list[Staged] = []
+        states: list[SourceState] = []
+        for task, outcome in outcomes:
+            found = task.item.identified.found
+            if (found.bytes, found.mtime_ns) == _size_and_time(found.path):
+                staged += outcome.staged
+                states.append(task.read_state(outcome))
+            else:
+                self._problem(task.item, "changed while it was read")
+        self.counts["read"] += len(states)
+        publish(self.manifest.folder, staged)
+        self._supersede(states)
+
+    def _supersede(self, states: Sequence[SourceState | DerivedState]) -> None:
+        """Commit states and remove the files that they replace."""
+        replaced = [part for state in states for part in self.manifest.current_parts(state)]
+        self.manifest.commit(*states)
+        if not self.manifest.holding:
+            kept = {part.path for state in states for part in state.parts}
+            for part in replaced:
+                if part.path not in kept:
+                    (self.manifest.folder / part.path).unlink(missing_ok=True)
 
     def _problem(self, item: Surveyed, problem: str) -> None:
         self.counts["failed"] += 1
@@ -256,11 +288,12 @@ class _Ingest:
             if not self._is_current(derivation, tables)
         ]
         self.gauge.start("derive", len(outdated))
-        for _, (state, staged) in self.pool.each(lambda task: stage(*task), outdated):
-            parts = publish(self.manifest.folder, staged)
-            self.manifest.commit(DerivedState(state.resource, state.name, state.state_key, parts))
-            self.counts["derived"] += 1
-            self.gauge.add(1)
+        computed = self.pool.each(lambda task: stage(*task), outdated)
+        for batch in batches(computed, seconds=_BATCH_SECONDS):
+            publish(self.manifest.folder, [item for _, (_, staged) in batch for item in staged])
+            self._supersede([state for _, (state, _) in batch])
+            self.counts["derived"] += len(batch)
+            self.gauge.add(len(batch))
 
     def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
         old = self.manifest.derived.get((tables.resource, derivation.name))

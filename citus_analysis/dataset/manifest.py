@@ -42,6 +42,7 @@ class SourceState:
         location: where the file was then (file system bytes beyond UTF-8 as surrogates).
         state_key: hash over all that its rows depend on; equal keys mean equal rows.
         is_client: a load generator wrote it.
+        recognised_by: hash over the formats that had a say in `format`; empty where it was stated.
         problem: why it could not be read; null where it could.
     """
 
@@ -63,6 +64,7 @@ class SourceState:
     identity: dict[str, Any] = field(default_factory=dict)
     is_client: bool = False
     run_id: str | None = None
+    recognised_by: str = ""
     note: str | None = None
     problem: str | None = None
     parts: tuple[Part, ...] = ()
@@ -134,6 +136,19 @@ class Manifest:
         ordered = sorted(self.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
         computed = sorted(self.derived.values(), key=lambda d: (d.resource, d.name))
         return [part for parts in (*(s.parts for s in ordered), *(d.parts for d in computed)) for part in parts]
+
+    def current_parts(self, state: SourceState | DerivedState) -> tuple[Part, ...]:
+        """The parts that a state would replace."""
+        if isinstance(state, SourceState):
+            source = self.sources.get(state.source_id)
+            return source.parts if source else ()
+        derived = self.derived.get((state.resource, state.name))
+        return derived.parts if derived else ()
+
+    @property
+    def holding(self) -> bool:
+        """Commits are being kept back."""
+        return self._held is not None
 
     def commit(self, *states: SourceState | DerivedState, gone: Iterable[str] = ()) -> None:
         """Append states and the ids of sources that no longer belong to the dataset, all or none of them."""

@@ -140,17 +140,16 @@ class PartWriter:
         return self.folder / STAGING / f"{self.stem}.{name}.parquet"
 
 
-def publish(folder: Path, staged: Iterable[Staged]) -> tuple[Part, ...]:
+def publish(folder: Path, staged: Iterable[Staged]) -> None:
     """Move staged parts to where they belong; the manifest line that names them comes after this."""
-    parts: list[Part] = []
+    changed = set[Path]()
     for item in staged:
         target = folder / item.part.path
         target.parent.mkdir(parents=True, exist_ok=True)
         item.file.replace(target)
-        parts.append(item.part)
-    for changed in {(folder / part.path).parent for part in parts}:
-        sync_folder(changed)
-    return tuple(parts)
+        changed.add(target.parent)
+    for parent in changed:
+        sync_folder(parent)
 
 
 def remove_orphans(folder: Path, named: Iterable[Part]) -> int:

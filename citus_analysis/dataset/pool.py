@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from threading import Event
+from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "batches"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,3 +44,21 @@ class Pool:
         if kind is not None:
             self.stop.set()
         self._executor.shutdown(cancel_futures=True)
+
+
+def batches(results: Iterable[Item], seconds: float) -> Iterator[list[Item]]:
+    """Results in lists, one about every so many seconds.
+
+    Example:
+        >>> list(batches("abc", seconds=60))
+        [['a', 'b', 'c']]
+    """
+    batch: list[Item] = []
+    began = monotonic()
+    for result in results:
+        batch.append(result)
+        if monotonic() - began >= seconds:
+            yield batch
+            batch, began = [], monotonic()
+    if batch:
+        yield batch

@@ -16,7 +16,7 @@ from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.dataset.resources import Identified
 from citus_analysis.errors import InputError
-from citus_analysis.formats import Content, Format, detect_format
+from citus_analysis.formats import Content, Format, detect_format, formats
 from citus_analysis.schema import TABLES
 
 __all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey"]
@@ -41,6 +41,7 @@ class Surveyed:
         source_id: stable name, from the resource and the path within it.
         hash: of the bytes on disk; empty where they cannot be read.
         format: how it is to be read; None where no format recognises it.
+        forced: the user said what format it is.
         problem: why it cannot be read.
         same_as: path of the file that has contributed the same content for the same identity.
     """
@@ -49,6 +50,7 @@ class Surveyed:
     source_id: str = ""
     hash: str = ""
     format: Format | None = None
+    forced: bool = False
     problem: str | None = None
     same_as: str | None = None
 
@@ -86,20 +88,34 @@ class Surveyed:
         return digest((facts, assignment), size=16)
 
 
-def survey(identified: Identified, forced: Format | None) -> Surveyed:
-    """Hash and recognise one file; a file that cannot be read comes back with its problem."""
+def registry_key() -> str:
+    """Hash over the formats that there are; while it is the same, a file is recognised as the same."""
+    return digest([(name, found.version) for name, found in formats().items()])
+
+
+def survey(identified: Identified, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]) -> Surveyed:
+    """Hash and recognise one file; a file that cannot be read comes back with its problem.
+
+    Args:
+        identified: the file.
+        forced: take it for this format.
+        remembered: (name, hash) -> format, where it was found out before.
+    """
     path = identified.found.path
     content = Content(path)
     try:
         hash_ = content_hash(path)
-        found = detect_format(content)
+        key = (path.name, hash_)
+        name = remembered.get(key)
+        found = detect_format(content) if key not in remembered else formats()[name] if name else None
     except InputError as error:
         return Surveyed(identified, hash=_hash_or_empty(path), problem=error.problem)
     except OSError as error:
         return Surveyed(identified, problem=f"cannot be read: {error.strerror}")
     # What describes the other files keeps its meaning, whatever they are taken for.
     describes = found is not None and {"settings", "nodes", "shards"} & set(found.tables)
-    surveyed = Surveyed(identified, hash=hash_, format=found if forced is None or describes else forced)
+    taken_for = found if forced is None or describes else forced
+    surveyed = Surveyed(identified, hash=hash_, format=taken_for, forced=forced is not None)
     if surveyed.is_client and surveyed.identity.run_id is None:
         run = _run_name(identified.key)
         named = replace(

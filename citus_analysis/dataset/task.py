@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from citus_analysis.dataset.manifest import Part, SourceState
+from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.read_source import Outcome
-from citus_analysis.dataset.survey import Surveyed
+from citus_analysis.dataset.survey import Surveyed, registry_key
 from citus_analysis.dataset.windows import Tagger
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
@@ -50,12 +50,13 @@ class Task:
             compression=_compression(item),
             identity=item.identity.to_dict(),
             run_id=self.tagger.run_id,
+            recognised_by="" if item.forced or item.problem else registry_key(),
             note=note,
             problem=item.problem,
         )
 
-    def read_state(self, outcome: Outcome, parts: tuple[Part, ...]) -> SourceState:
-        """The entry of a source that was parsed and whose parts are in place."""
+    def read_state(self, outcome: Outcome) -> SourceState:
+        """The entry of a source that was parsed."""
         return replace(
             self.unread_state(),
             is_client=self.item.is_client,
@@ -66,7 +67,7 @@ class Task:
             rejected=outcome.rejected,
             note=outcome.first_reject,
             problem=outcome.problem,
-            parts=parts,
+            parts=tuple(staged.part for staged in outcome.staged),
         )
 
 
