@@ -18,7 +18,10 @@ __all__ = ["solve", "solve_many"]
 
 Floats = NDArray[np.float64]
 _TIGHT: Final = 1e-15
-_ROUNDS: Final = 60
+_ROUNDS: Final = 100
+#: Relative gain below which a fit has settled, and damping at which no step can improve it any more.
+_SETTLED: Final = 1e-14
+_STIFF: Final = 1e4
 
 
 def solve(model: Model, n: Floats, x: Floats) -> Floats:
@@ -48,29 +51,32 @@ def solve_many(model: Model, n: Floats, x: Floats, start: Floats) -> Floats:
     """
     lower, upper = np.array(model.lower), np.array(model.upper)
     theta = np.tile(start, (x.shape[0], 1))
-    damping = np.full(x.shape[0], 1e-3)
     residual = x - model.curve(n, theta)
     loss = (residual**2).sum(axis=-1)
+    damping = np.full(x.shape[0], 1e-3)
+    active = np.arange(x.shape[0])
     for _ in range(_ROUNDS):
-        jacobian = model.jacobian(n, theta)
-        candidate = np.clip(theta + _steps(jacobian, residual, damping, theta, lower, upper), lower, upper)
-        new_residual = x - model.curve(n, candidate)
-        new_loss = (new_residual**2).sum(axis=-1)
-        better = new_loss < loss
-        gain = np.where(better, loss - new_loss, 0.0)
-        theta = np.where(better[:, None], candidate, theta)
-        residual = np.where(better[:, None], new_residual, residual)
-        settled = (gain <= 1e-14 * loss) & (better | (damping > 1e6))
-        loss = np.where(better, new_loss, loss)
-        damping = np.where(better, damping / 10, damping * 10)
-        if settled.all() or (damping > 1e10).all():
+        here = theta[active]
+        steps = _steps(model.jacobian(n, here), residual[active], damping[active], here, lower, upper)
+        candidate = np.clip(here + steps, lower, upper)
+        new_residual = x[active] - model.curve(n, candidate)
+        gain = loss[active] - (new_residual**2).sum(axis=-1)
+        better = gain > 0
+        moved = active[better]
+        theta[moved], residual[moved] = candidate[better], new_residual[better]
+        settled = np.where(better, gain <= _SETTLED * loss[active], damping[active] > _STIFF)
+        loss[moved] -= gain[better]
+        damping[active] = np.where(better, damping[active] / 10, damping[active] * 10)
+        active = active[~settled]
+        if not active.size:
             break
     return theta
 
 
 def _steps(jacobian: Floats, residual: Floats, damping: Floats, theta: Floats, lower: Floats, upper: Floats) -> Floats:
-    gradient = np.einsum("bnp,bn->bp", jacobian, residual)
-    normal = np.einsum("bnp,bnq->bpq", jacobian, jacobian)
+    across = jacobian.transpose(0, 2, 1)
+    gradient = (across @ residual[..., None])[..., 0]
+    normal = across @ jacobian
     held = ((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0))
     diagonal = np.einsum("bpp->bp", normal)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))

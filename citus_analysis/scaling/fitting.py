@@ -159,9 +159,9 @@ def _resample(
         pool = pool - pool.mean()
         centres, scale = fitted, np.ones_like(fitted)
     widening = float(distributions.t.ppf(0.975, freedom) / distributions.norm.ppf(0.975))
-    drawn = centres + scale * widening * rng.choice(pool, size=(resamples, centres.size))
+    drawn: Floats = centres + scale * widening * rng.choice(pool, size=(resamples, centres.size))
     # A throughput is positive; a resampled one that is not would come from a spread as large as the mean.
-    return np.maximum(drawn, 1e-9 * float(fitted.max()))
+    return drawn.clip(1e-9 * float(fitted.max()))
 
 
 def _aicc(rss: float, values: Floats, count: int) -> float:
@@ -212,7 +212,7 @@ def _peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Pea
     low, high = np.quantile(places[1:], ends, method="inverted_cdf")
     place = Interval(float(places[0]), float(low), float(high), level, len(sizes), "bootstrap over runs")
     reach = REACH * float(sizes.max())
-    tops = USL.curve(np.minimum(places, reach)[:, None], np.vstack([found, replicates])[:, None, :])[:, 0, 0]
+    tops = USL.curve(np.minimum(places, reach)[:, None], np.vstack([found, replicates]))[:, 0]
     top_low, top_high = np.quantile(tops[1:], ends)
     top = Interval(float(tops[0]), float(top_low), float(top_high), level, len(sizes), "bootstrap over runs")
     supported = bool(np.isfinite(places[0]) and high <= reach)

@@ -87,9 +87,11 @@ def autocorrelation(x: ArrayLike) -> Floats:
     size = fft.next_fast_len(2 * sample.size, real=True)
     spectrum = fft.rfft(centred, size)
     covariance = np.asarray(fft.irfft(spectrum * np.conj(spectrum), size), dtype=np.float64)[: sample.size]
-    if covariance[0] <= 0:
-        return np.where(np.arange(sample.size) == 0, 1.0, 0.0)
-    return covariance / covariance[0]
+    rho = np.zeros(sample.size)
+    rho[0] = 1.0
+    if covariance[0] > 0:
+        rho = covariance / covariance[0]
+    return rho
 
 
 def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis import stats
@@ -108,6 +108,7 @@ def test_ratio_of_single_runs_is_unbounded_and_of_negative_means_refused() -> No
         stats.ratio_interval([-2.0, -1.0], [1.0, 2.0])
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30), st.floats(0.5, 100))
 def test_intervals_enclose_the_mean_and_scale_with_the_unit(values: list[float], factor: float) -> None:
     interval, scaled = stats.mean_interval(values), stats.mean_interval(np.multiply(values, factor))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats.mstats import hdmedian, hdquantiles
 
@@ -22,6 +22,7 @@ def test_ranks_of_the_median(n: int, low: int, high: int) -> None:
     assert stats.percentile_ranks(n, 50) == (low, high)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(6, 3_000), st.sampled_from([50.0, 75.0, 90.0, 95.0, 99.0]), st.sampled_from([0.9, 0.95, 0.99]))
 def test_ranks_cover_at_least_the_level_and_no_narrower_pair_does(n: int, q: float, level: float) -> None:
     if n < stats.values_needed(q, level):
