@@ -1,1 +1,6 @@
-"""Plotly figures: tables and results in, figures out."""
+"""Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
+
+from citus_analysis.plots.scalability import plot_latency_load, plot_relative, plot_series
+from citus_analysis.plots.theme import TEMPLATE, new_figure
+
+__all__ = ["TEMPLATE", "new_figure", "plot_latency_load", "plot_relative", "plot_series"]

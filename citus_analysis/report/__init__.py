@@ -1,1 +1,10 @@
-"""Execution of the report notebooks, and their export."""
+"""Reports: notebooks executed on a dataset, exported to HTML and CSV.
+
+`citus-analysis report NAME|all --dataset DIR --out OUT [-p key=value ...] [--no-html]` is one call of
+:func:`render_reports`; `-p` values are passed as text and converted to the parameter's type.
+"""
+
+from citus_analysis.report.notebooks import Parameter, report_names, report_parameters
+from citus_analysis.report.render import ReportResult, render_report, render_reports
+
+__all__ = ["Parameter", "ReportResult", "render_report", "render_reports", "report_names", "report_parameters"]

@@ -1,0 +1,107 @@
+"""One look for all figures: fonts that survive print, units on axes, colours that a colour-blind reader can tell.
+
+Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which stay apart under the common
+colour-vision deficiencies; marker symbols and dashes change along with them, so that figures also work in
+grey. Figures have no fixed width: they fill their place, down to a phone's.
+
+Example:
+    >>> figure = new_figure("Throughput by workers", x="workers", y="throughput_ops_s")
+    >>> figure.layout.yaxis.title.text
+    'throughput [operations/s]'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.units import label
+
+__all__ = ["COLOURS", "DASHES", "GREY", "HEIGHT", "SYMBOLS", "TEMPLATE", "faded", "new_figure", "style_of", "text"]
+
+#: Okabe-Ito without yellow, which vanishes on white; in the order in which series take them.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+GREY: Final = "#6b7280"
+HEIGHT: Final = 420
+
+_INK: Final = "#1f2933"
+_GRID: Final = "#e4e7eb"
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
+_AXIS: Final = {
+    "automargin": True,
+    "gridcolor": _GRID,
+    "linecolor": "#9aa5b1",
+    "showline": True,
+    "tickcolor": "#9aa5b1",
+    "ticks": "outside",
+    "title": {"font": {"size": 14}, "standoff": 10},
+    "zeroline": False,
+}
+
+TEMPLATE: Final = go.layout.Template(
+    layout={
+        "autosize": True,
+        "colorway": COLOURS,
+        "font": {"family": _FONT, "size": 13, "color": _INK},
+        "hoverlabel": {"font": {"family": _FONT, "size": 13}, "align": "left"},
+        "hovermode": "closest",
+        # Below the plot, measured from the figure's edge: plotly then reserves its height whatever the width.
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "separators": ". ",
+        "title": {"font": {"size": 16}, "x": 0, "xref": "paper", "automargin": True, "yref": "container"},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+    }
+)
+
+
+def text(value: object) -> str:
+    """A value as text for a figure. Plotly reads a subset of HTML in every text: names from files are escaped."""
+    return escape(str(value), quote=False)
+
+
+def new_figure(title: str, *, x: str | None = None, y: str | None = None, height: int = HEIGHT) -> go.Figure:
+    """An empty figure in the library's look.
+
+    Args:
+        title: what is shown; plain text.
+        x: column on the x axis; its label carries the unit of the name's suffix.
+        y: column on the y axis.
+        height: pixels; the width follows from the place the figure stands in.
+    """
+    figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": height})
+    if x is not None:
+        figure.update_xaxes(title_text=text(label(x)))
+    if y is not None:
+        figure.update_yaxes(title_text=text(label(y)))
+    return figure
+
+
+def style_of(number: int) -> tuple[str, str, str]:
+    """Colour, marker symbol and dash of the n-th series (from 0)."""
+    return COLOURS[number % len(COLOURS)], SYMBOLS[number % len(SYMBOLS)], DASHES[number // len(COLOURS) % len(DASHES)]
+
+
+def faded(colour: str, alpha: float = 0.15) -> str:
+    """A `#rrggbb` colour with transparency, for bands.
+
+    Example:
+        >>> faded("#0072B2")
+        'rgba(0, 114, 178, 0.15)'
+    """
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {alpha:g})"
+
+
+def groups(frame: pl.DataFrame, by: str) -> Sequence[tuple[str, pl.DataFrame]]:
+    """The parts of a frame by the values of one column, in order of appearance, with their name as figure text."""
+    return [(text(key[0]), part) for key, part in frame.group_by(by, maintain_order=True)]

@@ -1,0 +1,110 @@
+"""What a report's notebook calls to show something: findings, figures with their tables, notes, the footer.
+
+Everything that is shown carries metadata from which the HTML export builds captions and text alternatives,
+and the table behind every figure is written as CSV beside the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any, Final
+
+import plotly.graph_objects as go
+import polars as pl
+from IPython.display import display
+
+from citus_analysis.report.notebooks import Scalar
+from citus_analysis.report.tables import html_table
+
+__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page"]
+
+FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+METADATA_KEY: Final = "citus_analysis"
+
+#: Packages whose version can change a number or a figure.
+_PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "numba", "plotly", "papermill")
+
+
+class Page:
+    """One report while its notebook runs.
+
+    Args:
+        tables: folder for the tables behind the figures as CSV; empty: none are written.
+        dataset: what the footer says of the data's origin (the dataset's content hash).
+        parameters: the parameters as the notebook received them, for the footer.
+
+    Example:
+        >>> page = Page("", dataset="b2:0123", level=0.95)
+        >>> page.parameters
+        {'level': 0.95}
+    """
+
+    def __init__(self, tables: str, *, dataset: str, **parameters: Scalar) -> None:
+        self.folder = Path(tables) if tables else None
+        self.dataset = dataset
+        self.parameters = parameters
+
+    def findings(self, sentences: Sequence[str]) -> None:
+        """Show the sentences that state what was found."""
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        _show(f'<section class="findings" aria-label="Findings"><ul>{items}</ul></section>', "\n".join(sentences))
+
+    def note(self, sentences: str | Sequence[str], *, warning: bool = False) -> None:
+        """Show a remark, or a warning about how the numbers beside it may be read; nothing for no sentences."""
+        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        if lines:
+            kind = "warning" if warning else "note"
+            body = "".join(f"<p>{escape(line)}</p>" for line in lines)
+            _show(f'<aside class="{kind}" role="note">{body}</aside>', "\n".join(lines))
+
+    def figure(self, name: str, figures: go.Figure | Sequence[go.Figure], table: pl.DataFrame, caption: str) -> None:
+        """Show one figure, or several side by side, and write the table behind them as `name`.csv."""
+        self._write(name, table)
+        shown = [figures] if isinstance(figures, go.Figure) else list(figures)
+        for number, figure in enumerate(shown):
+            place = {"name": name if len(shown) == 1 else f"{name}-{number + 1}", "csv": f"{name}.csv"}
+            place |= {"caption": caption if number == len(shown) - 1 else "", "row": name if len(shown) > 1 else ""}
+            document = json.loads(figure.to_json())
+            data = {FIGURE_MIME: document, "text/plain": _title(document)}
+            display(data, raw=True, metadata={METADATA_KEY: place})
+
+    def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 40) -> None:
+        """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
+        self._write(name, table)
+        cut = f" The first {rows} of {table.height} rows; all are in {name}.csv." if table.height > rows else ""
+        _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}")
+
+    def footer(self) -> None:
+        """Show what the report was made from: data, versions, parameters."""
+        facts = {
+            "Dataset": self.dataset,
+            "Parameters": ", ".join(f"{key} = {value!r}" for key, value in self.parameters.items()),
+            "Versions": ", ".join([f"Python {python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]),
+        }
+        rows = "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
+        _show(f'<footer class="provenance"><dl>{rows}</dl></footer>', "\n".join(f"{k}: {v}" for k, v in facts.items()))
+
+    def _write(self, name: str, table: pl.DataFrame) -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _flat(table).write_csv(self.folder / f"{name}.csv")
+
+
+def _flat(table: pl.DataFrame) -> pl.DataFrame:
+    """CSV holds no lists: they become text joined by `; `."""
+    lists = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.List)]
+    return table.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("; ") for name in lists)
+
+
+def _title(document: dict[str, Any]) -> str:
+    title: str = document["layout"].get("title", {}).get("text") or "figure"
+    return title
+
+
+def _show(html: str, plain: str) -> None:
+    display({"text/html": html, "text/plain": plain}, raw=True)

@@ -1,0 +1,242 @@
+"""From a report's name and a dataset to files: the executed notebook, one HTML page, the tables as CSV.
+
+Everything is made in a temporary folder beside the target and moved into place when it is complete, so that
+a reader never sees half a report, and a failed one leaves the previous report untouched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from citus_analysis.errors import ReportError, UsageError
+from citus_analysis.report.notebooks import Scalar, check_parameters, find_notebook, load_notebook, report_names
+
+__all__ = ["ReportResult", "render_report", "render_reports"]
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """The files of one rendered report.
+
+    Attributes:
+        name: name of the report.
+        notebook: the executed notebook.
+        html: the self-contained page; None where none was wanted.
+        tables: the CSV files, one per figure and table, by name.
+        findings: the sentences the report opens with.
+        title: the report's heading.
+    """
+
+    name: str
+    notebook: Path
+    html: Path | None
+    tables: tuple[Path, ...] = ()
+    findings: tuple[str, ...] = ()
+    title: str = field(default="")
+
+
+def render_report(
+    name: str,
+    dataset: str | PathLike[str],
+    out: str | PathLike[str],
+    parameters: Mapping[str, object] | None = None,
+    *,
+    html: bool = True,
+) -> ReportResult:
+    """Execute a report's notebook on a dataset.
+
+    Writes `OUT/NAME.ipynb`, `OUT/NAME.html` and `OUT/NAME/*.csv`, each at once when it is complete.
+
+    Args:
+        name: one of :func:`report_names`.
+        dataset: folder of the dataset.
+        out: folder for the results; made if it is absent.
+        parameters: values for the report's parameters, typed or (from a command line) as text.
+        html: also write the HTML page.
+
+    Raises:
+        UnknownNameError: there is no such report, parameter or choice; nothing was executed.
+        UsageError: a parameter has the wrong type; nothing was executed.
+        ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
+    """
+    given = check_parameters(name, parameters or {})
+    return _render(name, Path(dataset), Path(out), given, html=html)
+
+
+def render_reports(
+    names: str | Sequence[str],
+    dataset: str | PathLike[str],
+    out: str | PathLike[str],
+    parameters: Mapping[str, object] | None = None,
+    *,
+    html: bool = True,
+    jobs: int | None = None,
+) -> list[ReportResult]:
+    """Render several reports at once, and an index page that links them.
+
+    Args:
+        names: `"all"`, one name, or several.
+        dataset: folder of the dataset.
+        out: folder for the results.
+        parameters: passed to each report that knows them; each must be known to at least one.
+        html: also write the HTML pages and `OUT/index.html`.
+        jobs: notebooks executed at the same time; default: one per core, at most 4.
+
+    Raises:
+        UnknownNameError: there is no such report, parameter or choice; nothing was executed.
+        UsageError: a parameter has the wrong type; nothing was executed.
+        ReportError: reports failed; the others were written, and the message names all that failed.
+    """
+    wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
+    given = _distribute(wanted, parameters or {})
+    results: list[ReportResult] = []
+    failures: list[ReportError] = []
+    with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
+        futures = [pool.submit(_render, name, Path(dataset), Path(out), given[name], html=html) for name in wanted]
+        for future in futures:
+            try:
+                results.append(future.result())
+            except ReportError as error:
+                failures.append(error)
+    if html and results:
+        _write_index(results, Path(out))
+    if failures:
+        raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
+    return results
+
+
+def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
+    """Each report's share of the parameters."""
+    if len(names) == 1:
+        return {names[0]: check_parameters(names[0], parameters)}
+    from citus_analysis.errors import UnknownNameError
+    from citus_analysis.report.notebooks import report_parameters
+
+    known = {name: {parameter.name for parameter in report_parameters(name)} for name in names}
+    for key in parameters:
+        if not any(key in accepted for accepted in known.values()):
+            raise UnknownNameError("parameter of these reports", key, set().union(*known.values()))
+    return {
+        name: check_parameters(name, {key: value for key, value in parameters.items() if key in known[name]})
+        for name in names
+    }
+
+
+def _render(name: str, dataset: Path, out: Path, parameters: Mapping[str, Scalar], *, html: bool) -> ReportResult:
+    # papermill and nbconvert take seconds to import; a wrong parameter must not.
+    from citus_analysis.report.kernel import execute_notebook
+
+    source = find_notebook(name)
+    if not dataset.is_dir():
+        raise UsageError("no dataset there", path=dataset, way_out="make one with: citus-analysis ingest SRC --out DIR")
+    with _scratch(out) as scratch:
+        executed, tables = scratch / f"{name}.ipynb", scratch / name
+        tables.mkdir()
+        places = {"dataset": fspath(dataset.resolve()), "tables": fspath(tables)}
+        try:
+            execute_notebook(source, executed, {**parameters, **places}, folder=scratch)
+        except ReportError as error:
+            raise _keep_failed(error, executed, out / f"{name}.failed.ipynb") from error
+        document = _without_places(load_notebook(executed))
+        executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        title = _title(document, name)
+        if html:
+            from citus_analysis.report.html import export_html
+
+            (scratch / f"{name}.html").write_text(export_html(executed, title=title, tables=name), encoding="utf-8")
+        return _publish(name, scratch, out, html=html, title=title, findings=_findings(document))
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """A folder on the same file system as the target, so that moving into place is one step."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(mkdtemp(prefix=".report-", dir=out))
+    except OSError as error:
+        reason = error.strerror or "cannot be written"
+        raise UsageError(f"cannot be written: {reason}", path=out, way_out="choose another --out") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _publish(
+    name: str, scratch: Path, out: Path, *, html: bool, title: str, findings: tuple[str, ...]
+) -> ReportResult:
+    target = out / name
+    target.mkdir(exist_ok=True)
+    written = sorted(path.name for path in (scratch / name).iterdir())
+    for file in written:
+        (scratch / name / file).replace(target / file)
+    for stale in set(path.name for path in target.glob("*.csv")) - set(written):
+        (target / stale).unlink()
+    (scratch / f"{name}.ipynb").replace(out / f"{name}.ipynb")
+    if html:
+        (scratch / f"{name}.html").replace(out / f"{name}.html")
+    (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
+    page = out / f"{name}.html" if html else None
+    return ReportResult(name, out / f"{name}.ipynb", page, tuple(target / f for f in written), findings, title)
+
+
+def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:
+    if not executed.is_file():
+        return error
+    executed.replace(target)
+    return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
+
+
+def _without_places(document: dict[str, Any]) -> dict[str, Any]:
+    """The executed notebook without temporary paths and times: the same data give the same file."""
+    document["metadata"].pop("papermill", None)
+    for cell in document["cells"]:
+        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
+        if "injected-parameters" in cell["metadata"].get("tags", ()):
+            cell["source"] = [line for line in _lines(cell["source"]) if not line.startswith("tables = ")]
+    return document
+
+
+def _lines(source: str | list[str]) -> list[str]:
+    return source.splitlines(keepends=True) if isinstance(source, str) else source
+
+
+def _title(document: Mapping[str, Any], name: str) -> str:
+    for cell in document["cells"]:
+        for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return name
+
+
+def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences shown by :meth:`Page.findings`, for the index page."""
+    for cell in document["cells"]:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if 'class="findings"' in "".join(data.get("text/html", "")):
+                return tuple("".join(data["text/plain"]).splitlines())
+    return ()
+
+
+def _write_index(results: Sequence[ReportResult], out: Path) -> None:
+    from citus_analysis.report.html import Link, index_html
+
+    links = [
+        Link(f"{r.name}.html", r.title, r.findings, [path.relative_to(out).as_posix() for path in r.tables])
+        for r in results
+    ]
+    with _scratch(out) as scratch:
+        page = scratch / "index.html"
+        page.write_text(index_html("Reports", links), encoding="utf-8")
+        page.replace(out / "index.html")

@@ -1,0 +1,78 @@
+"""Frames as HTML tables a person can read: units in the header, sensible digits, numbers to the right.
+
+Example:
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"resource": ["<b>"], "throughput_ops_s": [4321.987]})
+    >>> html_table(frame, "Runs").count("&lt;b&gt;"), number_text(4321.987)
+    (1, '4 322')
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from html import escape
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.units import label
+
+__all__ = ["html_table", "number_text"]
+
+_THIN_SPACE: Final = "\u2009"
+_DIGITS: Final = 4
+_MISSING: Final = "–"
+
+
+def number_text(value: float) -> str:
+    """A number with four significant digits, thousands set apart by thin spaces.
+
+    Example:
+        >>> [number_text(v) for v in (0.012345, 12.3456, 1234567.0, float("nan"))]
+        ['0.01235', '12.35', '1\u2009234\u2009567', '–']
+    """
+    if math.isnan(value):
+        return _MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size and (size < 1e-4 or size >= 1e12):
+        return f"{value:.{_DIGITS - 1}e}"
+    decimals = 0 if size == 0 else max(0, _DIGITS - 1 - math.floor(math.log10(size)))
+    return f"{value:,.{decimals}f}".replace(",", _THIN_SPACE).replace("-", "−")
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return _MISSING
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return number_text(value)
+        case int():
+            return f"{value:,}".replace(",", _THIN_SPACE).replace("-", "−")
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S")
+        case list():
+            return escape(", ".join(map(str, value)))
+        case _:
+            return escape(str(value))
+
+
+def html_table(frame: pl.DataFrame, caption: str) -> str:
+    """A frame as an HTML table with a caption; all text is escaped."""
+    numeric = [dtype.is_numeric() for dtype in frame.dtypes]
+    kinds = ['class="number"' if is_number else "" for is_number in numeric]
+    head = "".join(f'<th scope="col" {kind}>{escape(label(n))}</th>' for n, kind in zip(frame.columns, kinds, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td {kind}>{_cell(v)}</td>" for v, kind in zip(row, kinds, strict=True)) + "</tr>"
+        for row in frame.iter_rows()
+    )
+    if not body:
+        body = f'<tr><td colspan="{max(1, frame.width)}">nothing to show</td></tr>'
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

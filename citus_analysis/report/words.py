@@ -1,0 +1,45 @@
+"""Small pieces of sentences: counts, lists, numbers with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from citus_analysis.stats import Interval
+
+__all__ = ["counted", "interval_text", "listed"]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> counted(1, "run"), counted(3, "run")
+        ('1 run', '3 runs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\u2009")
+
+
+def listed(items: Sequence[str], most: int = 8) -> str:
+    """Items as a list in a sentence; beyond `most`, the rest is counted.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=1)
+        ('a, b and c', 'a and 2 more')
+    """
+    shown = [*items[:most], f"{len(items) - most} more"] if len(items) > most else list(items)
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "none"
+
+
+def interval_text(interval: Interval, digits: int = 3) -> str:
+    """An estimate with its interval, or the estimate with what is missing.
+
+    Example:
+        >>> interval_text(Interval(0.8123, 0.75, 0.88, 0.95, 3, "Student t"))
+        '0.812 [0.750, 0.880]'
+        >>> interval_text(Interval(0.8, -math.inf, math.inf, 0.95, 1, "Student t"))
+        '0.800 (one run: no interval)'
+    """
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return f"{interval.estimate:.{digits}f} (one run: no interval)"
+    return f"{interval.estimate:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
