@@ -22,7 +22,7 @@ __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 #: From this ratio of largest to smallest value on, an axis of workers or threads is logarithmic.
 _LOG_FROM = 8.0
 #: Single runs stand beside their mean, or the mean would hide them: spread in per cent of a step.
-_SPREAD = 0.012
+_SPREAD = 0.018
 
 
 def plot_series(
@@ -51,7 +51,7 @@ def plot_series(
         >>> [trace.name for trace in plot_series(means, x="workers").data if trace.showlegend]
         ['a']
     """
-    frame = as_polars(means).sort("series", x, maintain_order=True)
+    frame = as_polars(means).sort(x, maintain_order=True)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
@@ -81,9 +81,9 @@ def plot_relative(
         title: what is shown, in words.
         order: names of all series.
     """
-    frame = as_polars(relative).sort("series", x, maintain_order=True)
+    frame = as_polars(relative).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
-    figure.update_yaxes(title_text=f"{quantity} (1 = {text(f'{base:g}')} {text(x)})")
+    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(x)}")
     values = frame[x].unique().sort().to_numpy()
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}
@@ -110,7 +110,7 @@ def plot_latency_load(
         title: what is shown, in words.
         order: names of all series.
     """
-    frame = as_polars(latency).sort("series", "threads", maintain_order=True)
+    frame = as_polars(latency).sort("threads", maintain_order=True)
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
     figure.update_yaxes(title_text=f"{text(label(metric.removesuffix('_us') + '_latency_us'))}", type="log")
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
@@ -136,9 +136,7 @@ def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.D
     return [(name, parts[name]) for name in names if name in parts]
 
 
-def _add_line(
-    figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str
-) -> None:
+def _add_line(figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str) -> None:
     colour, symbol, dash = style_of(names.index(name))
     banded = part.filter(pl.col("low").is_finite() & pl.col("high").is_finite())
     if banded.height > 1:
@@ -148,7 +146,7 @@ def _add_line(
         low = banded["low"].to_numpy()
         figure.add_scatter(x=banded[x].to_numpy(), y=low, fill="tonexty", fillcolor=faded(colour), **common)
     half = (banded["high"] - banded["mean"]).to_numpy() if banded.height == 1 == part.height else None
-    unit = label(metric)
+    reading = f"%{{x}} {text(x)}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
     figure.add_scatter(
         x=part[x].to_numpy(),
         y=part["mean"].to_numpy(),
@@ -160,7 +158,7 @@ def _add_line(
         line={"color": colour, "dash": dash, "width": 2},
         marker={"color": colour, "symbol": symbol, "size": 9},
         customdata=[_interval(low, high) for low, high in part.select("low", "high").iter_rows()],
-        hovertemplate=f"%{{x}} {text(x)}<br>{text(unit)}: %{{y:,.4~r}} %{{customdata}}<extra>%{{fullData.name}}</extra>",
+        hovertemplate=reading + "<extra>%{fullData.name}</extra>",
     )
 
 

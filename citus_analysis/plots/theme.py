@@ -21,7 +21,19 @@ import polars as pl
 
 from citus_analysis.units import label
 
-__all__ = ["COLOURS", "DASHES", "GREY", "HEIGHT", "SYMBOLS", "TEMPLATE", "faded", "new_figure", "style_of", "text"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "GREY",
+    "HEIGHT",
+    "SYMBOLS",
+    "TEMPLATE",
+    "faded",
+    "groups",
+    "new_figure",
+    "style_of",
+    "text",
+]
 
 #: Okabe-Ito without yellow, which vanishes on white; in the order in which series take them.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -59,7 +71,7 @@ TEMPLATE: Final = go.layout.Template(
         "separators": ". ",
         "title": {"font": {"size": 16}, "x": 0, "xref": "paper", "automargin": True, "yref": "container"},
         "xaxis": _AXIS,
-        "yaxis": _AXIS,
+        "yaxis": _AXIS | {"exponentformat": "none", "separatethousands": True},
     }
 )
 

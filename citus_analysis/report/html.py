@@ -43,14 +43,14 @@ class Link:
     tables: Sequence[str] = ()
 
 
-class _Exporter(TemplateExporter):  # type: ignore[misc] # nbconvert has no type information
+class _Exporter(TemplateExporter):
     template_name = "citus_analysis"
     file_extension = ".html"
     output_mimetype = "text/html"
     extra_template_basedirs = [str(_TEMPLATES)]  # noqa: RUF012 # a traitlets list, copied per instance
 
     def default_filters(self) -> Iterator[tuple[str, Any]]:
-        yield from super().default_filters()
+        yield from super().default_filters()  # type: ignore[no-untyped-call] # nbconvert is partly typed
         yield "blocks", _blocks
         yield "markdown", markdown2html
 
@@ -63,7 +63,7 @@ def export_html(notebook: Path, *, title: str, tables: str) -> str:
         title: title of the page.
         tables: folder of the CSV files as the page links to it; empty: figures carry no link.
     """
-    document = nbformat.read(notebook, as_version=4)
+    document = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call] # nbformat is partly typed
     resources = {"title": title, "tables": tables, "config": _script_json(_CONFIG), "plotly_js": plotly_js()}
     body, _ = _exporter().from_notebook_node(document, resources=resources | _assets())
     return str(body)
@@ -85,7 +85,7 @@ def plotly_js() -> str:
 
 @cache
 def _exporter() -> _Exporter:
-    return _Exporter()
+    return _Exporter()  # type: ignore[no-untyped-call] # nbconvert is partly typed
 
 
 @cache

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import papermill
 from jupyter_client.kernelspec import KernelSpec
@@ -37,7 +37,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 class _OwnKernelManager(AsyncKernelManager):
     """Starts `sys.executable -m ipykernel_launcher`, whatever kernels are registered on the machine."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         super().__init__(**options)
         self._folder = TemporaryDirectory(prefix="citus-kernel-", ignore_cleanup_errors=True)
         self.connection_file = str(Path(self._folder.name) / "kernel.json")
@@ -65,7 +65,7 @@ class _OwnKernelManager(AsyncKernelManager):
 
 class _Engine(NBClientEngine):  # type: ignore[misc] # papermill has no type information
     @classmethod
-    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
+    def execute_managed_notebook(cls, nb_man: object, kernel_name: str, **options: object) -> None:
         super().execute_managed_notebook(nb_man, kernel_name, kernel_manager_class=_OwnKernelManager, **options)
 
 
@@ -84,6 +84,7 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
     Raises:
         ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
     """
+
     def execute() -> None:
         try:
             papermill.execute_notebook(

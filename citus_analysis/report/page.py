@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import blake2b
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -20,8 +21,10 @@ from IPython.display import display
 
 from citus_analysis.report.notebooks import Scalar
 from citus_analysis.report.tables import html_table
+from citus_analysis.stats import as_polars
+from citus_analysis.stats.frames import TableSource
 
-__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page"]
+__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "identity_of"]
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 METADATA_KEY: Final = "citus_analysis"
@@ -34,19 +37,14 @@ class Page:
     """One report while its notebook runs.
 
     Args:
+        dataset: anything that gives the table `sources`; the footer names its content by a hash.
         tables: folder for the tables behind the figures as CSV; empty: none are written.
-        dataset: what the footer says of the data's origin (the dataset's content hash).
         parameters: the parameters as the notebook received them, for the footer.
-
-    Example:
-        >>> page = Page("", dataset="b2:0123", level=0.95)
-        >>> page.parameters
-        {'level': 0.95}
     """
 
-    def __init__(self, tables: str, *, dataset: str, **parameters: Scalar) -> None:
+    def __init__(self, dataset: TableSource, tables: str = "", **parameters: Scalar) -> None:
         self.folder = Path(tables) if tables else None
-        self.dataset = dataset
+        self.dataset = identity_of(dataset)
         self.parameters = parameters
 
     def findings(self, sentences: Sequence[str]) -> None:
@@ -71,7 +69,7 @@ class Page:
             place |= {"caption": caption if number == len(shown) - 1 else "", "row": name if len(shown) > 1 else ""}
             document = json.loads(figure.to_json())
             data = {FIGURE_MIME: document, "text/plain": _title(document)}
-            display(data, raw=True, metadata={METADATA_KEY: place})
+            _display(data, {METADATA_KEY: place})
 
     def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 40) -> None:
         """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
@@ -95,6 +93,15 @@ class Page:
             _flat(table).write_csv(self.folder / f"{name}.csv")
 
 
+def identity_of(dataset: TableSource) -> str:
+    """Names the content of a dataset: the same files give the same hash, whatever order they were read in."""
+    sources = as_polars(dataset.table("sources")).select("path", "content_hash").sort("path", "content_hash")
+    digest = blake2b(digest_size=16)
+    for path, content in sources.iter_rows():
+        digest.update(f"{path}\0{content}\n".encode())
+    return f"{sources.height:,} sources, BLAKE2b {digest.hexdigest()}".replace(",", "\u2009", 1)
+
+
 def _flat(table: pl.DataFrame) -> pl.DataFrame:
     """CSV holds no lists: they become text joined by `; `."""
     lists = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.List)]
@@ -107,4 +114,8 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def _show(html: str, plain: str) -> None:
-    display({"text/html": html, "text/plain": plain}, raw=True)
+    _display({"text/html": html, "text/plain": plain}, {})
+
+
+def _display(data: dict[str, Any], metadata: dict[str, Any]) -> None:
+    display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call] # IPython is partly typed

@@ -172,15 +172,13 @@ def _scratch(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _publish(
-    name: str, scratch: Path, out: Path, *, html: bool, title: str, findings: tuple[str, ...]
-) -> ReportResult:
+def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, findings: tuple[str, ...]) -> ReportResult:
     target = out / name
     target.mkdir(exist_ok=True)
     written = sorted(path.name for path in (scratch / name).iterdir())
     for file in written:
         (scratch / name / file).replace(target / file)
-    for stale in set(path.name for path in target.glob("*.csv")) - set(written):
+    for stale in {path.name for path in target.glob("*.csv")} - set(written):
         (target / stale).unlink()
     (scratch / f"{name}.ipynb").replace(out / f"{name}.ipynb")
     if html:

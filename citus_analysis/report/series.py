@@ -27,6 +27,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.report.words import listed
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
@@ -35,6 +36,8 @@ __all__ = ["SETUP", "Selection", "caveats", "family_of", "operation_name", "sele
 #: Columns that, with the settings in which resources differ, describe a run's set-up.
 SETUP: Final = ("system", "family", "phase", "workload", "drivers", "records", "operations", "settings")
 
+#: Columns that can stand in a series' name, in this order.
+_NAMING: Final = ("system", "family", "settings", "workload", "threads", "workers", "drivers", "records", "operations")
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
@@ -69,9 +72,9 @@ def operation_name(phase: str, workload: str | None) -> str:
 
     Example:
         >>> operation_name("load", "A"), operation_name("run", "C")
-        ('INSERT (load)', 'workload C')
+        ('INSERT (load)', 'Workload C')
     """
-    return "INSERT (load)" if phase == "load" else f"workload {workload or '?'}"
+    return "INSERT (load)" if phase == "load" else f"Workload {workload or '?'}"
 
 
 def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
@@ -183,10 +186,8 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = ()) -> pl.Series:
         series: one row per series, with (some of) the columns of :data:`SETUP`, `threads` and `workers`.
         ignore: columns that are said elsewhere, such as in a figure's title.
     """
-    words = []
-    for name in ("system", "family", "settings", "workload", "threads", "workers", "drivers", "records", "operations"):
-        if name in series.columns and name not in ignore and series[name].n_unique() > 1:
-            words.append(name)
+    possible = [name for name in _NAMING if name in series.columns and name not in ignore]
+    words = [name for name in possible if series[name].n_unique() > 1]
     names = []
     for row in series.iter_rows(named=True):
         parts = [_word(name, row[name]) for name in words]
@@ -204,17 +205,23 @@ def _word(name: str, value: object) -> str:
     return f"workload {value}" if name == "workload" else str(value or "")
 
 
-def caveats(runs: pl.DataFrame, along: str) -> list[str]:
-    """What changes along a series beside its axis: the node that clients connect to."""
+def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
+    """What changes along a series beside its axis: the node that clients connect to.
+
+    Args:
+        runs: runs that stand in series, with `entry` and the columns of the set-up.
+        along: the series' axis.
+        others: further columns in which series differ.
+    """
+    keys = ["family", *others]
+    known = runs.drop_nulls("entry").group_by(*keys, along).agg(pl.col("entry").unique().sort().str.join(" or the "))
+    changing = known.filter(pl.col("entry").n_unique().over(keys) > 1)
     sentences = []
-    keys = [name for name in ("system", "family", "settings") if name in runs.columns]
-    for key, part in runs.sort(along).group_by(keys, maintain_order=True):
-        by_value = part.drop_nulls("entry").group_by(along, maintain_order=True).agg(pl.col("entry").unique().sort())
-        if by_value["entry"].list.join(" or ").n_unique() > 1:
-            name = str(key[keys.index("family")]) or "the main grid"
-            places = "; ".join(f"{_word(along, v)}: through the {' or the '.join(e)}" for v, e in by_value.iter_rows())
-            sentences.append(
-                f"In {name}, the node that clients connect to changes along with {along} ({places}), "
-                f"so {along} are not the only difference between these runs."
-            )
+    for (family,), part in changing.sort(along).group_by("family", maintain_order=True):
+        places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
+        words = [f"at {listed(values)} through the {entry}" for entry, values in places.iter_rows()]
+        sentences.append(
+            f"In {family or 'the main grid'}, clients connect to other nodes as {along} change ({'; '.join(words)}): "
+            f"{along} are not the only difference between these runs."
+        )
     return sentences

@@ -31,14 +31,14 @@ def listed(items: Sequence[str], most: int = 8) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "none"
 
 
-def interval_text(interval: Interval, digits: int = 3) -> str:
+def interval_text(interval: Interval, digits: int = 2) -> str:
     """An estimate with its interval, or the estimate with what is missing.
 
     Example:
         >>> interval_text(Interval(0.8123, 0.75, 0.88, 0.95, 3, "Student t"))
-        '0.812 [0.750, 0.880]'
+        '0.81 [0.75, 0.88]'
         >>> interval_text(Interval(0.8, -math.inf, math.inf, 0.95, 1, "Student t"))
-        '0.800 (one run: no interval)'
+        '0.80 (one run: no interval)'
     """
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return f"{interval.estimate:.{digits}f} (one run: no interval)"

@@ -1,0 +1,117 @@
+"""Sentences of the scalability report; every claim follows from the verdict of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.report.scalability import Axis, ScalabilityStudy
+from citus_analysis.report.series import Selection, caveats
+from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.stats import Comparison
+
+__all__ = ["IN_OPENING", "growth_sentences", "opening_sentences", "scalability_warnings"]
+
+#: The opening states at most this many operations per axis; the sections state all.
+IN_OPENING: Final = 2
+
+
+def opening_sentences(selection: Selection, studies: Sequence[ScalabilityStudy]) -> list[str]:
+    """What entered, whether throughput changes along each axis, and where it is highest: three to six sentences."""
+    sentences = [_entered(selection)]
+    for study in studies:
+        sentences += growth_sentences(study)[:IN_OPENING]
+    return sentences + _highest(studies)
+
+
+def _entered(selection: Selection) -> str:
+    runs, left = selection.runs, selection.left_out
+    entered = f"{counted(runs.height, 'run')} of {counted(runs['resource'].n_unique(), 'resource')} entered"
+    if left.is_empty():
+        return f"{entered}; no run failed."
+    names = left["resource"].unique(maintain_order=True).to_list()
+    gone = f"{counted(left.height, 'run')} failed or lost operations and {_are(left.height)} left out"
+    return f"{entered}; {gone}: {listed(names)}."
+
+
+def growth_sentences(study: ScalabilityStudy) -> list[str]:
+    """One sentence per operation: whether throughput changes from the base to the largest value of each series."""
+    if not study.operations():
+        return [
+            f"No set-up was measured at more than one number of {study.axis}: nothing is said about scaling along it."
+        ]
+    return [_growth(operation, study) for operation in study.operations()]
+
+
+def _growth(operation: str, study: ScalabilityStudy) -> str:
+    axis = study.axis
+    largest: dict[str, Comparison] = {}
+    for comparison in sorted(study.comparisons, key=lambda c: _value(c, axis)):
+        if comparison.stratum["operation"] == operation:
+            largest[str(comparison.stratum["series"])] = comparison
+    shown = {name: largest[name] for name in study.order if name in largest}
+    ends = {_value(c, axis) for c in shown.values()}
+    to = f"to {min(ends)}" if len(ends) == 1 else "to the most"
+    at = {name: "" if len(ends) == 1 else f" and {_value(c, axis)} {axis}" for name, c in shown.items()}
+    ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}" for name, c in shown.items()]
+    claim = _claim([c.verdict for c in shown.values()])
+    return f"{operation}: from {study.base} {to} {axis}, throughput {claim}. The ratio is {listed(ratios)}."
+
+
+def _claim(verdicts: Sequence[str]) -> str:
+    """The verdicts of several series as one predicate."""
+    total = len(verdicts)
+    counts = {word: sum(verdict == key for verdict in verdicts) for key, word in _PREDICATES.items()}
+    present = [(word, count) for word, count in counts.items() if count]
+    if len(present) == 1:
+        return f"{present[0][0]} in all {total} series" if total > 1 else present[0][0]
+    first, *rest = present
+    return listed([f"{first[0]} in {first[1]} of {total} series", *(f"{word} in {count}" for word, count in rest)])
+
+
+_PREDICATES: Final = {
+    "faster": "grows",
+    "slower": "falls",
+    "equivalent": "stays the same within the margin",
+    "inconclusive": "shows no change that these runs can prove",
+}
+
+
+def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:
+    study = next((study for study in studies if study.operations()), None)
+    if study is None:
+        return []
+    best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
+    places = [
+        f"{row['operation']} {row['mean']:,.0f} operations/s at {row['series']} and {row[study.axis]} "
+        f"{_unit(study.axis, row[study.axis])} (n = {row['n']})".replace(",", "\u2009", 1)
+        for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
+    ]
+    return [f"Highest mean throughput in a series: {listed(places)}."]
+
+
+def scalability_warnings(selection: Selection, studies: Sequence[ScalabilityStudy]) -> list[str]:
+    """What a reader must know before believing the figures: hardware, set-ups that change along, few runs."""
+    notes = [f"Measured on: {text}." for text in selection.hardware]
+    for study in studies:
+        inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
+        notes += caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])
+    thin = [study.means.filter(pl.col("n") < 3) for study in studies]
+    if few := sum(rows.height for rows in thin):
+        notes.append(f"{counted(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
+    return list(dict.fromkeys(notes))
+
+
+def _value(comparison: Comparison, axis: Axis) -> int:
+    value = comparison.stratum[axis]
+    return value if isinstance(value, int) else 0
+
+
+def _unit(axis: Axis, value: int) -> str:
+    return axis.removesuffix("s") if value == 1 else axis
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,75 @@
+"""Figures of means along an axis: what is drawn is what the table says."""
+
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from citus_analysis.plots import plot_latency_load, plot_relative, plot_series
+
+MEANS = pl.DataFrame(
+    {
+        "series": ["a", "a", "<b>", "<b>"],
+        "workers": [1, 4, 1, 4],
+        "mean": [10.0, 30.0, 9.0, 8.0],
+        "low": [9.0, 28.0, 8.0, float("-inf")],
+        "high": [11.0, 32.0, 10.0, float("inf")],
+        "n": [3, 3, 3, 1],
+    }
+)
+RUNS = pl.DataFrame(
+    {"series": ["a", "<b>"], "workers": [1, 4], "throughput_ops_s": [10.5, 8.0], "run_id": ["<r>", "s"]}
+)
+
+
+@pytest.mark.parametrize("kind", [lambda f: f, pl.DataFrame.lazy, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_any_frame_gives_the_same_figure(kind: Any) -> None:
+    frame = kind(MEANS)
+    assert isinstance(frame, pl.DataFrame | pl.LazyFrame | pd.DataFrame | pa.Table)
+    assert plot_series(frame, x="workers").to_json() == plot_series(MEANS, x="workers").to_json()
+
+
+def test_lines_bands_and_runs() -> None:
+    figure = plot_series(MEANS, RUNS, x="workers")
+    lines = [trace for trace in figure.data if trace.showlegend]
+    assert [(t.name, list(t.y)) for t in lines] == [("a", [10, 30]), ("&lt;b&gt;", [9, 8])]
+    bands = [trace for trace in figure.data if trace.fill == "tonexty"]
+    assert [list(band.y) for band in bands] == [[9, 28]]
+    assert "no interval" in lines[1].customdata[1]
+    points = [trace for trace in figure.data if trace.mode == "markers"]
+    assert [list(p.y) for p in points] == [[10.5], [8]]
+    assert points[0].text[0] == "&lt;r&gt;"
+    assert figure.layout.yaxis.title.text == "throughput [operations/s]"
+    assert list(figure.layout.xaxis.tickvals) == [1, 4]
+
+
+def test_wide_axes_are_logarithmic() -> None:
+    wide = MEANS.with_columns(pl.col("workers").replace(4, 64))
+    assert plot_series(wide, x="workers").layout.xaxis.type == "log"
+    assert plot_series(MEANS, x="workers").layout.xaxis.type == "linear"
+
+
+def test_colours_stay_with_their_series_over_panels() -> None:
+    alone = plot_series(MEANS.filter(pl.col("series") != "a"), x="workers", order=["a", "<b>"])
+    both = plot_series(MEANS, x="workers", order=["a", "<b>"])
+    assert alone.data[-1].line.color == both.data[-1].line.color
+
+
+@pytest.mark.parametrize(("quantity", "ideal"), [("speedup", [1, 4]), ("efficiency", [1, 1])])
+def test_the_ideal_is_drawn(quantity: str, ideal: list[float]) -> None:
+    figure = plot_relative(MEANS, x="workers", quantity=quantity, base=1)
+    assert list(figure.data[0].y) == ideal
+
+
+def test_latency_against_load_has_bars_where_there_are_intervals() -> None:
+    frame = MEANS.rename({"workers": "threads"}).with_columns(throughput_ops_s=pl.Series([1.0, 2, 3, 4]))
+    figure = plot_latency_load(frame, metric="p99_us")
+    assert figure.layout.yaxis.title.text == "p99 latency [µs]"
+    assert list(figure.data[0].x) == [1, 2]
+    assert list(figure.data[0].error_y.array) == [1, 2]
+
+
+def test_nothing_to_draw_is_an_empty_figure() -> None:
+    assert not plot_series(MEANS.clear(), x="workers").data

@@ -1,0 +1,131 @@
+"""The notebooks are thin and diffable, and their parameters are checked before anything is executed."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.report.notebooks import (
+    RESERVED,
+    Parameter,
+    check_parameters,
+    find_notebook,
+    parameters_in,
+    report_names,
+    report_parameters,
+    strip_notebook,
+)
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+REPORTS = [path for path in NOTEBOOKS if path.stem in report_names()]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_stripped(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document == strip_notebook(document), f"run: python notebooks/strip.py {path.name}"
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_reports_declare_their_parameters_with_a_meaning(path: Path) -> None:
+    cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["metadata"].get("tags")]
+    assert [cell["metadata"]["tags"] for cell in cells] == [["parameters"]]
+    declared = parameters_in("".join(cells[0]["source"]))
+    assert {parameter.name for parameter in declared} >= set(RESERVED)
+    assert all(parameter.meaning for parameter in declared)
+    assert all(parameter.convert(parameter.default) == parameter.default for parameter in declared)
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_reports_hold_no_logic_of_their_own(path: Path) -> None:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]))
+            logic = (ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.While, ast.Try)
+            assert not [node for node in ast.walk(tree) if isinstance(node, logic)]
+            assert len(cell["source"]) <= 40
+
+
+def test_cell_ids_are_unique_and_stable() -> None:
+    document = {"cells": [{"cell_type": "code", "metadata": {"x": 1}, "source": "1", "outputs": [1]}] * 2}
+    stripped = strip_notebook(document)
+    assert [cell["id"] for cell in stripped["cells"]] == ["cell-00", "cell-01"]
+    assert stripped["cells"][0]["outputs"] == []
+    assert stripped["cells"][0]["metadata"] == {}
+
+
+PARAMETERS = {
+    "count": Parameter("count", "int", 0),
+    "level": Parameter("level", "float", 0.95),
+    "flag": Parameter("flag", "bool", default=False),
+    "word": Parameter("word", "str", ""),
+    "axis": Parameter("axis", "str", "workers", choices=("workers", "threads")),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("count", "16", 16),
+        ("count", 16, 16),
+        ("level", "0.9", 0.9),
+        ("level", 1, 1.0),
+        ("flag", "true", True),
+        ("flag", False, False),
+        ("word", "16", "16"),
+        ("axis", "threads", "threads"),
+    ],
+)
+def test_values_are_converted(name: str, given: object, expected: object) -> None:
+    converted = PARAMETERS[name].convert(given)
+    assert converted == expected
+    assert type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("count", "many"),
+        ("count", "1.5"),
+        ("count", 1.5),
+        ("count", True),
+        ("count", None),
+        ("level", "nan"),
+        ("level", float("inf")),
+        ("level", [0.9]),
+        ("flag", "perhaps"),
+        ("flag", 1),
+        ("word", 3),
+        ("axis", "nodes"),
+    ],
+)
+def test_wrong_values_are_refused(name: str, given: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        PARAMETERS[name].convert(given)
+    assert caught.value.exit_code == 2
+    assert name in str(caught.value)
+
+
+def test_unknown_parameters_are_named_with_the_closest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'base_workers'"):
+        check_parameters("scalability", {"base_worker": 2})
+
+
+def test_reserved_parameters_cannot_be_given() -> None:
+    assert not {parameter.name for parameter in report_parameters("scalability")} & set(RESERVED)
+    with pytest.raises(UnknownNameError):
+        check_parameters("scalability", {"tables": "elsewhere"})
+
+
+def test_unknown_reports_are_named_with_the_known() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'scalability'"):
+        find_notebook("scalabilty")
+
+
+@pytest.mark.parametrize("source", ["x = 1", "x: list = []", "x: int = 1\nprint(x)"])
+def test_parameter_cells_hold_nothing_else(source: str) -> None:
+    with pytest.raises(ValueError, match="line"):
+        parameters_in(source)

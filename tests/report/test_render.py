@@ -1,0 +1,153 @@
+"""Rendering: everything or nothing, no user's kernel, errors in one line."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.errors import ReportError, UnknownNameError, UsageError
+from citus_analysis.report import render_report, render_reports
+
+Shelf = Callable[..., Path]
+
+SHOW = """
+import polars as pl
+from citus_analysis.plots import new_figure
+from citus_analysis.report.page import Page
+from citus_analysis.schema import TABLES
+
+class Dataset:
+    def table(self, name):
+        return TABLES[name].empty()
+
+frame = pl.DataFrame({"name": [word], "value_ms": [1.5]})
+page = Page(Dataset(), tables, word=word)
+page.findings([f"Found {word}."])
+page.figure("points", new_figure(f"About {word}", y="value_ms").add_scatter(y=[1, 2]), frame, f"Shows {word}.")
+page.table("numbers", frame, f"Numbers of {word}.")
+page.footer()
+"""
+WORD = 'dataset: str = ""\ntables: str = ""\nword: str = "nothing"  # what is shown'
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    return folder
+
+
+def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    result = render_report("one", dataset, tmp_path / "out", {"word": "this"})
+    assert result.title == "Title of one"
+    assert result.findings == ("Found this.",)
+    assert [path.name for path in result.tables] == ["numbers.csv", "points.csv"]
+    assert result.tables[1].read_text(encoding="utf-8") == "name,value_ms\nthis,1.5\n"
+    executed = json.loads(result.notebook.read_text(encoding="utf-8"))
+    assert "word = " not in str(executed["cells"][1]["source"])
+    assert any(
+        "application/vnd.plotly.v1+json" in o.get("data", {}) for c in executed["cells"] for o in c.get("outputs", ())
+    )
+    assert result.html is not None
+    page = result.html.read_text(encoding="utf-8")
+    assert "Shows this." in page
+    assert "import polars" not in page
+    assert "word = &#x27;this&#x27;" in page
+    assert len(page.encode()) < 6_000_000
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["one", "one.html", "one.ipynb"]
+
+
+def test_the_same_input_gives_the_same_files(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    first, second = (render_report("one", dataset, tmp_path / "out") for _ in range(2))
+    pages = []
+    for result in (first, second):
+        assert result.html is not None
+        pages.append(result.html.read_bytes() + result.notebook.read_bytes())
+    assert pages[0] == pages[1]
+
+
+def test_names_from_files_cannot_become_markup(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    result = render_report("one", dataset, tmp_path / "out", {"word": "<script>alert(1)</script>"})
+    assert result.html is not None
+    page = result.html.read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_failing_cell_is_named_and_the_previous_report_stays(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", "x = 1")
+    before = render_report("one", dataset, tmp_path / "out", html=False)
+    kept = before.notebook.read_bytes()
+    shelf("one", "x = 1", "raise ValueError('first line\\nlast line')")
+    with pytest.raises(ReportError) as caught:
+        render_report("one", dataset, tmp_path / "out")
+    assert str(caught.value).startswith("one.ipynb: cell 4: ValueError: last line (see ")
+    assert caught.value.exit_code == 1
+    assert before.notebook.read_bytes() == kept
+    assert (tmp_path / "out" / "one.failed.ipynb").is_file()
+
+
+def test_nothing_is_executed_for_wrong_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "executed"
+    shelf("one", f"open({str(mark)!r}, 'w').close()", parameters=WORD)
+    for wrong in ({"wrod": "x"}, {"word": 3}):
+        with pytest.raises(UsageError):
+            render_report("one", dataset, tmp_path / "out", wrong)
+    with pytest.raises(UnknownNameError):
+        render_report("two", dataset, tmp_path / "out")
+    assert not mark.exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path: Path) -> None:
+    shelf("one", "1")
+    with pytest.raises(UsageError, match="no dataset there"):
+        render_report("one", tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    shelf("two", "1")
+    results = render_reports("all", dataset, tmp_path / "out", {"word": "<b>"}, jobs=2)
+    assert [result.name for result in results] == ["one", "two"]
+    index = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert 'href="one.html"' in index
+    assert "Found &lt;b&gt;." in index
+    assert 'href="one/points.csv"' in index
+    with pytest.raises(UnknownNameError, match="parameter of these reports"):
+        render_reports("all", dataset, tmp_path / "out", {"wrod": "x"})
+
+
+def test_one_failing_report_does_not_stop_the_others(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("good", "1")
+    shelf("wrong", "1 / 0")
+    with pytest.raises(ReportError) as caught:
+        render_reports("all", dataset, tmp_path / "out")
+    failed = tmp_path / "out" / "wrong.failed.ipynb"
+    assert str(caught.value) == f"wrong.ipynb: cell 3: ZeroDivisionError: division by zero (see {failed})"
+    assert (tmp_path / "out" / "good.html").is_file()
+    assert 'href="good.html"' in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_kernel_is_this_interpreter_whatever_is_registered(
+    shelf: Shelf, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = tmp_path / "jupyter" / "kernels" / "python3"
+    kernels.mkdir(parents=True)
+    spec = {"argv": ["false", "{connection_file}"], "display_name": "wrong", "language": "python"}
+    (kernels / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    startup = tmp_path / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "00.py").write_text("raise SystemExit", encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("HOME", str(tmp_path / "absent"))
+    shelf("one", "import sys\nassert sys.argv[0].endswith('ipykernel_launcher.py')\nsys.executable")
+    result = render_report("one", dataset, tmp_path / "out", html=False)
+    assert Path(sys.executable).name in result.notebook.read_text(encoding="utf-8")

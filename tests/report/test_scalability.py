@@ -1,0 +1,158 @@
+"""Numbers and sentences of the scalability report on the recorded cluster, and on next to nothing."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from citus_analysis.report.scalability import (
+    Axis,
+    ScalabilityStudy,
+    latency_by_load,
+    outside_series,
+    study_scalability,
+)
+from citus_analysis.report.scalability_text import growth_sentences, opening_sentences, scalability_warnings
+from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
+
+
+@pytest.fixture(scope="module")
+def selection(recorded: Tables) -> Selection:
+    return select_runs(recorded)
+
+
+def studies(selection: Selection, **options: Any) -> list[ScalabilityStudy]:
+    axes: tuple[Axis, ...] = ("workers", "threads")
+    return [study_scalability(selection, axis, **options) for axis in axes]
+
+
+def test_series_hold_the_main_grid_and_nothing_else(selection: Selection) -> None:
+    workers, threads = studies(selection)
+    assert workers.order == ("4 threads", "16 threads", "64 threads")
+    assert threads.order == ("1 worker", "2 workers", "4 workers")
+    assert (workers.base, threads.base) == (1, 4)
+    assert workers.runs.height == 58
+    assert workers.runs["resource"].str.contains(r"^w[124]-t(4|16|64)-(insert|select)$").all()
+
+
+def test_means_are_those_of_the_client_logs(selection: Selection) -> None:
+    workers, _ = studies(selection)
+    row = workers.means.filter(operation="INSERT (load)", series="16 threads", workers=2).row(0, named=True)
+    assert row["n"] == 5
+    # Mean of 3580.55, 4329.66, 3801.32, 3511.06 and 4939.69 operations/s, as the five client logs state them.
+    assert row["mean"] == pytest.approx(4032.455, abs=0.01)
+    assert (row["low"], row["high"]) == pytest.approx((3300.373, 4764.537), abs=0.01)
+
+
+def test_speedup_and_efficiency_are_relative_to_the_base(selection: Selection) -> None:
+    workers, _ = studies(selection)
+    rows = workers.relative.filter(operation="Workload C", series="4 threads").sort("workers")
+    assert rows["speedup"].to_list() == pytest.approx([1.0, 0.6592, 0.6921], abs=1e-4)
+    assert rows["efficiency"].to_list() == pytest.approx([1.0, 0.3296, 0.1730], abs=1e-4)
+    assert rows["verdict"].to_list()[0] == "base"
+    assert rows["verdict"].to_list()[2] == "lower"
+
+
+def test_no_sentence_claims_growth_on_one_machine(selection: Selection) -> None:
+    sentences = [*opening_sentences(selection, studies(selection)), *growth_sentences(studies(selection)[0])]
+    assert not [sentence for sentence in sentences if "grows" in sentence]
+    assert 3 <= len(opening_sentences(selection, studies(selection))) <= 6
+
+
+def test_the_opening_states_what_was_found(selection: Selection) -> None:
+    sentences = opening_sentences(selection, studies(selection))
+    assert sentences[0].endswith(
+        "4 runs failed or lost operations and are left out: "
+        "w2-fail-clients, w2-fail-dup-insert, w2-fail-stop-insert and w2-fail-stop-select."
+    )
+    assert sentences[2] == (
+        "Workload C: from 1 to 4 workers, throughput falls in 2 of 3 series and shows no change that these runs can "
+        "prove in 1. The ratio is 0.69 [0.63, 0.76] at 4 threads, 0.68 [0.54, 0.87] at 16 threads and "
+        "0.72 [0.51, 1.01] at 64 threads."
+    )
+    assert sentences[-1] == (
+        "Highest mean throughput in a series: INSERT (load) 6\u2009347 operations/s at 16 threads and 1 worker (n = 3) "
+        "and Workload C 12\u2009068 operations/s at 4 threads and 1 worker (n = 3)."
+    )
+
+
+def test_the_verdict_decides_the_word() -> None:
+    def sentence(*throughputs: float) -> str:
+        runs = [(k, x * f) for k, x in zip((1, 2), throughputs, strict=True) for f in (0.999, 1.0, 1.001)]
+        return growth_sentences(study_scalability(selection_of(runs)))[0]
+
+    assert "throughput grows." in sentence(100, 190)
+    assert "throughput falls." in sentence(100, 60)
+    assert "throughput stays the same within the margin." in sentence(100, 101)
+
+
+def test_one_run_each_proves_nothing() -> None:
+    study = study_scalability(selection_of([(1, 100.0), (2, 200.0)]))
+    assert growth_sentences(study) == [
+        "INSERT (load): from 1 to 2 workers, throughput shows no change that these runs can prove. "
+        "The ratio is 2.00 (one run: no interval) at citus."
+    ]
+
+
+def test_one_size_gives_no_series(selection: Selection) -> None:
+    only = select_binary(selection)
+    found = studies(only)
+    assert [study.operations() for study in found] == [[], []]
+    assert opening_sentences(only, found)[1:] == [
+        "No set-up was measured at more than one number of workers: nothing is said about scaling along it.",
+        "No set-up was measured at more than one number of threads: nothing is said about scaling along it.",
+    ]
+    assert outside_series(only, found)["resource"].to_list() == ["w2-binary-t16-insert", "w2-binary-t16-select"]
+
+
+def test_a_base_that_no_series_has_leaves_no_series(selection: Selection) -> None:
+    assert study_scalability(selection, "workers", base=3).operations() == []
+    assert study_scalability(selection, "workers", base=2).relative.filter(workers=2)["speedup"].to_list() == [1.0] * 6
+
+
+def test_warnings_name_hardware_and_changing_entry(selection: Selection) -> None:
+    warnings = scalability_warnings(selection, studies(selection))
+    assert warnings[0] == "Measured on: one machine, 2 cores."
+    assert "clients connect to other nodes as workers change" in warnings[1]
+
+
+def test_latency_stands_beside_its_load(selection: Selection) -> None:
+    chosen = selection.runs.filter(pl.col("resource").is_in(["w2-t4-insert", "w2-t64-insert"]))
+    rows = [
+        {"run_id": run, "resource": resource, "role": "main", "operation": operation, "p99_us": value}
+        for run, resource, threads in chosen.select("run_id", "resource", "threads").iter_rows()
+        for operation, value in (("INSERT", 1000.0 * threads), ("CLEANUP", 5.0))
+    ]
+    latency = latency_by_load(selection, TABLES["operation_latencies"].conform(pl.DataFrame(rows)))
+    assert latency["mean"].to_list() == [4000.0, 64000.0]
+    assert latency["series"].unique().to_list() == ["2 workers"]
+    assert latency["throughput_ops_s"].to_list() == pytest.approx([3529.785, 3819.822], abs=0.01)
+
+
+def test_no_latencies_give_an_empty_table(selection: Selection) -> None:
+    assert latency_by_load(selection, TABLES["operation_latencies"].empty()).is_empty()
+
+
+def selection_of(runs: list[tuple[int, float]]) -> Selection:
+    frame = pl.DataFrame(
+        {
+            "run_id": [str(i) for i in range(len(runs))],
+            "resource": [f"w{k}-insert" for k, _ in runs],
+            "system": "citus",
+            "phase": "load",
+            "workload": "A",
+            "threads": 16,
+            "workers": [k for k, _ in runs],
+            "drivers": 1,
+            "iteration": list(range(1, len(runs) + 1)),
+            "throughput_ops_s": [x for _, x in runs],
+            "status": "ok",
+        }
+    )
+    return select_runs(Tables(runs=TABLES["runs"].conform(frame)))
+
+
+def select_binary(selection: Selection) -> Selection:
+    return Selection(selection.runs.filter(family="binary"), selection.left_out.clear())

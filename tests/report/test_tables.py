@@ -1,0 +1,48 @@
+"""Tables as HTML: escaped, aligned, readable numbers."""
+
+import math
+
+import polars as pl
+import pytest
+
+from citus_analysis.report.tables import html_table, number_text
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.0, "0"),
+        (0.95, "0.9500"),
+        (12345.6, "12\u2009346"),
+        (-2.5, "−2.500"),
+        (9999.96, "10\u2009000"),
+        (1e-6, "1.000e\u221206"),
+        (1e15, "1.000e+15"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        (math.nan, "–"),
+    ],
+)
+def test_numbers_have_four_digits(value: float, expected: str) -> None:
+    assert number_text(value) == expected
+
+
+def test_everything_from_a_frame_is_escaped() -> None:
+    html = html_table(pl.DataFrame({"<i>": ["<b>&"], "list": [["<u>", "x"]]}), "<caption>")
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "<u>" not in html
+    assert "&lt;caption&gt;" in html
+
+
+def test_missing_values_numbers_and_units_are_shown() -> None:
+    frame = pl.DataFrame({"duration_us": [1.5, None], "n": [1200, None], "ok": [True, None]})
+    html = html_table(frame, "Times")
+    assert "duration [µs]" in html
+    assert html.count("–") == 3
+    assert "1\u2009200" in html
+    assert html.count('class="number"') == 6
+
+
+def test_an_empty_table_says_so() -> None:
+    assert "nothing to show" in html_table(pl.DataFrame({"a": []}), "Nothing")
