@@ -168,7 +168,7 @@ def _common_base(runs: pl.DataFrame, axis: Axis) -> int:
 def _series_of(runs: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """What a panel's title says (the operation, and its size where it has one size) is no part of the name."""
     sizes = [name for name in ("records", "operations") if _one_per_operation(runs, name)]
-    return series_names(runs.select(*keys), ignore=["workload", *sizes])
+    return series_names(runs.select(*keys), ignore=["workload", *sizes], always=[keys[-1]])
 
 
 def _one_per_operation(runs: pl.DataFrame, name: str) -> bool:

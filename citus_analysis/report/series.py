@@ -179,15 +179,16 @@ def _hardware(settings: pl.DataFrame, runs: pl.DataFrame) -> tuple[str, ...]:
     return tuple(chosen["value"].unique().sort().to_list())
 
 
-def series_names(series: pl.DataFrame, ignore: Sequence[str] = ()) -> pl.Series:
+def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Sequence[str] = ()) -> pl.Series:
     """A short name per row from the set-up columns in which the rows differ.
 
     Args:
         series: one row per series, with (some of) the columns of :data:`SETUP`, `threads` and `workers`.
         ignore: columns that are said elsewhere, such as in a figure's title.
+        always: columns that are named even where the rows do not differ.
     """
     possible = [name for name in _NAMING if name in series.columns and name not in ignore]
-    words = [name for name in possible if series[name].n_unique() > 1]
+    words = [name for name in possible if name in always or series[name].n_unique() > 1]
     names = []
     for row in series.iter_rows(named=True):
         parts = [_word(name, row[name]) for name in words]

@@ -92,7 +92,7 @@ def test_one_run_each_proves_nothing() -> None:
     study = study_scalability(selection_of([(1, 100.0), (2, 200.0)]))
     assert growth_sentences(study) == [
         "INSERT (load): from 1 to 2 workers, throughput shows no change that these runs can prove. "
-        "The ratio is 2.00 (one run: no interval) at citus."
+        "The ratio is 2.00 (one run: no interval) at 16 threads."
     ]
 
 

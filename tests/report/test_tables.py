@@ -16,7 +16,7 @@ from citus_analysis.report.tables import html_table, number_text
         (12345.6, "12\u2009346"),
         (-2.5, "−2.500"),
         (9999.96, "10\u2009000"),
-        (1e-6, "1.000e\u221206"),
+        (1e-6, "1.000e-06"),
         (1e15, "1.000e+15"),
         (math.inf, "∞"),
         (-math.inf, "−∞"),
