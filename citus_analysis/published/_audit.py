@@ -1,4 +1,4 @@
-"""Audit a table of results: does it contradict itself?"""
+"""Audit tables of results and runs: do they contradict themselves?"""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import polars as pl
 from citus_analysis.published._load import published, read_published
 from citus_analysis.published._rows import result_tables
 from citus_analysis.published.checks import CHECKS, Finding
+from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import as_polars
 
-__all__ = ["AuditResult", "audit", "collapsed"]
+__all__ = ["AuditResult", "audit", "audit_runs"]
 
 _FINDINGS: Final = TABLES["findings"]
 
@@ -25,11 +26,12 @@ class AuditResult:
     """What an audit found.
 
     Attributes:
-        findings: frame of ``schema.TABLES["findings"]``, red first; rows that agree are counted in one green
-            finding per check and table.
+        findings: frame of ``schema.TABLES["findings"]``, red first, short enough to stand on top of a report.
+        details: every single finding, those too that `findings` counts in one row.
     """
 
     findings: pl.DataFrame
+    details: pl.DataFrame
 
     @property
     def has_red(self) -> bool:
@@ -52,6 +54,8 @@ class AuditResult:
 def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditResult:
     """Check tables of results for contradictions.
 
+    Rows that agree are one green finding per check and table.
+
     Args:
         tables: CSV files (long or wide, see :func:`read_published`) or frames with the columns of
             ``schema.TABLES["published"]``; None audits the published tables that ship with the library.
@@ -68,26 +72,86 @@ def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditRes
     """
     frames = [published()] if tables is None else [_frame(table) for table in tables]
     parts = result_tables(pl.concat(frames)) if frames else []
-    return AuditResult(collapsed(found for check in CHECKS.values() for found in check.run(parts)))
+    details = _as_frame([found for check in CHECKS.values() for found in check.run(parts)])
+    green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"])
+    return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=CHECKS), details)
 
 
-def collapsed(findings: Iterable[Finding]) -> pl.DataFrame:
-    """Findings as a frame, red first; green ones are counted per check and table."""
-    order = list(CHECKS)
-    frame = pl.DataFrame(list(findings), schema=_FINDINGS.polars_schema(), orient="row")
-    green = frame.filter(severity="green")
-    counted = green.group_by("severity", "check", "source", "table", maintain_order=True).agg(
-        row=pl.when(pl.len() == 1).then(pl.col("row").first()).otherwise(pl.format("{} rows", pl.len())).first(),
-        expected=pl.col("expected").first(),
-        stated=pl.col("stated").first(),
-        explanation=pl.when(pl.len() == 1).then(pl.col("explanation").first()).otherwise(pl.lit("consistent")).first(),
+def audit_runs(
+    runs: Any,  # noqa: ANN401 - any frame
+    clients: Any = None,  # noqa: ANN401
+    operation_latencies: Any = None,  # noqa: ANN401
+    client_series: Any = None,  # noqa: ANN401
+) -> AuditResult:
+    """Put the audit's questions to runs of our own; the block that stands on top of every report.
+
+    Args:
+        runs: the table `runs`.
+        clients: the table `clients`, to check that load generators add up and which runs were throttled.
+        operation_latencies: the table of that name, for Little's law and the order of percentiles.
+        client_series: the table of that name, to check that series integrate to totals.
+
+    Returns:
+        Findings whose `source` is the resource and whose `row` is the run or the configuration. All findings of one
+        check that are not red are one row per severity: it states the worst and counts them.
+
+    Example:
+        >>> runs = pl.DataFrame({
+        ...     "run_id": ["a"], "resource": ["w2"], "phase": ["load"], "workload": ["A"], "threads": [16],
+        ...     "throughput_ops_s": [4000.0], "runtime_ms": [15000.0], "operations_done": [90000], "status": ["ok"],
+        ... })
+        >>> audit_runs(runs).findings.select("severity", "check", "expected", "stated").row(0)
+        ('red', 'throughput_identity', '90,000 operations', '4,000 operations/s × 15 s = 60,000')
+    """
+    given = {
+        "runs": runs,
+        "clients": clients,
+        "operation_latencies": operation_latencies,
+        "client_series": client_series,
+    }
+    tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()})
+    weighted = [found for run_check in RUN_CHECKS.values() for found in run_check(tables)]
+    details = _as_frame([found for found, _ in weighted])
+    worst_first = details.with_columns(weight=pl.Series([weight for _, weight in weighted], dtype=pl.Float64)).sort(
+        "weight", descending=True, maintain_order=True
     )
-    kept = pl.concat([frame.filter(pl.col("severity") != "green"), counted.select(frame.columns)])
-    rank = pl.col("check").replace_strict({name: i for i, name in enumerate(order)}, default=len(order))
-    return kept.sort(pl.col("severity").to_physical(), -rank, descending=True, maintain_order=True)
+    counted = _together(worst_first.filter(pl.col("severity") != "red"), ["severity", "check"])
+    return AuditResult(_ordered(details.filter(severity="red"), counted, order=RUN_CHECKS), details)
+
+
+def _as_frame(findings: Sequence[Finding]) -> pl.DataFrame:
+    return pl.DataFrame(findings, schema=_FINDINGS.polars_schema(), orient="row")
+
+
+def _together(findings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """One row per group: its first finding, and in `row` how many there are."""
+    several = pl.len() > 1
+    counted = pl.format("{} (one of {})", pl.col("row").first(), pl.len())
+    names = _FINDINGS.names()
+    rest = [pl.col(name).first() for name in names if name not in by and name != "row"]
+    row = pl.when(several).then(counted).otherwise(pl.col("row").first()).alias("row")
+    return findings.group_by(by, maintain_order=True).agg(*rest, row).select(names)
+
+
+def _ordered(*parts: pl.DataFrame, order: Iterable[str]) -> pl.DataFrame:
+    """Red first, then amber, then green; within a severity in the order of the checks."""
+    ranks = {name: rank for rank, name in enumerate(order)}
+    return pl.concat(parts).sort(
+        pl.col("severity").to_physical(),
+        -pl.col("check").replace_strict(ranks, return_dtype=pl.Int32),
+        descending=True,
+        maintain_order=True,
+    )
 
 
 def _frame(table: str | PathLike[str] | Any) -> pl.DataFrame:  # noqa: ANN401 - any frame
     if isinstance(table, str | PathLike):
         return read_published(table)
     return TABLES["published"].conform(as_polars(table))
+
+
+def _table(name: str, frame: Any) -> pl.DataFrame:  # noqa: ANN401 - any frame
+    if frame is None:
+        return TABLES[name].empty()
+    given = as_polars(frame)
+    return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))

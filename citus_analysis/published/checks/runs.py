@@ -1,0 +1,266 @@
+"""The same questions put to our own runs, before any chart is drawn from them.
+
+Each check takes :class:`RunTables` and yields a finding per run or configuration; :data:`RUN_CHECKS` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from citus_analysis.published._numbers import show
+from citus_analysis.published.checks._registry import Finding, Severity
+from citus_analysis.published.checks.little import BUSY, TOLERANCE
+from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
+from citus_analysis.stats import mean_interval
+
+__all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
+
+Cells = Mapping[str, Any]
+
+#: Columns whose combination is one configuration; its runs are repetitions.
+CONFIGURATION: Final = (
+    "resource",
+    "system",
+    "phase",
+    "workload",
+    "threads",
+    "records",
+    "operations",
+    "workers",
+    "drivers",
+)
+#: Sections that hold the time of other sections, or none of the workload's.
+_COMPOSITE: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL", "TOTAL")
+_PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
+_BUCKET_US: Final = 1_000.0
+#: Counters are read one after the other: sums may differ by so much.
+_SUMS: Final = 0.01
+_SERIES: Final = 0.05
+_COARSE: Final = 0.10
+_FEW: Final = 3
+
+
+class Weighted(NamedTuple):
+    """A finding and how bad it is among those of its check; the worst stands for the others."""
+
+    finding: Finding
+    weight: float
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a dataset that the checks look at; absent ones are empty."""
+
+    runs: pl.DataFrame
+    clients: pl.DataFrame
+    operation_latencies: pl.DataFrame
+    client_series: pl.DataFrame
+
+    def finished(self) -> pl.DataFrame:
+        """Runs that have a summary."""
+        return self.runs.filter(pl.col("status") != "failed", pl.col("throughput_ops_s") > 0, pl.col("runtime_ms") > 0)
+
+
+def run_status(tables: RunTables) -> Iterator[Weighted]:
+    """Runs that failed or lost operations are named; they are left out of the statistics."""
+    for run in tables.runs.iter_rows(named=True):
+        if run["status"] != "ok":
+            text = f"{run['status']}: not part of any statistic"
+            yield _about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
+        else:
+            yield _about("green", "run_status", run, "ok", "ok", "every planned operation succeeded")
+
+
+def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
+    """Throughput × run time is the number of operations.
+
+    The throughputs of several clients are added as if all of them ran all the time: where one ends earlier, the
+    sum says more than was done.
+    """
+    for run in tables.finished().iter_rows(named=True):
+        done = run["operations_done"]
+        if done is None:
+            continue
+        implied = run["throughput_ops_s"] * run["runtime_ms"] / 1e3
+        low, high = done * (1 - _SUMS), (done + (run["failed_operations"] or 0)) * (1 + _SUMS)
+        stated = f"{show(run['throughput_ops_s'])} operations/s × {show(run['runtime_ms'] / 1e3)} s = {show(implied)}"
+        severity: Severity = "green"
+        text = "they agree"
+        if implied > high and (run["drivers"] or 1) > 1:
+            severity = "amber"
+            text = f"the load generators did not run all the time together: their sum overstates by {implied / done - 1:.1%}"
+        elif not low <= implied <= high:
+            severity, text = "red", "throughput and run time do not give the operations that were done"
+        yield _about(severity, "throughput_identity", run, f"{show(done)} operations", stated, text, implied / done)
+
+
+def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
+    """A run's throughput and operations are the sums over its load generators."""
+    main = tables.clients.filter(role="main")
+    sums = main.group_by("run_id").agg(pl.col("throughput_ops_s", "operations_done").sum(), parts=pl.len())
+    joined = tables.finished().join(sums, on="run_id", suffix="_parts")
+    for run in joined.iter_rows(named=True):
+        for name in ("throughput_ops_s", "operations_done"):
+            total, added = run[name], run[f"{name}_parts"]
+            if total is None or not added:
+                continue
+            off = abs(total / added - 1) > _SUMS
+            severity: Severity = "red" if off else "green"
+            text = f"{name} over {run['parts']} load generators {'does not add' if off else 'adds'} up"
+            yield _about(severity, "parts_add_up", run, show(added), show(total), text)
+
+
+def littles_law(tables: RunTables) -> Iterator[Weighted]:
+    """The time spent in operations over the run time is the number of threads that waited for the system."""
+    latencies = tables.operation_latencies.filter(
+        pl.col("role") == "main",
+        ~pl.col("operation").is_in(_COMPOSITE),
+        ~pl.col("operation").str.starts_with("Intended-"),
+    )
+    waited = latencies.group_by("run_id").agg(waited_us=(pl.col("operations") * pl.col("mean_us")).sum())
+    throttled = set(tables.clients.filter(pl.col("target_ops_s") > 0, role="main")["run_id"])
+    for run in tables.finished().join(waited, on="run_id").iter_rows(named=True):
+        if not run["threads"] or not run["waited_us"]:
+            continue
+        inside = run["waited_us"] / (run["runtime_ms"] * 1e3)
+        share = inside / run["threads"]
+        stated = f"{show(inside)} of {run['threads']} threads in the system"
+        expected = f"at most {run['threads']} threads"
+        if share > 1 + TOLERANCE:
+            text = "the operations took more time than all threads had"
+            yield _about("red", "littles_law", run, expected, stated, text)
+        elif share < BUSY and run["run_id"] not in throttled:
+            text = (
+                f"the threads waited for the system {share:.0%} of the run; the rest is start-up and the client itself"
+            )
+            yield _about("amber", "littles_law", run, f"{BUSY:.0%} or more", stated, text, -share)
+        else:
+            text = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
+            yield _about("green", "littles_law", run, expected, stated, text, -share)
+
+
+def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
+    """Minimum ≤ percentiles ≤ maximum, and the mean between minimum and maximum."""
+    for cells in tables.operation_latencies.filter(role="main").iter_rows(named=True):
+        known = [(name, cells[name]) for name in _PERCENTILES if cells[name] is not None]
+        wrong = next(((a, b) for a, b in pairwise(known) if a[1] > b[1] + _slack(a[1], b[1])), None)
+        ends = dict(known)
+        mean = cells["mean_us"]
+        outside = mean is not None and not ends.get("min_us", mean) <= mean <= ends.get("max_us", mean)
+        stated = ", ".join(f"{name.removesuffix('_us')} {show(value)}" for name, value in known)
+        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
+        if wrong or outside:
+            text = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else "the mean lies outside minimum and maximum"
+            yield _about("red", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", text)
+        elif len(known) > 1:
+            yield _about("green", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", "they grow")
+
+
+def _slack(a: float, b: float) -> float:
+    """A histogram of whole milliseconds prints percentiles as multiples of 1000 µs, minimum and maximum exactly."""
+    return 0.0 if a % _BUCKET_US and b % _BUCKET_US else _BUCKET_US
+
+
+def series_add_up(tables: RunTables) -> Iterator[Weighted]:
+    """The interval throughputs of a client's status lines integrate to the operations between them."""
+    totals = tables.client_series.filter(
+        pl.col("role") == "main", pl.col("section").is_null(), pl.col("log_time").is_not_null()
+    ).sort("source_id", "elapsed_s", "log_time", maintain_order=True)
+    interval_s = pl.col("log_time").diff().dt.total_milliseconds() / 1e3
+    per_client = (
+        totals.with_columns(integral=(pl.col("throughput_ops_s") * interval_s.over("source_id")))
+        .group_by("source_id", "run_id", "resource", maintain_order=True)
+        .agg(
+            pl.col("integral").sum(),
+            counted=pl.col("operations_total").last() - pl.col("operations_total").first(),
+            lines=pl.len(),
+        )
+        .filter(pl.col("lines") > 2, pl.col("counted") > 0)
+    )
+    for cells in per_client.iter_rows(named=True):
+        expected, stated = f"{show(cells['counted'])} operations", f"{show(cells['integral'])} operations"
+        off = abs(cells["integral"] / cells["counted"] - 1)
+        if off > _SERIES:
+            text = "the interval throughputs do not integrate to the operations counted between the status lines"
+            yield _about("amber", "series_add_up", cells, expected, stated, text, off)
+        else:
+            yield _about("green", "series_add_up", cells, expected, stated, "the series integrates to the total", off)
+
+
+def run_length(tables: RunTables) -> Iterator[Weighted]:
+    """Run time × sampling rate is the number of samples of iostat and of the status lines."""
+    for run in tables.finished().iter_rows(named=True):
+        samples = run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ
+        stated = f"{show(run['runtime_ms'] / 1e3)} s"
+        expected = f"at least {show(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
+        if samples < ENOUGH_SAMPLES:
+            text = f"about {samples:.0f} samples per second-by-second series: start-up weighs, utilisation is coarse"
+            yield _about("amber", "run_length", run, expected, stated, text, -samples)
+        else:
+            yield _about("green", "run_length", run, expected, stated, "long enough", -samples)
+
+
+def iterations(tables: RunTables) -> Iterator[Weighted]:
+    """Fewer than three repetitions give no usable interval."""
+    for row, values in _repetitions(tables):
+        n, expected = len(values), f"{_FEW} or more"
+        if n < _FEW:
+            text = "too few repetitions for an interval that means anything"
+            yield _about("amber", "iterations", row, expected, f"n = {n}", text, -n)
+        else:
+            yield _about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)
+
+
+def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
+    """A mean of few scattered runs cannot carry a claim of no difference."""
+    for row, values in _repetitions(tables):
+        if len(values) < _FEW:
+            continue
+        interval = mean_interval(values)
+        half = interval.relative_half_width
+        stated = f"± {half:.1%} at n = {len(values)}"
+        if half > _COARSE:
+            text = "so well is the mean throughput known (Student's t): smaller differences, or none, cannot be shown"
+            yield _about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
+        else:
+            yield _about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
+
+
+def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
+    """Each configuration with the throughputs of its runs that are ok."""
+    usable = tables.finished().filter(pl.col("status") == "ok")
+    groups = usable.group_by(CONFIGURATION, maintain_order=True).agg(pl.col("throughput_ops_s"))
+    for cells in groups.iter_rows(named=True):
+        yield {"resource": cells["resource"], "run_id": _configuration(cells)}, cells["throughput_ops_s"]
+
+
+def _configuration(cells: Cells) -> str:
+    sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
+    counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
+    return ", ".join([" ".join(cells[name] for name in ("phase", "workload") if cells[name]), *counted])
+
+
+def _about(
+    severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
+) -> Weighted:
+    resource, run = cells["resource"] or "", cells["run_id"] or ""
+    return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)
+
+
+#: Checks of runs, in the order in which findings are listed.
+RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
+    "run_status": run_status,
+    "throughput_identity": throughput_identity,
+    "parts_add_up": parts_add_up,
+    "littles_law": littles_law,
+    "percentiles_ordered": percentiles_ordered,
+    "series_add_up": series_add_up,
+    "run_length": run_length,
+    "iterations": iterations,
+    "interval_resolution": interval_resolution,
+}
