@@ -73,7 +73,7 @@ def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditRes
     frames = [published()] if tables is None else [_frame(table) for table in tables]
     parts = result_tables(pl.concat(frames)) if frames else []
     details = _as_frame([found for check in CHECKS.values() for found in check.run(parts)])
-    green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"])
+    green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"], "the first")
     return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=CHECKS), details)
 
 
@@ -115,7 +115,7 @@ def audit_runs(
     worst_first = details.with_columns(weight=pl.Series([weight for _, weight in weighted], dtype=pl.Float64)).sort(
         "weight", descending=True, maintain_order=True
     )
-    counted = _together(worst_first.filter(pl.col("severity") != "red"), ["severity", "check"])
+    counted = _together(worst_first.filter(pl.col("severity") != "red"), ["severity", "check"], "the worst")
     return AuditResult(_ordered(details.filter(severity="red"), counted, order=RUN_CHECKS), details)
 
 
@@ -123,10 +123,10 @@ def _as_frame(findings: Sequence[Finding]) -> pl.DataFrame:
     return pl.DataFrame(findings, schema=_FINDINGS.polars_schema(), orient="row")
 
 
-def _together(findings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _together(findings: pl.DataFrame, by: Sequence[str], first: str) -> pl.DataFrame:
     """One row per group: its first finding, and in `row` how many there are."""
     several = pl.len() > 1
-    counted = pl.format("{} (one of {})", pl.col("row").first(), pl.len())
+    counted = pl.format("{} ({} of {})", pl.col("row").first(), pl.lit(first), pl.len())
     names = _FINDINGS.names()
     rest = [pl.col(name).first() for name in names if name not in by and name != "row"]
     row = pl.when(several).then(counted).otherwise(pl.col("row").first()).alias("row")

@@ -109,7 +109,7 @@ class TestPublications:
 
     def test_latencies_of_one_table_meet_throughputs_of_another(self, shipped_audit: AuditResult) -> None:
         row = found(shipped_audit, check="littles_law", table="5.4 and 5.7").row(0, named=True)
-        assert (row["severity"], row["row"]) == ("green", "5 rows")
+        assert (row["severity"], row["row"]) == ("green", "INSERT, 2 workers of 16 vCPUs (the first of 5)")
 
     def test_red_findings_are_these_and_no_others(self, shipped_audit: AuditResult) -> None:
         assert shipped_audit.count("red") == 13

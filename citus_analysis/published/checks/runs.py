@@ -93,7 +93,8 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         text = "they agree"
         if implied > high and (run["drivers"] or 1) > 1:
             severity = "amber"
-            text = f"the load generators did not run all the time together: their sum overstates by {implied / done - 1:.1%}"
+            excess = f"{implied / done - 1:.1%}"
+            text = f"the load generators did not run all the time together: their sum overstates by {excess}"
         elif not low <= implied <= high:
             severity, text = "red", "throughput and run time do not give the operations that were done"
         yield _about(severity, "throughput_identity", run, f"{show(done)} operations", stated, text, implied / done)

@@ -1,0 +1,143 @@
+"""The audit of our own runs, on recordings of a real cluster and on recordings with one number spoilt."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.published import AuditResult, audit_runs
+from citus_analysis.published.checks.runs import RUN_CHECKS
+from citus_analysis.schema import TABLES
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+#: Two load generators, enough threads to wait for the client, whole-millisecond histograms, failures, repetitions.
+CHOSEN = (
+    "w2-drivers2-select",
+    "w2-t128-select",
+    "w2-histogram-mixed",
+    "w2-fail-stop-insert",
+    "w1-t4-select",
+    "w2-all-f",
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    runs: pl.DataFrame
+    clients: pl.DataFrame
+    operation_latencies: pl.DataFrame
+    client_series: pl.DataFrame
+
+    def audit(self) -> AuditResult:
+        return audit_runs(self.runs, self.clients, self.operation_latencies, self.client_series)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    out = tmp_path_factory.mktemp("audit") / "dataset"
+    source = tmp_path_factory.mktemp("recorded")
+    for name in CHOSEN:
+        (source / name).mkdir()
+        (source / name / "YCSB").symlink_to(RECORDED / name / "YCSB")
+    ingest([source / name for name in CHOSEN], out, jobs=1)
+    dataset = open_dataset(out)
+    return Tables(*(dataset.table(name) for name in ("runs", "clients", "operation_latencies", "client_series")))
+
+
+@pytest.fixture(scope="module")
+def honest(recorded: Tables) -> AuditResult:
+    return recorded.audit()
+
+
+def details(result: AuditResult, check: str) -> pl.DataFrame:
+    return result.details.filter(check=check)
+
+
+class TestRecordings:
+    def test_real_runs_do_not_contradict_themselves(self, honest: AuditResult) -> None:
+        assert not honest.has_red
+        assert set(honest.details["check"]) == set(RUN_CHECKS)
+
+    def test_every_run_is_looked_at(self, honest: AuditResult, recorded: Tables) -> None:
+        assert details(honest, "run_status")["row"].to_list() == recorded.runs["run_id"].to_list()
+
+    def test_failed_runs_are_named_with_their_reason(self, honest: AuditResult) -> None:
+        failed = details(honest, "run_status").filter(severity="amber")
+        assert failed["source"].to_list() == ["w2-fail-stop-insert"]
+        # truth/runs.json: 60,000 planned; the worker was stopped on the way
+        assert failed["stated"][0].startswith("35275 of 60000 planned operations attempted")
+
+    def test_added_throughputs_overstate_where_drivers_do_not_overlap(self, honest: AuditResult) -> None:
+        row = details(honest, "throughput_identity").filter(severity="amber").row(0, named=True)
+        assert row["source"] == "w2-drivers2-select"
+        assert row["expected"] == "80,000 operations"
+        assert "overstates by 4.7%" in row["explanation"]
+
+    def test_little_law_shows_the_client(self, honest: AuditResult) -> None:
+        rows = details(honest, "littles_law")
+        many = rows.filter(source="w2-t128-select").row(0, named=True)
+        assert (many["severity"], many["stated"]) == ("amber", "99.24 of 128 threads in the system")
+        # READ-MODIFY-WRITE is made of a READ and an UPDATE: counted twice, it would need 26 of 16 threads
+        composed = rows.filter(source="w2-all-f").row(0, named=True)
+        assert (composed["severity"], composed["stated"]) == ("green", "15.05 of 16 threads in the system")
+
+    def test_short_runs_and_few_repetitions_are_amber(self, honest: AuditResult) -> None:
+        assert set(details(honest, "run_length")["severity"]) == {"amber"}
+        counts = {row["source"]: row["stated"] for row in details(honest, "iterations").iter_rows(named=True)}
+        assert counts["w1-t4-select"] == "n = 3"
+        assert counts["w2-all-f"] == "n = 1"
+
+    def test_the_block_for_a_report_is_short(self, honest: AuditResult) -> None:
+        assert honest.findings.height <= 2 * len(RUN_CHECKS)
+        assert honest.findings.schema == honest.details.schema == TABLES["findings"].polars_schema()
+        worst = honest.findings.filter(check="run_length")["row"][0]
+        assert worst.endswith(f"(the worst of {details(honest, 'run_length').height})")
+
+
+class TestSpoiltRecordings:
+    """One number of the recordings is changed; the check that knows it must say so, and no other turns red."""
+
+    def red(self, spoilt: Tables) -> list[tuple[str, str]]:
+        return spoilt.audit().details.filter(severity="red").select("check", "source").unique().rows()
+
+    def test_throughput(self, recorded: Tables) -> None:
+        wrong = pl.when(pl.col("resource") == "w2-all-f").then(1.05).otherwise(1.0) * pl.col("throughput_ops_s")
+        spoilt = replace(
+            recorded,
+            runs=recorded.runs.with_columns(throughput_ops_s=wrong),
+            clients=recorded.clients.with_columns(throughput_ops_s=wrong),
+        )
+        assert self.red(spoilt) == [("throughput_identity", "w2-all-f")]
+
+    def test_a_lost_load_generator(self, recorded: Tables) -> None:
+        kept = recorded.clients.filter((pl.col("resource") != "w2-drivers2-select") | (pl.col("part") == 0))
+        assert self.red(replace(recorded, clients=kept)) == [("parts_add_up", "w2-drivers2-select")]
+
+    def test_latency_in_another_unit(self, recorded: Tables) -> None:
+        times = [name for name in recorded.operation_latencies.columns if name.endswith("_us")]
+        thousandfold = pl.when(resource="w2-all-f").then(1_000.0).otherwise(1.0)
+        wrong = recorded.operation_latencies.with_columns(pl.col(times) * thousandfold)
+        assert self.red(replace(recorded, operation_latencies=wrong)) == [("littles_law", "w2-all-f")]
+
+    def test_percentiles(self, recorded: Tables) -> None:
+        swapped = recorded.operation_latencies.with_columns(
+            p95_us=pl.when(resource="w2-all-f").then(pl.col("p99_us") + 1).otherwise(pl.col("p95_us"))
+        )
+        assert self.red(replace(recorded, operation_latencies=swapped)) == [("percentiles_ordered", "w2-all-f")]
+
+    def test_series_of_another_rate(self, recorded: Tables) -> None:
+        lines = recorded.client_series.with_columns(pl.col("throughput_ops_s") * 1.2)
+        found = details(replace(recorded, client_series=lines).audit(), "series_add_up")
+        assert set(found["severity"]) == {"amber"}
+
+
+def test_runs_alone_are_enough(recorded: Tables) -> None:
+    result = audit_runs(recorded.runs)
+    assert {"run_status", "throughput_identity", "run_length", "iterations"} <= set(result.details["check"])
+    assert audit_runs(recorded.runs.to_pandas()).details.equals(result.details)
+
+
+def test_no_runs_no_findings() -> None:
+    assert audit_runs(TABLES["runs"].empty()).verdict == "green"
