@@ -373,6 +373,7 @@ _TABLES: Final = (
             Column("operations_done", _COUNT, "operations that returned OK"),
             Column("failed_operations", _COUNT, "operations that returned anything else"),
             Column("measurement_type", _TEXT, "histogram, hdrhistogram, timeseries, raw ..."),
+            Column("query_mode", _TEXT, "pgbench's protocol: simple, extended or prepared; null for YCSB"),
             Column("start_time", _TIME_MS, "first status line, client clock"),
             Column("end_time", _TIME_MS, "last status line, client clock"),
             Column("completed", _FLAG, "the final summary was printed"),

@@ -22,6 +22,8 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "iostat_json",
     "vmstat",
     "ycsb",
+    "pgbench",
+    "pgbench_log",
 )
 
 #: Below this confidence a file is left alone rather than misread.

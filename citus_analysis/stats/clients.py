@@ -52,7 +52,7 @@ MERGE_RULES: Final[dict[str, Rule]] = {
 }
 
 #: Sections of a client's summary that measure the client itself, not operations of the workload.
-NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP")
+NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP", "INIT")
 
 _RUN: Final = ("run_id", "resource")
 _OPERATION: Final = (*_RUN, "iteration", "role", "section")
@@ -63,8 +63,11 @@ _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.9
 _METRICS: Final[dict[str, str]] = {
     "Operations": "operations",
     "Total Operations": "operations",
+    "number of transactions actually processed": "operations",
+    "transactions": "operations",
     "AverageLatency": "mean_us",
     "Average": "mean_us",
+    "latency average": "mean_us",
     "MinLatency": "min_us",
     "Min": "min_us",
     "MaxLatency": "max_us",
@@ -222,6 +225,7 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
     long = metrics.filter(
         pl.col("metric").is_in(list(_METRICS)),
+        pl.col("unit").fill_null("") != "%",
         ~pl.col("section").is_in(NOT_OPERATIONS),
         ~pl.col("section").str.starts_with("TOTAL_GC"),
     ).with_columns(field=pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String), value=in_us)

@@ -12,13 +12,15 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.ycsb._lines import NUMBER
+
 __all__ = ["json_values"]
 
 _OBJECT: Final = r'\{[^{}]*"metric"[^{}]*\}'
 _FIELDS: Final = {
     "section": r'"metric"\s*:\s*"([^"]*)"',
     "name": r'"measurement"\s*:\s*"([^"]*)"',
-    "value": r'"value"\s*:\s*"?([-+]?(?:NaN|Infinity|[0-9.]+(?:[eE][-+]?[0-9]+)?))',
+    "value": rf'"value"\s*:\s*"?({NUMBER})',
 }
 
 

@@ -9,12 +9,14 @@ import polars as pl
 from citus_analysis.formats._lines import line_frame
 from citus_analysis.formats._messages import SEVERITY, THROWABLE
 
-__all__ = ["NOISE", "RAW", "STATUS", "SUMMARY", "classified_lines"]
+__all__ = ["NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
-RAW: Final = r"^[A-Za-z][\w-]*,\d+,-?\d+$"
+RAW: Final = r"^[A-Za-z][\w-]*,\d{1,15},-?\d{1,18}$"
+#: A number as Java prints it.
+NUMBER: Final = r"[-+]?(?:NaN|Infinity|\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
 #: `[SECTION], Metric(unit), value`.
-SUMMARY: Final = r"^\[([^\]]+)\], (.+), ([-+]?(?:NaN|Infinity|[0-9.]+(?:[eE][-+]?[0-9]+)?))$"
+SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
 #: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
 STATUS: Final = r"^ ?(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}) )?(-?\d+) sec: (-?\d+) operations; ?(.*)$"
 

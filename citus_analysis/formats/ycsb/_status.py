@@ -91,7 +91,8 @@ def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
     # Without operations YCSB prints 0, NaN and the largest integer.
     measured = [name for name in _HDR_FIELDS if name != "operations"]
     return rows.drop("group").with_columns(
-        pl.col("operations").cast(pl.Int64), pl.when(pl.col("operations") > 0).then(pl.col(measured)).name.keep()
+        pl.col("operations").cast(pl.Int64, strict=False),
+        pl.when(pl.col("operations") > 0).then(pl.col(measured)).name.keep(),
     )
 
 
@@ -110,7 +111,7 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
         "elapsed_s",
         "log_time",
         section=part.field("1"),
-        operations=part.field("2").cast(pl.Int64),
+        operations=part.field("2").cast(pl.Int64, strict=False),
         mean_us=_number(part.field("3")),
     )
 

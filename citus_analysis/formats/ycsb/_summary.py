@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 #: A name that is a bucket or a point in time.
-POINT: Final = r"^>?\d+$"
+POINT: Final = r"^>?\d{1,15}$"
+_MAX_COUNT: Final = 1e15
 _PERCENTILE: Final = "PercentileLatency("
 
 #: HdrHistogram with three significant digits, as YCSB records: exact up to 2^11 us.
@@ -79,14 +80,19 @@ def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
 
 def point_kind(with_percentiles: set[str]) -> pl.Expr:
     """Measurement type of a value whose name is a number; null for a bucket that no histogram of YCSB has."""
+    count = pl.col("value").cast(pl.Float64)
+    is_count = count.is_between(0, _MAX_COUNT) & (count % 1 == 0)
     highest = pl.col("name").cast(pl.Int64, strict=False)
     width = _hdr_width(highest)
-    known = pl.col("section").is_in(list(with_percentiles))
+    percentiles = pl.col("section").is_in(list(with_percentiles))
+    overflow = pl.col("name").str.starts_with(">")
     return (
-        pl.when(pl.col("name").str.starts_with(">"))
-        .then(pl.lit("histogram"))
-        .when(~known)
+        pl.when(~percentiles & ~overflow)
         .then(pl.lit("timeseries"))
+        .when(~is_count)
+        .then(None)
+        .when(overflow)
+        .then(pl.lit("histogram"))
         .when(~pl.col("value").str.contains(".", literal=True))
         .then(pl.lit("histogram"))
         .when((highest + 1) % width == 0)

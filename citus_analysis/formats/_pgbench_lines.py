@@ -1,0 +1,166 @@
+"""What each line of a pgbench report is, and the rows that come of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats._messages import SEVERITY
+from citus_analysis.schema import TABLES
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_rows", "with_sections"]
+
+OVERALL: Final = "OVERALL"
+_INIT: Final = "INIT"
+
+_NUMBER: Final = r"-?(?:\d{1,15}(?:\.\d+)?|nan|NaN)"
+
+#: Kind -> pattern; the first that matches decides.
+KINDS: Final = {
+    "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^\d+ (?:of \d+ )?tuples"
+    r"|^(?:creating|set) (?:tables|\w+ keys?|partitions)|^generating data|^partition method: |^script statistics:"
+    r"|^(?: - )?statement latencies in milliseconds",
+    "version": r"^pgbench \(\d.*\)$",
+    "progress": rf"^progress: ({_NUMBER}) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
+    "type": r"^transaction type: (.+)$",
+    "script": r"^SQL script \d+: (.+)$",
+    "mode": r"^query mode: (\w+)$",
+    "init": rf"^done in ({_NUMBER}) s(?: \((.*)\))?\.$",
+    "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
+    "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
+    "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
+    "error": r"(?i)^pgbench: |^client \d+ |^connection to |^run was aborted|" + SEVERITY,
+    "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/\d+)?(?: (ms|s)\b)?"
+    rf"(?: \((?:targets )?({_NUMBER}) ?%)?[^=:]*$",
+    "command": rf"^\s+({_NUMBER})\s+(?:(\d+)\s+)?(?:(\d+)\s+)?([^\d\s].*)$",
+    "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE \d+|STATEMENT|QUERY):",
+}
+#: Kinds of lines that show that a file is a pgbench report.
+TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})
+#: Kinds that make rows of `client_metrics`.
+_METRIC_KINDS: Final = ("init", "lag", "transactions", "tps", "value", "command")
+#: Kinds that only continue an error that was printed before.
+CONTINUED: Final = "continuation"
+
+#: Values that describe the run, not the transactions of a script.
+_SETTINGS: Final = (
+    r"^(?:scaling factor|partitions|number of (?:clients|threads)|maximum number of tries|duration|"
+    r"number of transactions per client|(?:initial|average) connection time)$"
+)
+
+
+def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl.DataFrame:
+    """Lines with the `section` they belong to and, of commands, their `number` within it.
+
+    Args:
+        lines: in order, with `kind`.
+        section: the section that the previous block ended in.
+        commands: how many commands of it the previous blocks held.
+    """
+    heading = pl.col("kind").is_in(["type", "script"])
+    name = pl.coalesce(pl.col("text").str.extract(KINDS[kind]) for kind in ("type", "script"))
+    parts = lines.with_columns(
+        section=pl.when(heading).then(name).forward_fill().fill_null(pl.lit(section, pl.String)),
+        part=heading.cum_sum(),
+    )
+    before = pl.when(pl.col("part") == 0).then(commands).otherwise(0)
+    return parts.with_columns(number=(pl.col("kind") == "command").cum_sum().over("part") + before)
+
+
+def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `client_metrics`, in the order of the lines.
+
+    Args:
+        lines: a frame of :func:`with_sections`.
+    """
+    relevant = lines.filter(pl.col("kind").is_in(_METRIC_KINDS))
+    frames = [
+        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 3), section=_value_section()),
+        _rows(relevant, "value", _metric(1), 4, unit=pl.lit("%"), section=_value_section()),
+        _rows(relevant, "tps", _tps_name(), 1, section=pl.lit(OVERALL)),
+        _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
+        _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
+        _rows(relevant, "transactions", pl.lit("transactions"), 1),
+        _rows(relevant, "transactions", pl.lit("transactions"), 2, unit=pl.lit("%")),
+        _rows(relevant, "transactions", pl.lit("tps"), 3),
+        *(
+            _rows(
+                relevant, "command", pl.format(f"{what} of command {{}}: {{}}", "number", _group("command", 4)), n, unit
+            )
+            for n, (what, unit) in enumerate(
+                (("latency", pl.lit("ms")), ("failures", None), ("retries", None)), start=1
+            )
+        ),
+        _rows(relevant, "init", pl.lit("done"), 1, unit=pl.lit("s"), section=pl.lit(_INIT)),
+        _init_steps(relevant),
+    ]
+    table = pl.concat(frames).sort("offset", maintain_order=True)
+    return TABLES["client_metrics"].parsed().conform(table.drop("offset"))
+
+
+def _group(kind: str, number: int) -> pl.Expr:
+    return pl.col("text").str.extract(KINDS[kind], number)
+
+
+def _metric(number: int) -> pl.Expr:
+    return _group("value", number)
+
+
+def _value_section() -> pl.Expr:
+    return pl.when(_metric(1).str.contains(_SETTINGS)).then(pl.lit(OVERALL)).otherwise("section")
+
+
+def _tps_name() -> pl.Expr:
+    return pl.concat_str(pl.lit("tps"), _group("tps", 2), separator=" ", ignore_nulls=True)
+
+
+def _rows(
+    lines: pl.DataFrame,
+    kind: str,
+    metric: pl.Expr,
+    value: int,
+    unit: pl.Expr | None = None,
+    section: pl.Expr | None = None,
+) -> pl.DataFrame:
+    """One row per line of the kind that has the `value`-th group of its pattern."""
+    return (
+        lines.filter(pl.col("kind") == kind)
+        .select(
+            "offset",
+            section=pl.col("section") if section is None else section,
+            metric=metric,
+            unit=pl.lit(None, pl.String) if unit is None else unit,
+            value=_group(kind, value).cast(pl.Float64, strict=False),
+        )
+        .drop_nulls("value")
+    )
+
+
+def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
+    """`server-side generate 1.05 s, vacuum 0.15 s`: the steps of `pgbench -i`."""
+    steps = lines.filter(pl.col("kind") == "init").select(
+        "offset", step=_group("init", 2).fill_null("").str.extract_all(rf"[a-z][a-z -]*? {_NUMBER} s")
+    )
+    return (
+        steps.explode("step")
+        .drop_nulls("step")
+        .select(
+            "offset",
+            section=pl.lit(_INIT),
+            metric=pl.col("step").str.extract(rf"^(.*) {_NUMBER} s$"),
+            unit=pl.lit("s"),
+            value=pl.col("step").str.extract(rf"({_NUMBER}) s$").cast(pl.Float64),
+        )
+    )
+
+
+def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
+    """Progress lines as `seconds` (since the start, or since 1970), throughput and mean latency."""
+    group = pl.col("text").str.extract_groups(KINDS["progress"]).struct
+    return lines.select(
+        seconds=group.field("1").cast(pl.Float64),
+        throughput_ops_s=group.field("2").cast(pl.Float64).fill_nan(None),
+        mean_us=group.field("3").cast(pl.Float64, strict=False).fill_nan(None) * US_PER_MS,
+    )
