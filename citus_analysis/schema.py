@@ -100,6 +100,7 @@ SEVERITIES: Final = (
     "CONTEXT",
     "STATEMENT",
     "LOCATION",
+    "BACKTRACE",
 )
 
 SPAN_KINDS: Final = ("statement", "phase", "task", "remote", "local")

@@ -24,6 +24,7 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "ycsb",
     "pgbench",
     "pgbench_log",
+    "pglog",
 )
 
 #: Below this confidence a file is left alone rather than misread.

@@ -1,0 +1,69 @@
+"""PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+from zoneinfo import ZoneInfo
+
+from citus_analysis.formats._base import Format, Hints, Parsed, rejects_frame
+from citus_analysis.formats._content import Content
+from citus_analysis.formats.pglog._checkpoints import Checkpoints
+from citus_analysis.formats.pglog._chunks import chunks
+from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
+from citus_analysis.formats.pglog._scan import Scanned, scan
+from citus_analysis.formats.pglog._ties import Ties
+from citus_analysis.formats.pglog._times import server_zone, to_utc
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "PgLog"]
+
+_NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
+_BLOCK: Final = 8 * 2**20
+
+
+class PgLog(Format):
+    """PostgreSQL server log written to stderr."""
+
+    name: ClassVar[str] = "pglog"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Sure where a common prefix fits; fairly sure where lines at least carry severities."""
+        named = _NAME.match(name) is not None
+        if not head.strip():
+            return 0.6 if named else 0.0
+        if best_prefix(head) is not None:
+            return 0.95 if named else 0.9
+        return 0.6 if looks_like_log(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per chunk.
+
+        Raises:
+            FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
+            UsageError: the options `log_line_prefix` or `timezone` are malformed.
+        """
+        server = server_zone(hints.options.get("timezone"))
+        prefix = find_prefix(content, hints.options.get("log_line_prefix"))
+        ties, checkpoints = Ties(), Checkpoints()
+        for chunk in chunks(content, prefix, _BLOCK):
+            yield _piece(scan(chunk.data, chunk.offset, chunk.tail, prefix), server, ties, checkpoints)
+
+
+def _piece(scanned: Scanned, server: ZoneInfo | None, ties: Ties, checkpoints: Checkpoints) -> Parsed:
+    frame = scanned.frame
+    frame = frame.with_columns(
+        to_utc(frame.get_column("clock"), frame.get_column("zone"), server).alias("log_time"), ties.tie(frame)
+    ).drop("clock", "zone")
+    return Parsed(
+        {"log_events": TABLES["log_events"].parsed().conform(frame), "checkpoints": checkpoints.collect(frame)},
+        parsed_bytes=scanned.parsed_bytes,
+        noise_bytes=scanned.noise_bytes,
+        rejects=rejects_frame(scanned.rejects),
+    )
+
+
+FORMAT = PgLog()

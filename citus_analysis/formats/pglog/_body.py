@@ -1,0 +1,180 @@
+"""What a record says, from its severity and text: kind, durations, tasks, statements, messages.
+
+One function for all log formats: the stderr log, csvlog and jsonlog differ only in how severity and text are
+found. Everything is a polars expression over the text column.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats._redact import redact_expr
+from citus_analysis.formats.pglog._statements import describe_tokens, tokens_expr
+from citus_analysis.schema import TABLES
+
+__all__ = ["DETAIL_SEVERITIES", "MESSAGE_CHARS", "MESSAGE_SCAN", "add_body", "add_statements", "redacted"]
+
+DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
+MESSAGE_CHARS: Final = 500
+#: Bytes that are searched for secrets before a message is cut, lest a secret lose its key.
+MESSAGE_SCAN: Final = 2000
+
+_BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
+_DURATION: Final = r"^duration: ([0-9]{1,12})\.([0-9]{3}) ms"
+_VERB: Final = (
+    r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  )?"
+    r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)): "
+)
+_BOUND: Final = r"^bind [^ \n]+ to ([^\n]+)"
+_TASK: Final = (
+    r"^task execution \([0-9]+\) for placement \((?P<placement>[0-9]{1,18})\) "
+    r"on anchor shard \((?P<shard>[0-9]{1,18})\) "
+    r"finished in (?P<task>[0-9]{1,18}) microseconds on worker node (?P<host>[^\s]*):(?P<port>[0-9]{1,5})"
+)
+_LOCK: Final = (
+    r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
+    r"[^\n]* after ([0-9]{1,12})\.([0-9]{3}) ms"
+)
+#: LOG records by how they begin.
+_BEGINNINGS: Final = {
+    "checkpoint": ("checkpoint ", "checkpoints ", "restartpoint "),
+    "autovacuum": ("automatic ",),
+    "temp_file": ("temporary file: ",),
+    "connection": (
+        "connection received: ",
+        "connection authenticated: ",
+        "connection authorized: ",
+        "connection ready: ",
+        "replication connection authorized: ",
+        "disconnection: ",
+    ),
+}
+_WORKING: Final = ("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard")
+#: A message that holds none of these needs no redaction.
+_SECRETIVE: Final = ("passw", "pwd", "secret", "token", "key", "://")
+
+
+def add_body(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns that a record's text tells, given `severity`, `text` and its beginning `excerpt`; those go.
+
+    Fingerprints, kinds and shards of statements are in the result too.
+    """
+    frame = frame.with_columns(_extracted()).with_columns(_classified())
+    frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
+    frame = frame.with_columns(message=redacted(frame.get_column("message")))
+    return add_statements(frame).drop(_WORKING)
+
+
+def redacted(messages: pl.Series) -> pl.Series:
+    """Messages with secrets replaced, cut to :data:`MESSAGE_CHARS` characters."""
+    message = pl.col(messages.name)
+    suspicious = message.str.contains_any(list(_SECRETIVE), ascii_case_insensitive=True)
+    picked = messages.to_frame().with_row_index("row").filter(suspicious)
+    clean = picked.select("row", clean=redact_expr(message))
+    joined = messages.to_frame().with_row_index("row").join(clean, on="row", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("clean", message).str.head(MESSAGE_CHARS).alias(messages.name)).to_series()
+
+
+def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add `statement_fingerprint`, `statement_kind` and, where the row has none, `shard_id` from `statement`."""
+    tokens = frame.select(tokens=tokens_expr(pl.col("statement")))
+    distinct = tokens.get_column("tokens").drop_nulls().unique(maintain_order=True)
+    described = [describe_tokens(text) for text in distinct]
+    facts = pl.DataFrame(
+        {
+            "tokens": distinct,
+            "statement_fingerprint": pl.Series([fact.fingerprint for fact in described], dtype=pl.UInt64),
+            "statement_kind": pl.Series([fact.kind for fact in described], dtype=pl.String),
+            "statement_shard": pl.Series([fact.shard_id for fact in described], dtype=pl.Int64),
+        }
+    )
+    joined = tokens.join(facts, on="tokens", how="left", maintain_order="left").drop("tokens")
+    return (
+        frame.hstack(joined).with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
+    )
+
+
+def _extracted() -> list[pl.Expr]:
+    text = pl.col("text")
+    log = pl.col("severity") == "LOG"
+    verb = pl.when(pl.col("severity").is_in(["LOG", "DEBUG"])).then(text).str.extract_groups(_VERB)
+    task = pl.when(pl.col("severity") == "DEBUG").then(text).str.extract_groups(_TASK)
+    number = {"placement_id": "placement", "shard_id": "shard", "task_us": "task"}
+    return [
+        _microseconds(pl.when(log).then(text), _DURATION).alias("reported_us"),
+        _microseconds(pl.when(log).then(text), _LOCK).alias("lock_us"),
+        verb.struct.field("verb"),
+        verb.struct.field("name"),
+        pl.when(pl.col("severity") == "DEBUG").then(text).str.extract(_BOUND, 1).alias("bound"),
+        task.struct.field("task"),
+        task.struct.field("shard"),
+        *(task.struct.field(group).cast(pl.Int64).alias(column) for column, group in number.items()),
+        task.struct.field("host").alias("worker_host"),
+        task.struct.field("port").cast(pl.Int32).alias("worker_port"),
+    ]
+
+
+def _microseconds(text: pl.Expr, pattern: str) -> pl.Expr:
+    """`12.345` milliseconds as exactly 12345.0; integers until the last step."""
+    whole, thousandths = text.str.extract(pattern, 1), text.str.extract(pattern, 2)
+    return (whole.cast(pl.Int64) * 1000 + thousandths.cast(pl.Int64)).cast(pl.Float64)
+
+
+def _classified() -> list[pl.Expr]:
+    severity = pl.col("severity")
+    word = (
+        pl.when(pl.col("bound").is_not_null())
+        .then(pl.lit("bind"))
+        .otherwise(pl.col("verb").str.extract("^(statement|parse|bind|execute)"))
+    )
+    timed = pl.col("reported_us").is_not_null()
+    parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
+    kind = (
+        pl.when(parameters)
+        .then(pl.lit("parameters"))
+        .when(severity.is_in(DETAIL_SEVERITIES))
+        .then(pl.lit("detail"))
+        .when(severity.is_in(_BAD))
+        .then(pl.lit("error"))
+        .when(timed)
+        .then(pl.when(word.is_in(["parse", "bind"])).then(word).otherwise(pl.lit("duration")))
+        .when(word.is_not_null())
+        .then(word)
+        .when(pl.col("task").is_not_null())
+        .then(pl.lit("task"))
+        .when(pl.col("lock_us").is_not_null())
+        .then(pl.lit("lock_wait"))
+    )
+    for begun, beginnings in _BEGINNINGS.items():
+        kind = kind.when((severity == "LOG") & _begins(*beginnings)).then(pl.lit(begun))
+    # `S_1/C_2` is a statement and its portal.
+    name = pl.coalesce("name", "bound").str.replace("/.*$", "")
+    return [
+        kind.otherwise(pl.lit("other")).cast(TABLES["log_events"]["kind"].dtype).alias("kind"),
+        word.alias("phase"),
+        pl.coalesce("reported_us", "lock_us").alias("duration_us"),
+        name.alias("statement_name"),
+    ]
+
+
+def _begins(*beginnings: str) -> pl.Expr:
+    text = pl.col("text")
+    return pl.any_horizontal([text.str.starts_with(beginning) for beginning in beginnings])
+
+
+def _statement_text() -> pl.Expr:
+    text = pl.col("text")
+    return (
+        pl.when(pl.col("severity").is_in(["STATEMENT", "QUERY"]))
+        .then(text)
+        .when(pl.col("verb").is_not_null())
+        .then(text.str.replace(_VERB, ""))
+    )
+
+
+def _message_text() -> pl.Expr:
+    kind = pl.col("kind").cast(pl.String)
+    silent = kind.is_in(["duration", "execute", "parse", "bind", "statement", "parameters", "task"])
+    return pl.when(~silent & ~pl.col("severity").is_in(["STATEMENT", "QUERY"])).then(pl.col("excerpt"))

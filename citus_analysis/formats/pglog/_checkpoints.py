@@ -1,0 +1,62 @@
+"""Checkpoints and restartpoints: their `starting` and `complete` records brought together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.schema import TABLES, Table
+
+__all__ = ["Checkpoints"]
+
+_STARTING: Final = r"^(?:checkpoint|restartpoint) starting: ([^\n]*)"
+_COMPLETE: Final = r"^(?:checkpoint|restartpoint) complete: "
+#: Numbers of a `complete` record, each by its own words: versions of PostgreSQL differ in what stands between.
+_NUMBERS: Final = {
+    "buffers_written": r"wrote ([0-9]+) buffers",
+    "buffers_percent": r"buffers \(([0-9.]+)%\)",
+    "wal_added": r"([0-9]+) (?:WAL|transaction log) file\(s\) added",
+    "wal_removed": r"added, ([0-9]+) removed",
+    "wal_recycled": r"removed, ([0-9]+) recycled",
+    "write_s": r"write=([0-9.]+) s",
+    "sync_s": r"sync=([0-9.]+) s",
+    "total_s": r"total=([0-9.]+) s",
+    "sync_files": r"sync files=([0-9]+)",
+    "longest_sync_s": r"longest=([0-9.]+) s",
+    "average_sync_s": r"average=([0-9.]+) s",
+    "distance_kb": r"distance=([0-9]+) kB",
+    "estimate_kb": r"estimate=([0-9]+) kB",
+}
+
+
+class Checkpoints:
+    """Collects the checkpoints of one source, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._open = pl.DataFrame(schema={"start_time": pl.Datetime("ms", "UTC"), "reason": pl.String})
+
+    def collect(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Checkpoints that end in this chunk, given its `kind`, `log_time`, `byte_offset` and `message`."""
+        table = TABLES["checkpoints"].parsed()
+        rows = frame.filter(pl.col("kind") == "checkpoint").select("byte_offset", "log_time", "message")
+        if rows.is_empty():
+            return table.empty()
+        message = pl.col("message")
+        reason, complete = message.str.extract(_STARTING, 1), message.str.contains(_COMPLETE)
+        begun = pl.when(reason.is_not_null()).then("log_time")
+        marks = rows.select(reason=reason, complete=complete, start_time=begun)
+        marks = pl.concat([self._open, marks], how="diagonal")
+        # A `complete` closes what is open, so a later one whose `starting` is missing does not take its start.
+        closed = pl.col("complete").fill_null(value=False)
+        episode = closed.cast(pl.Int32).cum_sum().shift(1, fill_value=0)
+        filled = marks.with_columns(pl.col("start_time", "reason").forward_fill().over(episode))
+        starts = filled.slice(self._open.height).select("start_time", "reason")
+        self._open = filled.tail(1).filter(~closed).select("start_time", "reason")
+        done = rows.hstack(starts).filter(complete).rename({"log_time": "end_time"})
+        return table.conform(done.with_columns(**_numbers(table)).drop("message"))
+
+
+def _numbers(table: Table) -> dict[str, pl.Expr]:
+    message = pl.col("message")
+    return {name: message.str.extract(pattern, 1).cast(table[name].dtype) for name, pattern in _NUMBERS.items()}

@@ -1,0 +1,114 @@
+"""A source cut into chunks of whole records.
+
+A record belongs to the chunk in which its prefix stands, however long it is and wherever a block ends: the last
+record of a block waits for the next block, since its continuation lines may follow. What waits is bounded: of a
+record longer than the cap only the beginning is kept, and its length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content
+from citus_analysis.formats.pglog._prefix import Prefix
+from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, find_openers
+
+__all__ = ["Chunk", "chunks", "valid_utf8"]
+
+_WINDOWS: Final = (16 * 2**10, 2**20)
+_INVALID: Final = re.compile("[\udc80-\udcff]")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole records.
+
+    Attributes:
+        offset: where it begins in the source.
+        data: its bytes, valid UTF-8 of the same length (each invalid byte became a question mark).
+        tail: bytes behind `data` that belong to its last record, which is capped.
+    """
+
+    offset: int
+    data: bytes
+    tail: int = 0
+
+
+def valid_utf8(data: bytes) -> bytes:
+    r"""The bytes with every invalid one replaced by a question mark, so that offsets stay.
+
+    Example:
+        >>> valid_utf8(b"caf\\xe9 \\xc3\\xa9")
+        b'caf? \\xc3\\xa9'
+    """
+    if data.isascii():
+        return data
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return _INVALID.sub("?", data.decode("utf-8", "surrogateescape")).encode()
+    return data
+
+
+def chunks(content: Content, prefix: Prefix, block_bytes: int) -> Iterator[Chunk]:
+    """The source as chunks of about `block_bytes`."""
+    held = Chunk(0, b"")
+    for block in content.blocks(block_bytes):
+        if block.oversized or held.tail:
+            ready, held = _grow(held, block, prefix)
+        else:
+            ready, held = _split(
+                Chunk(held.offset if held.data else block.offset, held.data + valid_utf8(block.data)), prefix
+            )
+        yield from ready
+    if held.data:
+        yield held
+
+
+def _split(chunk: Chunk, prefix: Prefix) -> tuple[list[Chunk], Chunk]:
+    """The part of a chunk that is complete, and the record at its end that may go on."""
+    begin = _last_record(chunk.data, prefix)
+    if begin is None:
+        return [chunk], Chunk(0, b"")
+    held = Chunk(chunk.offset + begin, chunk.data[begin:])
+    if len(held.data) > LINE_CAP:
+        held = Chunk(held.offset, held.data[:EXCERPT_BYTES], len(held.data) - EXCERPT_BYTES)
+    return [Chunk(chunk.offset, chunk.data[:begin])] if begin else [], held
+
+
+def _grow(held: Chunk, block: Block, prefix: Prefix) -> tuple[list[Chunk], Chunk]:
+    """Lay a block behind a record that is, or with it becomes, longer than the cap."""
+    data = valid_utf8(block.data)
+    lines = find_openers(data, prefix, complete=not block.oversized)
+    openers = np.flatnonzero(lines.roles != CONTINUED)
+    if held.data and not len(openers):
+        kept = b"" if held.tail else data
+        return [], Chunk(held.offset, held.data + kept, held.tail + block.length - len(kept))
+    begin = int(lines.starts[openers[0]]) if len(openers) else 0
+    ready = [Chunk(held.offset, held.data, held.tail + begin)] if held.data else []
+    rest = Chunk(block.offset + begin, data[begin:], block.length - len(data))
+    if not block.oversized:
+        more, held = _split(rest, prefix)
+        return ready + more, held
+    if lines.roles[0] == RECORD:
+        return ready, rest
+    return [*ready, rest], Chunk(0, b"")
+
+
+def _last_record(data: bytes, prefix: Prefix) -> int | None:
+    """Where the last record begins that may go on behind `data`; None where the last opener is none."""
+    for window in (*_WINDOWS, len(data)):
+        begin = data.rfind(b"\n", 0, max(len(data) - window, 0)) + 1
+        lines = find_openers(data[begin:], prefix)
+        openers = np.flatnonzero(lines.roles != CONTINUED)
+        if len(openers):
+            last = openers[-1]
+            return begin + int(lines.starts[last]) if lines.roles[last] == RECORD else None
+        if begin == 0:
+            break
+    return None

@@ -1,0 +1,89 @@
+"""Which `log_line_prefix` a log was written under."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats._content import Content
+from citus_analysis.formats._redact import redact
+from citus_analysis.formats.pglog._chunks import valid_utf8
+from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
+from citus_analysis.formats.pglog._scan import RECORD, find_openers
+
+__all__ = ["best_prefix", "find_prefix", "looks_like_log"]
+
+_SAMPLE: Final = 2**20
+_MARK: Final = re.compile(rb"(?:^|[^A-Za-z])(?:" + "|".join(SEVERITY_WORDS).encode() + rb")[1-5]?:  ")
+_SHOWN: Final = 160
+
+
+def looks_like_log(head: bytes) -> bool:
+    """Whether lines with a severity and a time are in it, whatever the prefix."""
+    lines = [line for line in head.splitlines()[:200] if _MARK.search(line[:1000])]
+    return any(re.search(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}", line[:200]) for line in lines)
+
+
+def best_prefix(head: bytes) -> Prefix | None:
+    """The common prefix that fits the most lines; None where none fits any."""
+    head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
+    marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
+    best, most = None, 0
+    for text in COMMON_PREFIXES if marked else ():
+        prefix = compile_prefix(text)
+        fits = _fitting(head, prefix)
+        if fits > most:
+            best, most = prefix, fits
+        if most == marked:
+            break
+    return best
+
+
+def find_prefix(content: Content, given: str | None) -> Prefix:
+    """The prefix to read a log with: the given one where it fits, else the best of the common ones.
+
+    Raises:
+        FormatError: none fits a line of the first megabyte.
+        UsageError: the given one is malformed.
+    """
+    prefix = None if given is None else compile_prefix(given)
+    for sample in _samples(content):
+        if not sample.strip():
+            return prefix or compile_prefix(STUDY_PREFIX)
+        if prefix is not None and _fitting(valid_utf8(sample), prefix):
+            return prefix
+        found = best_prefix(sample)
+        if found is not None:
+            return found
+    raise _misfit(content, sample, given)
+
+
+def _samples(content: Content) -> Iterator[bytes]:
+    """The first 64 KiB, which mostly suffice, then the first megabyte."""
+    yield content.head
+    with closing(content.open()) as stream:
+        yield stream.read(_SAMPLE)
+
+
+def _fitting(sample: bytes, prefix: Prefix) -> int:
+    return int(np.count_nonzero(find_openers(sample, prefix).roles == RECORD))
+
+
+def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
+    first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
+    tried = repr(given) if given is not None else f"{len(COMMON_PREFIXES)} common ones, {COMMON_PREFIXES[0]!r} first"
+    if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
+        way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
+    else:
+        way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
+    return FormatError(
+        f"no line begins with the log_line_prefix {tried}; the first line is {first!r}",
+        path=content.path,
+        place="line 1",
+        way_out=way_out,
+    )

@@ -1,0 +1,204 @@
+r"""`log_line_prefix` compiled from its string.
+
+A prefix is a row of :class:`Element`: literal bytes and escapes. The elements give one small pattern each;
+joined, and followed by the severity word, they tell where a record begins. Every escape of PostgreSQL 12 to 18
+is known, with padding (``%-10u``), and ``%q``: what stands behind it is absent in lines of background processes.
+
+Example:
+    >>> prefix = compile_prefix("%m [%p] %q%u@%d ")
+    >>> [element.escape or element.literal for element in prefix.elements]
+    ['m', b' [', 'p', b'] ', 'u', b'@', 'd', b' ']
+    >>> prefix.optional_from
+    4
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from citus_analysis.errors import UsageError
+
+__all__ = ["COMMON_PREFIXES", "HEAD_LIMIT", "SEVERITY_WORDS", "STUDY_PREFIX", "Element", "Prefix", "compile_prefix"]
+
+#: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
+STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+
+#: Prefix and severity must stand within so many bytes of a line.
+HEAD_LIMIT: Final = 1000
+
+SEVERITY_WORDS: Final = (
+    "DEBUG",
+    "INFO",
+    "NOTICE",
+    "WARNING",
+    "LOG",
+    "ERROR",
+    "FATAL",
+    "PANIC",
+    "DETAIL",
+    "HINT",
+    "QUERY",
+    "CONTEXT",
+    "STATEMENT",
+    "LOCATION",
+    "BACKTRACE",
+)
+
+#: Tried in this order; of those that fit equally many lines the first wins, so the more telling ones come first.
+COMMON_PREFIXES: Final = (
+    STUDY_PREFIX,
+    "%m [%p][%v] : [%l-1] %q[app=%a] ",
+    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%t [%p]: db=%d,user=%u,app=%a,client=%h ",
+    "%t [%p]: [%l-1] user=%u,db=%d,host=%h,app=%a ",
+    "%t [%p]: [%l-1] [%x] usr=%u,db=%d,appli=%a ",
+    "%t [%p]: [%l-1] user=%u,db=%d ",
+    "%t [%p]: [%l-1] ",
+    "%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p] user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p] user=%u,db=%d ",
+    "%m [%p] [queryid=%Q] %u@%d ",
+    "%m [%p] %q%u@%d/%a ",
+    "%m [%p] %q%u@%d ",
+    "%m [%p] %u@%d ",
+    "%t:%r:%u@%d:[%p]:",
+    "%m|%u|%d|%c|",
+    "%m [%p-%l] %q%u@%d ",
+    "%n [%p] %q%u@%d ",
+    "%m [%p]: ",
+    "%t [%p]: ",
+    "%m [%p] ",
+    "%t [%p] ",
+    "%n [%p] ",
+    "%m ",
+    "%t ",
+    "",
+)
+
+_ZONE = r"(?:[A-Za-z]{1,10}|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_SECOND = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_TEXT = r"[^\n]*?"
+
+#: One small pattern per escape. Those of text are lazy: the shortest run with which the rest fits.
+_PATTERNS: Final = {
+    "a": _TEXT,
+    "b": _TEXT,
+    "c": r"[0-9a-f]{1,16}\.[0-9a-f]{1,7}",
+    "d": _TEXT,
+    "e": r"[0-9A-Z]{5}",
+    "h": _TEXT,
+    "i": _TEXT,
+    "l": r"[0-9]{1,18}",
+    "L": _TEXT,
+    "m": rf"{_SECOND}\.[0-9]{{3}} {_ZONE}",
+    "n": r"[0-9]{1,12}\.[0-9]{3}",
+    "p": r"[0-9]{1,9}",
+    "P": r"[0-9]{0,9}",
+    "Q": r"-?[0-9]{0,20}",
+    "r": _TEXT,
+    "s": rf"{_SECOND} {_ZONE}",
+    "t": rf"{_SECOND} {_ZONE}",
+    "u": _TEXT,
+    "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
+    "x": r"[0-9]{0,18}",
+}
+TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
+_ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
+
+SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
+
+
+@dataclass(frozen=True)
+class Element:
+    """A literal, or an escape with its padding (positive: spaces before it, negative: behind it)."""
+
+    escape: str = ""
+    padding: int = 0
+    literal: bytes = b""
+
+    def pattern(self, *, named: bool) -> str:
+        """The regular expression of this element."""
+        if not self.escape:
+            return re.escape(self.literal.decode())
+        value = f"(?P<{self.escape}>{_PATTERNS[self.escape]})" if named else f"(?:{_PATTERNS[self.escape]})"
+        if self.padding == 0:
+            return value
+        return f" *{value}" if self.padding > 0 else f"{value} *"
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A compiled `log_line_prefix`.
+
+    Attributes:
+        text: as in the server's configuration.
+        elements: literals and escapes in order, `%q` left out.
+        optional_from: index of the first element behind `%q`; the number of elements where there is none.
+    """
+
+    text: str
+    elements: tuple[Element, ...]
+    optional_from: int
+
+    @cached_property
+    def escapes(self) -> frozenset[str]:
+        """Letters of the escapes in it."""
+        return frozenset(element.escape for element in self.elements if element.escape)
+
+    @cached_property
+    def pattern(self) -> str:
+        """Regular expression of a record's beginning up to its text: prefix, severity, colon and spaces."""
+        pieces, seen = [], set[str]()
+        for element in self.elements:
+            pieces.append(element.pattern(named=element.escape not in seen))
+            seen.add(element.escape)
+        always, optional = pieces[: self.optional_from], pieces[self.optional_from :]
+        tail = f"(?:{''.join(optional)})?" if optional else ""
+        return f"^(?P<head>{''.join(always)}{tail}{SEVERITY_PATTERN})"
+
+
+@lru_cache(maxsize=256)
+def compile_prefix(text: str) -> Prefix:
+    """Compile a `log_line_prefix` string.
+
+    Raises:
+        UsageError: it holds an escape that no version of PostgreSQL from 12 to 18 knows.
+    """
+    elements: list[Element] = []
+    optional_from, literal, position = -1, "", 0
+
+    def flush() -> None:
+        nonlocal literal
+        if literal:
+            elements.append(Element(literal=literal.encode()))
+            literal = ""
+
+    while position < len(text):
+        match = _ESCAPE.match(text, position)
+        if text[position] != "%" or match is None:
+            literal, position = literal + text[position], position + 1
+            continue
+        position, letter = match.end(), match[2]
+        if letter == "%":
+            literal += "%"
+        elif letter == "q":
+            flush()
+            optional_from = len(elements) if optional_from < 0 else optional_from
+        elif letter in _PATTERNS:
+            flush()
+            elements.append(Element(letter, _padding(match[1])))
+        else:
+            raise UsageError(
+                f"log_line_prefix has an unknown escape %{letter}",
+                place=repr(text),
+                way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS))} %q %%",
+            )
+    flush()
+    return Prefix(text, tuple(elements), len(elements) if optional_from < 0 else optional_from)
+
+
+def _padding(digits: str) -> int:
+    return int(digits) if digits.strip("-") else 0

@@ -1,0 +1,74 @@
+"""Strings as views into a buffer: columns of text without a copy and without Python per row.
+
+Arrow's string view holds, per value, its length and either the value itself (up to 12 bytes) or the place
+where it stands in a shared buffer. All values here share one buffer, the block that was read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+__all__ = ["cut_to_characters", "string_views"]
+
+_INLINE: Final = 12
+Integers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Series:
+    """A String column of the stretches `buffer[start:start + length]`; a negative length gives null.
+
+    The stretches must be valid UTF-8 (see :func:`cut_to_characters`).
+
+    Example:
+        >>> text = np.frombuffer(b"one two", np.uint8)
+        >>> string_views(text, np.array([0, 4, 0]), np.array([3, 3, -1])).to_list()
+        ['one', 'two', None]
+    """
+    count = len(starts)
+    present = lengths >= 0
+    sizes = np.where(present, lengths, 0)
+    views = np.zeros((count, 4), np.int32)
+    views[:, 0] = sizes
+    # Twelve zero bytes behind the buffer would cost a copy of it; a window that would reach past the end is
+    # shifted back instead.
+    if len(buffer) >= _INLINE:
+        windows = np.lib.stride_tricks.sliding_window_view(buffer, _INLINE)
+        shift = np.maximum(starts - (len(buffer) - _INLINE), 0)
+        inline = windows[starts - shift]
+        for amount in np.unique(shift[shift > 0]):
+            rows = shift == amount
+            inline[rows] = np.roll(inline[rows], -amount, axis=1)
+    else:
+        inline = np.concatenate([buffer, np.zeros(2 * _INLINE, np.uint8)])[starts[:, None] + np.arange(_INLINE)]
+    inline[np.arange(_INLINE) >= sizes[:, None]] = 0
+    views.view(np.uint8).reshape(count, 16)[:, 4:] = inline
+    long = sizes > _INLINE
+    views[long, 2] = 0
+    views[long, 3] = starts[long]
+    nulls = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    array = pa.Array.from_buffers(pa.string_view(), count, [nulls, pa.py_buffer(views), pa.py_buffer(buffer)])
+    return pl.Series(array)
+
+
+def cut_to_characters(buffer: Bytes, starts: Integers, lengths: Integers, limit: int) -> Integers:
+    """Lengths of at most `limit` bytes that do not end within a UTF-8 character.
+
+    Example:
+        >>> text = np.frombuffer("aé".encode(), np.uint8)
+        >>> cut_to_characters(text, np.array([0]), np.array([3]), 2).tolist()
+        [1]
+    """
+    cut = np.minimum(lengths, limit)
+    for _ in range(3):
+        inside = np.flatnonzero(cut < lengths)
+        inside = inside[(buffer[starts[inside] + cut[inside]] & 0xC0) == 0x80]
+        if not len(inside):
+            break
+        cut[inside] -= 1
+    return cut
