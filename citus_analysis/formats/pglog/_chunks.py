@@ -43,8 +43,8 @@ def valid_utf8(data: bytes) -> bytes:
     r"""The bytes with every invalid one replaced by a question mark, so that offsets stay.
 
     Example:
-        >>> valid_utf8(b"caf\\xe9 \\xc3\\xa9")
-        b'caf? \\xc3\\xa9'
+        >>> valid_utf8(b"caf\xe9 \xc3\xa9")
+        b'caf? \xc3\xa9'
     """
     if data.isascii():
         return data
