@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -101,7 +102,7 @@ class _File:
 
     def lines(self) -> Iterator[tuple[int, Mapping[str, str]]]:
         """Number and cells of each line below the header; blank lines are skipped."""
-        reader = csv.reader(self._text().splitlines(keepends=True), strict=True)
+        reader = csv.reader(StringIO(self._text(), newline=""), strict=True)
         try:
             self.header = self._checked_header(next(reader, []))
             for cells in reader:
@@ -159,7 +160,11 @@ def _wide(file: _File, lines: Sequence[tuple[int, Mapping[str, str]]]) -> Iterat
     numbers = [m for m in metrics if any(_parsed(cells[m]) is not None for _, cells in lines)]
     texts = [m for m in metrics if m not in numbers]
     if not numbers:
-        raise file.fault("no column holds numbers", 1, way_out="a wide table's header names metrics, such as tps")
+        raise file.fault(
+            "no column holds numbers",
+            1,
+            way_out="separate cells by commas and name metrics, such as tps, in the header",
+        )
     repeats = next((name for name in file.header if name.lower() in _N_NAMES), None)
     seen: set[str] = set()
     for line, cells in lines:

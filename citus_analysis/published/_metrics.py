@@ -70,49 +70,46 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
     "ms": ("time", 1e-3),
     "s": ("time", 1.0),
 }
-_ALIASES: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("tps", "qps", "ops", "transactions_per_sec", "transactions_per_s", "throughput_mean"), "throughput"
-    ),
-    **dict.fromkeys(("transactions_per_second", "mean_throughput", "throughput_tps", "ops_per_s"), "throughput"),
-    **dict.fromkeys(("average", "avg", "mean_value"), "mean"),
-    **dict.fromkeys(("std", "sd", "std_dev", "stddev", "stdev", "standard_deviation", "std_deviation"), "sigma"),
-    **dict.fromkeys(
-        ("ci_low", "ci_lower", "conf_low", "lower", "low", "lower_bound", "interval_lower"), "interval_low"
-    ),
-    **dict.fromkeys(("ci_high", "ci_upper", "conf_high", "upper", "high", "upper_bound"), "interval_high"),
-    "interval_upper": "interval_high",
-    **dict.fromkeys(("base", "base_tps", "baseline", "baseline_throughput"), "base_throughput"),
-    **dict.fromkeys(("clients", "concurrency", "users", "virtual_users"), "connections"),
-    **dict.fromkeys(("mean_latency", "avg_latency", "average_latency", "latency_mean", "response_time"), "latency"),
-    **dict.fromkeys(("ycsb_latency", "latency_client"), "client_latency"),
-    **dict.fromkeys(("scale", "scaling", "scaling_factor"), "scale_factor"),
-    **dict.fromkeys(("median", "latency_median", "median_latency"), "latency_p50"),
-    **dict.fromkeys(("min_latency", "minimum_latency"), "latency_min"),
-    **dict.fromkeys(("max_latency", "maximum_latency"), "latency_max"),
+#: Stem -> what others call it, in lower case with `_` for all that is no letter or digit.
+_OTHER_NAMES: Final[dict[str, str]] = {
+    "throughput": "tps qps ops ops_per_s transactions_per_s transactions_per_sec transactions_per_second"
+    " mean_throughput throughput_tps",
+    "base_throughput": "base base_tps baseline baseline_throughput",
+    "mean": "average avg mean_value",
+    "sigma": "std sd std_dev stddev stdev standard_deviation std_deviation",
+    "interval_low": "ci_low ci_lower conf_low conf_interval_low confidence_interval_low interval_lower lower low"
+    " lower_bound",
+    "interval_high": "ci_high ci_upper conf_high conf_interval_high confidence_interval_high interval_upper upper high"
+    " upper_bound",
+    "connections": "clients concurrency users virtual_users",
+    "latency": "mean_latency avg_latency average_latency response_time",
+    "client_latency": "ycsb_latency latency_client",
+    "latency_p50": "median latency_median median_latency",
+    "latency_min": "min_latency minimum_latency",
+    "latency_max": "max_latency maximum_latency",
+    "scale_factor": "scale scaling scaling_factor",
+    "runtime": "duration elapsed run_time",
 }
+_ALIASES: Final = {name: stem for stem, names in _OTHER_NAMES.items() for name in names.split()}
 #: Stems whose dimension is known although the name carries no unit.
 _DIMENSIONS: Final = {"throughput": "rate"}
 #: Quantities that are counted or set, not measured: their digits are exact.
 COUNTS: Final = frozenset(
-    {
-        "connections",
-        "threads",
-        "workers",
-        "nodes",
-        "servers",
-        "drivers",
-        "operations",
-        "records",
-        "replicas",
-        "vcpus",
-        "cores",
-    }
-    | {"vcpus_per_worker", "coordinator_vcpus", "coordinator_cores", "memory_gb", "samples", "shards", "warehouses"}
-    | {"max_connections", "sampling", "sampling_hz", "interval_level", "coordinators", "snapshots_per_s", "link"}
-    | {"connections_per_coordinator", "network_bytes_per_snapshot", "queries", "hardware_ratio", "load"}
+    "connections threads workers nodes servers coordinators drivers replicas vcpus cores vcpus_per_worker"
+    " coordinator_vcpus coordinator_cores memory_gb shards warehouses operations records queries samples"
+    " max_connections connections_per_coordinator sampling sampling_hz interval_level link load hardware_ratio"
+    " snapshots_per_s network_bytes_per_snapshot".split()
 )
-_ORDINAL: Final = re.compile(r"^(?:(?P<of>\w+?)_)?(?P<q>\d{1,2})(?:th|st|nd|rd)(?:_(?:pctl|percentile|pct))?$")
+_SPREADS: Final = {
+    name: stem for name, stem in _ALIASES.items() if stem in ("sigma", "interval_low", "interval_high")
+} | {stem: stem for stem in ("sigma", "interval_low", "interval_high")}
+#: `throughput_std` is the spread of a throughput; the dimension tells of which mean.
+_SPREAD_OF: Final = re.compile(rf"^(?P<of>throughput|tps|\w*latency)_(?P<spread>{'|'.join(_SPREADS)})$")
+_MEAN_OF: Final = re.compile(r"^(?P<of>throughput|\w*latency)_(?:mean|avg|average)$")
+_ORDINAL: Final = re.compile(
+    r"^(?:(?P<of>\w+?)_)?(?P<q>\d{1,2})(?:th|st|nd|rd)(?:_(?:pctl|percentile|pct))?(?:_latency)?$"
+)
+_LEADING: Final = re.compile(r"^p(?P<q>\d{2,4})_(?P<of>\w+)$")
 _PERCENTILE: Final = re.compile(r"^(?:(?P<of>\w+?)_)?p(?P<q>\d{2,4})$")
 
 
@@ -123,6 +120,11 @@ def metric_of(name: str, unit: str | None = None) -> Metric:
     suffix = max((s for s in _SUFFIXES if _ends(plain, s)), key=len, default="")
     dimension, factor = _SUFFIXES.get(suffix) or _UNITS.get((unit or "").strip().lower(), ("", 1.0))
     stem = _canonical(plain.removesuffix(suffix))
+    if spread := _SPREAD_OF.match(stem):
+        of = _canonical(spread["of"])
+        return Metric(_SPREADS[spread["spread"]], dimension or _DIMENSIONS.get(of, ""), factor)
+    if stem == "mean" and dimension == "rate":
+        stem = "throughput"
     return Metric(stem, dimension or _DIMENSIONS.get(stem, ""), factor)
 
 
@@ -145,9 +147,9 @@ def _ends(plain: str, suffix: str) -> bool:
 
 
 def _canonical(stem: str) -> str:
-    ordinal = _ORDINAL.match(stem)
-    if ordinal:
-        return f"{ordinal['of'] or 'latency'}_p{ordinal['q']}"
-    if re.fullmatch(r"p\d{2,4}", stem):
-        return f"latency_{stem}"
-    return _ALIASES.get(stem, stem)
+    stem = _ALIASES.get(stem, stem)
+    if mean := _MEAN_OF.match(stem):
+        return mean["of"]
+    if quantile := _ORDINAL.match(stem) or _LEADING.match(stem) or _PERCENTILE.match(stem):
+        return f"{quantile['of'] or 'latency'}_p{quantile['q']}"
+    return stem

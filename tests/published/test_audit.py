@@ -143,6 +143,9 @@ class TestOwnTables:
             ("tps,sd\n9000,12000\n", ("amber", "units_plausible")),
             ("set-up,tps\ndriver 1,4521\ndriver 2,4480\ntotal,9201\n", ("red", "parts_add_up")),
             ("set-up,tps,scale_factor\na,4521,1.0\nb,8122,1.9\n", ("red", "scale_factor")),
+            ("workers,tps,speedup\n1,4521,1\n2,8122,1.9\n", ("red", "scale_factor")),
+            ("workers,tps,efficiency\n1,4521,1\n2,8122,0.95\n", ("red", "scale_factor")),
+            ("workers,tps,efficiency (%)\n1,4521,100\n2,8122,95\n", ("red", "scale_factor")),
             ("tps,base_tps,speedup\n9043,4521,2.2\n", ("red", "ratio")),
             ("tps,operations\n9043,90000\n", ("amber", "run_length")),
             ("workers,vcpus_per_worker,vcpus\n4,16,60\n", ("red", "product")),
@@ -160,6 +163,7 @@ class TestOwnTables:
             "set-up,tps\ndriver 1,4521\ndriver 2,4480\ntotal,9001\n",
             "set-up,tps,scale_factor\na,4521,1.0\nb,8122,1.8\nc,8136,1.79\n",  # rounded and cut off
             "tps,base_tps,change_percent\n9043,4521,100\n",
+            "workers,tps,efficiency (%)\n1,4521,100\n2,8122,90\n",
             "set-up,tps\nrun,9000\nrun,9100\nrun,9050\n",
             "tps,sd\n9000,80\n",
             "p50_ms,p95_ms\n3.1,3.1\n",

@@ -13,19 +13,33 @@ __all__: list[str] = []
 
 _SECONDS_PER_DAY: Final = Range.exact(86_400)
 _HUNDRED: Final = Range.exact(100)
+#: What a system is made larger by.
+_SIZES: Final = ("workers", "servers", "nodes", "connections", "threads")
 _TOTALS: Final = frozenset({"total", "sum", "all", "overall"})
 
 
-@check("scale_factor", "Is each scale factor the ratio of the throughputs?")
+@check("scale_factor", "Are scale factors, speedups and efficiencies the ratios of the throughputs?")
 def scale_factor(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """Recompute scale factors against the row whose own factor is 1."""
+    """Recompute them against the row of the same table whose own factor is 1."""
     for table in tables:
-        scaled = [row for row in table.rows if row.states("scale_factor", "throughput")]
-        base = next((row for row in scaled if row["scale_factor"].value == 1.0), None)
-        if base is None:
-            continue
-        for row in scaled:
-            yield _compare("scale_factor", row, "scale_factor", row["throughput"].range / base["throughput"].range)
+        for stem in ("scale_factor", "speedup"):
+            for row, base in _against_base(table, stem):
+                yield _compare("scale_factor", row, stem, row["throughput"].range / base["throughput"].range)
+        for row, base in _against_base(table, "efficiency"):
+            size = next((size for size in _SIZES if row.states(size) and base.states(size)), None)
+            if size is not None:
+                faster = row["throughput"].range / base["throughput"].range
+                share = faster * base[size].range / row[size].range
+                percent = row["efficiency"].metric.dimension == "percent"
+                yield _compare("scale_factor", row, "efficiency", share.scaled(100.0) if percent else share)
+
+
+def _against_base(table: ResultTable, stem: str) -> Iterator[tuple[Row, Row]]:
+    """Rows that state the factor, each with the row whose factor is 1 (or 100 %)."""
+    stating = [row for row in table.rows if row.states(stem, "throughput") and not row.states("base_throughput")]
+    base = next((row for row in stating if row[stem].value == (100.0 if row[stem].metric.dimension else 1.0)), None)
+    if base is not None:
+        yield from ((row, base) for row in stating)
 
 
 @check("ratio", "Do speedups, differences and percentages follow from the throughputs beside them?")
