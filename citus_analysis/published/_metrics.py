@@ -93,13 +93,14 @@ _OTHER_NAMES: Final[dict[str, str]] = {
 _ALIASES: Final = {name: stem for stem, names in _OTHER_NAMES.items() for name in names.split()}
 #: Stems whose dimension is known although the name carries no unit.
 _DIMENSIONS: Final = {"throughput": "rate"}
-#: Quantities that are counted or set, not measured: their digits are exact.
-COUNTS: Final = frozenset(
+_COUNTED: Final = (
     "connections threads workers nodes servers coordinators drivers replicas vcpus cores vcpus_per_worker"
     " coordinator_vcpus coordinator_cores memory_gb shards warehouses operations records queries samples"
     " max_connections connections_per_coordinator sampling sampling_hz interval_level link load hardware_ratio"
-    " snapshots_per_s network_bytes_per_snapshot".split()
+    " snapshots_per_s network_bytes_per_snapshot"
 )
+#: Quantities that are counted or set, not measured: their digits are exact.
+COUNTS: Final = frozenset(_COUNTED.split())
 _SPREADS: Final = {
     name: stem for name, stem in _ALIASES.items() if stem in ("sigma", "interval_low", "interval_high")
 } | {stem: stem for stem in ("sigma", "interval_low", "interval_high")}
