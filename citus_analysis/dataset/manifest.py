@@ -150,9 +150,18 @@ class Manifest:
         """Commits are being kept back."""
         return self._held is not None
 
-    def commit(self, *states: SourceState | DerivedState, gone: Iterable[str] = ()) -> None:
-        """Append states and the ids of sources that no longer belong to the dataset, all or none of them."""
+    def commit(
+        self, *states: SourceState | DerivedState, gone: Iterable[str] = (), emptied: Iterable[str] = ()
+    ) -> None:
+        """Append states, all or none of them.
+
+        Args:
+            states: they replace earlier states of the same source or derivation.
+            gone: ids of sources that no longer belong to the dataset.
+            emptied: resources whose derived tables no longer do.
+        """
         entries = [*map(_entry, states), *({"gone": source_id} for source_id in gone)]
+        entries += [{"emptied": resource} for resource in emptied]
         for entry in entries:
             self._apply(entry)
         if self._held is None:
@@ -215,6 +224,9 @@ class Manifest:
     def _apply(self, entry: Mapping[str, Any]) -> None:
         if "gone" in entry:
             self.sources.pop(entry["gone"], None)
+            return
+        if "emptied" in entry:
+            self.derived = {key: state for key, state in self.derived.items() if key[0] != entry["emptied"]}
             return
         stated = {**entry, "parts": tuple(Part(*stored) for stored in entry["parts"])}
         if "source_id" in entry:

@@ -69,7 +69,12 @@ class _Counting(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
+        return self._counted(self._stream.read(size), size)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._counted(getattr(self._stream, "read1", self._stream.read)(size), size)
+
+    def _counted(self, data: bytes, size: int) -> bytes:
         self._count += len(data)
         if not data and size:
             self._measured.lengths.append(self._count)
@@ -95,9 +100,7 @@ class MeasuredContent(Content):
         if self.compression == "none":
             return self.path.stat().st_size
         if not self.lengths:
-            with self.open() as stream:
-                while stream.read(_CHUNK):
-                    pass
+            return sum(block.length for block in self.blocks())
         return max(self.lengths)
 
 

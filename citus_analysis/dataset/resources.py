@@ -84,7 +84,9 @@ class Identifier:
                 return configured
             if folder == found.root:
                 break
-        return _Resource(_study_root(found.path) or _top_folder(found))
+        # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
+        above = _study_root(found.path)
+        return _Resource(_top_folder(found)) if above is None else self._configured(above) or _Resource(above)
 
     def _configured(self, folder: Path) -> _Resource | None:
         if folder not in self._resources:

@@ -55,6 +55,10 @@ class Task:
             problem=item.problem,
         )
 
+    def moved(self, old: SourceState) -> SourceState:
+        """The entry of a source that is the same in another place."""
+        return replace(old, location=self.item.location, path=self.item.identified.found.relative)
+
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
         return replace(

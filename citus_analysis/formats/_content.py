@@ -17,7 +17,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,14 +71,14 @@ class Content:
             with self.path.open("rb") as file:
                 start = file.read(4)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise _unreadable(self.path, error) from error
         return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
 
     @cached_property
     def head(self) -> bytes:
         """The first :data:`HEAD_BYTES` of the content, for detection."""
         with closing(self.open()) as stream:
-            return self._read(stream, HEAD_BYTES)
+            return _Reader(stream, self.path).read(HEAD_BYTES)
 
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""
@@ -95,16 +95,18 @@ class Content:
                 case _:
                     return self.path.open("rb", buffering=0)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise _unreadable(self.path, error) from error
 
     def read(self, limit: int) -> bytes:
         """The whole content, for formats that are one document (JSON).
 
         Raises:
-            InputError: it is longer than `limit` bytes.
+            InputError: it is longer than `limit` bytes, or damaged.
         """
         with closing(self.open()) as stream:
-            data = self._read(stream, limit + 1)
+            reader = _Reader(stream, self.path)
+            data = reader.read(limit + 1)
+            reader.raise_damage()
         if len(data) > limit:
             raise InputError(
                 f"longer than {limit} bytes, which this format must hold in memory at once",
@@ -114,11 +116,15 @@ class Content:
         return data
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-        """The content in order as blocks of whole lines of about `block_bytes` each."""
+        """The content in order as blocks of whole lines of about `block_bytes` each.
+
+        Raises:
+            InputError: the stream is damaged; the whole lines before the damage were handed out.
+        """
         with closing(self.open()) as stream:
-            offset, held = 0, b""
+            reader, offset, held = _Reader(stream, self.path), 0, b""
             while True:
-                more = self._read(stream, block_bytes)
+                more = reader.read(block_bytes)
                 data = held + more
                 if not more:
                     if data:
@@ -129,39 +135,57 @@ class Content:
                     yield Block(offset, data[:cut], cut)
                     offset, held = offset + cut, data[cut:]
                 elif len(data) > LINE_CAP:
-                    rest, held = self._skip_line(stream)
+                    rest, held = _skip_line(reader)
                     length = len(data) + rest
                     yield Block(offset, data[:EXCERPT_BYTES], length, oversized=True)
                     offset += length
                 else:
                     held = data
 
-    def _skip_line(self, stream: BinaryIO) -> tuple[int, bytes]:
-        """Bytes skipped up to and with the next line end, and what was read behind it."""
-        skipped = 0
-        while piece := self._read(stream, BLOCK_BYTES):
-            cut = piece.find(b"\n") + 1
-            if cut:
-                return skipped + cut, piece[cut:]
-            skipped += len(piece)
-        return skipped, b""
 
-    def _read(self, stream: BinaryIO, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end."""
+class _Reader:
+    """Reads a stream; what stands before a damage is handed out before the damage is raised."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        # read1 of a decompressor returns what it has; read would lose it to a damage further on.
+        self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._path = path
+        self._damage: InputError | None = None
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end or before a damage."""
+        self.raise_damage()
         pieces: list[bytes] = []
         try:
-            while size > 0 and (piece := stream.read(min(size, BLOCK_BYTES))):
+            while size > 0 and (piece := self._more(min(size, BLOCK_BYTES))):
                 pieces.append(piece)
                 size -= len(piece)
-        except _DAMAGE as error:
-            raise self._unreadable(error) from error
         except Exception as error:
             # zstandard raises its own class; importing it only to name it would cost every start-up.
-            if type(error).__module__.partition(".")[0] != "zstandard":
+            if not isinstance(error, _DAMAGE) and type(error).__module__.partition(".")[0] != "zstandard":
                 raise
-            raise self._unreadable(error) from error
+            self._damage = _unreadable(self._path, error)
+            if not pieces:
+                raise self._damage from error
         return b"".join(pieces)
 
-    def _unreadable(self, error: Exception) -> InputError:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return InputError(f"cannot be read: {reason}", path=self.path, way_out="check the file and its permissions")
+    def raise_damage(self) -> None:
+        """Raise what stands behind the bytes that were handed out last."""
+        if self._damage is not None:
+            raise self._damage
+
+
+def _skip_line(reader: _Reader) -> tuple[int, bytes]:
+    """Bytes skipped up to and with the next line end, and what was read behind it."""
+    skipped = 0
+    while piece := reader.read(BLOCK_BYTES):
+        cut = piece.find(b"\n") + 1
+        if cut:
+            return skipped + cut, piece[cut:]
+        skipped += len(piece)
+    return skipped, b""
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return InputError(f"cannot be read: {reason}", path=path, way_out="check the file and its permissions")

@@ -233,6 +233,8 @@ class _Ingest:
             self._problem(item, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
+            if old.location != item.location:
+                self.manifest.commit(task.moved(old))
         elif item.format is None or item.same_as is not None:
             self._supersede([task.unread_state()])
         else:
@@ -287,6 +289,11 @@ class _Ingest:
             for derivation in DERIVATIONS
             if not self._is_current(derivation, tables)
         ]
+        emptied = {resource for resource, _ in self.manifest.derived} - {
+            state.resource for state in self.manifest.sources.values()
+        }
+        if emptied:
+            self.manifest.commit(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
         computed = self.pool.each(lambda task: stage(*task), outdated)
         for batch in batches(computed, seconds=_BATCH_SECONDS):
