@@ -1,13 +1,37 @@
 """Scalability: relative measures with intervals, models, operational laws and queueing networks.
 
 - relative: `speedup`, `efficiency`, `psi`, all at once `relative_scaling`;
-- models: `fit`, `fit_usl`, `fit_model` with `MODELS` (linear, Amdahl, Gustafson, USL).
+- models: `fit`, `fit_usl`, `fit_model` with `MODELS` (linear, Amdahl, Gustafson, USL);
+- tables of runs: `scale_runs`, `format_scaling`, `little_runs`;
+- laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
+- networks: `mva`, `mva_multiclass`, and what they predict: `what_if`, `calibrate`, `demands_from_statements`;
+- `cost_figures`.
 """
 
+from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
+from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy, format_scaling, scale_runs
+from citus_analysis.scaling.laws import (
+    Bounds,
+    Little,
+    asymptotic_bounds,
+    little,
+    little_runs,
+    service_demand,
+    utilisation,
+)
 from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
+from citus_analysis.scaling.mva import NetworkSolution, mva, mva_multiclass
 from citus_analysis.scaling.relative import ScalePoint, efficiency, psi, relative_scaling, speedup
 from citus_analysis.scaling.results import Band, ModelFit, Peak, ScalingFit
+from citus_analysis.scaling.whatif import (
+    Calibration,
+    WhatIf,
+    calibrate,
+    demands_from_statements,
+    what_if,
+    what_if_classes,
+)
 
 __all__ = [
     "AMDAHL",
@@ -16,16 +40,38 @@ __all__ = [
     "MODELS",
     "USL",
     "Band",
+    "Bounds",
+    "Calibration",
+    "CostFigures",
+    "Little",
     "Model",
     "ModelFit",
+    "NetworkSolution",
     "Peak",
     "ScalePoint",
+    "ScalingCurve",
     "ScalingFit",
+    "ScalingStudy",
+    "WhatIf",
+    "asymptotic_bounds",
+    "calibrate",
+    "cost_figures",
+    "demands_from_statements",
     "efficiency",
     "fit",
     "fit_model",
     "fit_usl",
+    "format_scaling",
+    "little",
+    "little_runs",
+    "mva",
+    "mva_multiclass",
     "psi",
     "relative_scaling",
+    "scale_runs",
+    "service_demand",
     "speedup",
+    "utilisation",
+    "what_if",
+    "what_if_classes",
 ]

@@ -105,7 +105,8 @@ class Comparison:
             "inconclusive": f"whether {self.label_a} differs from {self.label_b} cannot be told",
         }
         missing = self.runs_missing
-        advice = f"; about {missing} more runs of each would decide" if missing else ""
+        runs = "run" if missing == 1 else "runs"
+        advice = f"; about {missing} more {runs} of each would decide" if missing else ""
         return f"{words[self.verdict]}: ratio {self.ratio}{advice}."
 
 

@@ -90,4 +90,5 @@ def _verdict(item: Comparison) -> str:
         return f"equivalent (±{item.margin * 100:g} %)"
     if item.verdict != "inconclusive" or item.runs_missing is None:
         return item.verdict
-    return f"inconclusive (about {item.runs_missing:,} more runs each)"
+    runs = "run" if item.runs_missing == 1 else "runs"
+    return f"inconclusive (about {item.runs_missing:,} more {runs} each)"

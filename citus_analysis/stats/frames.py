@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol, runtime_checkable
 
 import narwhals as nw
@@ -16,7 +17,9 @@ __all__ = [
     "CONFIGURATION",
     "TableSource",
     "as_polars",
+    "dimensions",
     "lower_is_better",
+    "pooled_values",
     "runs_with_metric",
     "strata_of",
     "summarise_runs",
@@ -39,6 +42,7 @@ CONFIGURATION: Final = (
     "monitored",
 )
 _TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
+_LEVELS_NAMED: Final = 4
 _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
 
 
@@ -197,3 +201,27 @@ def times_of(runs: pl.DataFrame) -> Floats | None:
     ):
         return None
     return runs["start_time"].dt.epoch("ms").cast(pl.Float64).to_numpy()
+
+
+def dimensions(runs: pl.DataFrame, by: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Configuration columns that can be held equal, and those that change along with the compared column."""
+    shared: list[str] = []
+    differing: list[str] = []
+    for column in CONFIGURATION:
+        if column == by or column not in runs.columns or runs[column].n_unique() < 2:
+            continue
+        pairs = runs.select(by, column).unique()
+        (shared if pairs.height > pairs[column].n_unique() else differing).append(column)
+    return tuple(shared), tuple(differing)
+
+
+def pooled_values(runs: pl.DataFrame, held: AbstractSet[str]) -> list[str]:
+    """Configuration columns that vary although they should be equal, each with its values, in words."""
+    columns = [name for name in CONFIGURATION if name in runs.columns and name not in held]
+    return [f"{name}: {_named(runs[name])}" for name in columns if runs[name].n_unique() > 1]
+
+
+def _named(values: pl.Series) -> str:
+    names = [str(value) for value in values.unique().sort().to_list()]
+    more = f" and {len(names) - _LEVELS_NAMED} more" if len(names) > _LEVELS_NAMED else ""
+    return ", ".join(names[:_LEVELS_NAMED]) + more

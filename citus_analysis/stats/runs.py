@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -12,11 +12,17 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison, compare, compare_many
 from citus_analysis.stats.drift import are_interleaved, detect_drift
-from citus_analysis.stats.frames import CONFIGURATION, lower_is_better, runs_with_metric, strata_of, times_of, values_of
+from citus_analysis.stats.frames import (
+    dimensions,
+    lower_is_better,
+    pooled_values,
+    runs_with_metric,
+    strata_of,
+    times_of,
+    values_of,
+)
 
 __all__ = ["RunComparison", "compare_runs"]
-
-_LEVELS_NAMED: Final = 4
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ def compare_runs(
             raise UnknownNameError("column", name, runs.columns)
     levels = runs[by].unique().sort()
     chosen = _base_level(levels, base, by)
-    strata, differing = _dimensions(runs, by) if within is None else (tuple(within), ())
+    strata, differing = dimensions(runs, by) if within is None else (tuple(within), ())
     better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
     plan = _Plan(metric, by, chosen, strata, margin, level, better)
     comparisons = [one for stratum, part in strata_of(runs, strata) for one in plan.compare(part, stratum)]
@@ -115,18 +121,6 @@ def _nothing_to_compare(levels: pl.Series, by: str, strata: Sequence[str]) -> st
     if levels.len() < 2:
         return f"nothing to compare: {by} has one level"
     return f"nothing to compare: no two levels of {by} share {', '.join(strata)}"
-
-
-def _dimensions(runs: pl.DataFrame, by: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Configuration columns that can be held equal, and those that change along with the compared column."""
-    shared: list[str] = []
-    differing: list[str] = []
-    for column in CONFIGURATION:
-        if column == by or column not in runs.columns or runs[column].n_unique() < 2:
-            continue
-        pairs = runs.select(by, column).unique()
-        (shared if pairs.height > pairs[column].n_unique() else differing).append(column)
-    return tuple(shared), tuple(differing)
 
 
 @dataclass(frozen=True)
@@ -168,17 +162,14 @@ class _Plan:
     def _design_notes(self, sides: dict[str, pl.DataFrame]) -> list[str]:
         notes: list[str] = []
         for name, runs in sides.items():
-            notes += [f"{name} pools several values of {words}" for words in self._pooled(runs)]
+            notes += [
+                f"{name} pools several values of {words}" for words in pooled_values(runs, {self.by, *self.strata})
+            ]
             notes += [f"{name}: {words}" for words in _drift_notes(runs, self.metric)]
         times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
         if len(times) == len(sides) and not are_interleaved(times):
             notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
         return notes
-
-    def _pooled(self, runs: pl.DataFrame) -> list[str]:
-        held = {self.by, *self.strata}
-        columns = [name for name in CONFIGURATION if name in runs.columns and name not in held]
-        return [f"{name}: {_named(runs[name])}" for name in columns if runs[name].n_unique() > 1]
 
 
 def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
@@ -191,12 +182,6 @@ def _drift_notes(runs: pl.DataFrame, metric: str) -> tuple[str, ...]:
         return ()
     drift = detect_drift(values_of(runs, metric), times)
     return drift.warnings if drift.detected else ()
-
-
-def _named(values: pl.Series) -> str:
-    names = [str(value) for value in values.unique().sort().to_list()]
-    more = f" and {len(names) - _LEVELS_NAMED} more" if len(names) > _LEVELS_NAMED else ""
-    return ", ".join(names[:_LEVELS_NAMED]) + more
 
 
 def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:

@@ -1,0 +1,27 @@
+"""Rewrites tests/data/scaling from data/recorded: `python -m tests.scaling.refresh_runs`."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+
+import citus_analysis as ca
+
+ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "tests" / "data" / "scaling"
+LATENCIES = ("run_id", "resource", "role", "operation", "operations", "mean_us")
+
+
+def main() -> None:
+    """Ingest the recordings and keep what a scaling study reads."""
+    with TemporaryDirectory() as folder:
+        ca.ingest(ROOT / "data" / "recorded", folder)
+        dataset = ca.open_dataset(folder)
+        runs = dataset.table("runs").sort("run_id").drop("status_reason")
+        latencies = dataset.table("operation_latencies").filter(pl.col("role") == "main").select(LATENCIES)
+        runs.write_csv(TARGET / "runs.csv")
+        latencies.sort("run_id", "operation").write_csv(TARGET / "operation_latencies.csv")
+
+
+if __name__ == "__main__":
+    main()
