@@ -25,6 +25,9 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "pgbench",
     "pgbench_log",
     "pglog",
+    "perf_report",
+    "perf_script",
+    "perf_stat",
 )
 
 #: Below this confidence a file is left alone rather than misread.

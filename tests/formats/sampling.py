@@ -11,6 +11,7 @@ from citus_analysis.schema import TABLES
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "samplers"
+PERF = ROOT / "tests" / "data" / "perf"
 CORPUS = ROOT.parent / "shared" / "corpus"
 REALWORLD = ROOT.parent / "shared" / "realworld"
 

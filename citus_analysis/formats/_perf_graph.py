@@ -1,0 +1,155 @@
+"""Call graphs of `perf report --stdio --no-children`: from the lines under an entry to whole stacks.
+
+Under an entry stands a tree of the paths that lead to its symbol, drawn with lines or, `-g folded`, one path per
+line. What differs between reports is decided for all entries of a report together, by their evidence:
+
+- the order: callees first (the entry's symbol begins its paths) or callers first (it ends them);
+- the shares: of all samples (`-g graph`), or of the parent (`-g fractal`), where branches add up to more than
+  their parent.
+
+perf hides branches below a limit (0.5 % by default), and a path may end where others go on. What a node's branches
+do not add up to therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
+shares of an entry's stacks add up to its own.
+
+Example:
+    >>> lines = ["---work", "   |", "   |--6.00%--main", "   |", "    --3.00%--serve", "             main"]
+    >>> [stacks] = report_stacks([Entry(10.0, "work", lines)])
+    >>> stacks
+    [('main;work', 6.0), ('main;serve;work', 3.0), ('[...];work', 1.0)]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["FOLDED", "REST", "Entry", "report_stacks"]
+
+#: Where a stack goes on in ways that perf did not print.
+REST: Final = "[...]"
+
+#: A path of `-g folded`: share, then frames joined by semicolons.
+FOLDED: Final = r"^(\d+\.\d+)% (\S.*)$"
+
+_BRANCH: Final = re.compile(r"^([\s|]*)--(\d+\.\d+)%--\s*(\S.*)$")
+_ROOT: Final = re.compile(r"^([\s|]*)---\s*(\S.*)$")
+_FRAME: Final = re.compile(r"^[\s|]*([^\s|].*)$")
+_FOLDED: Final = re.compile(FOLDED)
+_INLINED: Final = " (inlined)"
+
+#: Printed shares are rounded to 0.01.
+_HALF_DIGIT: Final = 0.005
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a report: its own share, its symbol, and the lines under it."""
+
+    percent: float
+    symbol: str
+    lines: Sequence[str]
+
+
+@dataclass
+class _Node:
+    """A stretch of frames without a fork; `column` is where the line from its parent arrives."""
+
+    column: int
+    percent: float
+    frames: list[str]
+    children: list[_Node] = field(default_factory=list)
+
+    def over_full(self) -> bool:
+        """Whether the branches of some node add up to more than the node itself."""
+        rounding = _HALF_DIGIT * (len(self.children) + 1)
+        total = sum(child.percent for child in self.children)
+        return total > self.percent + rounding or any(child.over_full() for child in self.children)
+
+    def make_absolute(self) -> None:
+        """Turn the branches' shares of their parent into shares of all samples."""
+        for child in self.children:
+            if child.column != _ALL_OF_IT:
+                child.percent *= self.percent / 100
+            child.make_absolute()
+
+    def rest(self) -> float:
+        """The share that no branch accounts for, 0 where rounding explains it."""
+        if not self.children:
+            return self.percent
+        left = self.percent - sum(child.percent for child in self.children if child.frames != [REST])
+        return left if left > _HALF_DIGIT * (len(self.children) + 1) else 0.0
+
+    def paths(self, before: list[str]) -> list[tuple[list[str], float, bool]]:
+        """Frames in printed order, share, and whether the path goes on in ways not printed."""
+        frames = before + self.frames
+        own = [(frames, self.rest(), bool(self.children) or not frames)] if self.rest() else []
+        return [path for child in self.children if child.frames != [REST] for path in child.paths(frames)] + own
+
+
+#: Column of the node that `---` begins, which has its parent's whole share.
+_ALL_OF_IT: Final = -1
+
+
+def report_stacks(entries: Sequence[Entry]) -> list[list[tuple[str, float]]]:
+    """For each entry its stacks from root to leaf, with their shares of all samples in percent."""
+    trees = [_tree(entry) for entry in entries]
+    if any(tree.over_full() for tree in trees):
+        for tree in trees:
+            tree.make_absolute()
+    callers_first = sum(_vote(tree, entry.symbol) for tree, entry in zip(trees, entries, strict=True)) > 0
+    return [_stacks(tree, entry.symbol, callers_first) for tree, entry in zip(trees, entries, strict=True)]
+
+
+def _tree(entry: Entry) -> _Node:
+    root = _Node(_ALL_OF_IT - 1, entry.percent, [])
+    if entry.lines and (_FOLDED.match(entry.lines[0])):
+        folded = [match for match in map(_FOLDED.match, entry.lines) if match]
+        root.children = [_Node(0, float(match[1]), match[2].split(";")) for match in folded]
+        return root
+    path = [root]
+    for line in entry.lines:
+        if (branch := _BRANCH.match(line)) is not None:
+            # A node's last branch has a blank where the others have their line.
+            column = len(branch[1]) - 1
+            while len(path) > 1 and path[-1].column >= column:
+                path.pop()
+            _attach(path, _Node(column, float(branch[2]), [_name(branch[3])]))
+        elif (start := _ROOT.match(line)) is not None:
+            path = [root]
+            _attach(path, _Node(_ALL_OF_IT, root.percent, [_name(start[2])]))
+        elif (frame := _FRAME.match(line)) is not None:
+            path[-1].frames.append(_name(frame[1]))
+    return root
+
+
+def _attach(path: list[_Node], node: _Node) -> None:
+    path[-1].children.append(node)
+    path.append(node)
+
+
+def _name(text: str) -> str:
+    return text.strip().removesuffix(_INLINED)
+
+
+def _vote(tree: _Node, symbol: str) -> float:
+    """Share of the paths that end with the entry's symbol minus those that begin with it."""
+    vote = 0.0
+    for frames, share, goes_on in tree.paths([]):
+        if len(frames) > 1 and not goes_on:
+            vote += share * ((frames[-1] == symbol) - (frames[0] == symbol))
+    return vote
+
+
+def _stacks(tree: _Node, symbol: str, callers_first: bool) -> list[tuple[str, float]]:
+    stacks = []
+    for printed, share, goes_on in tree.paths([]):
+        if callers_first:
+            frames = [*printed, REST, symbol] if goes_on and printed else [*printed]
+        else:
+            frames = [*([REST] if goes_on else []), *printed[::-1]]
+        if not printed:
+            frames = [REST, symbol]
+        stacks.append((";".join(frames), share))
+    return stacks
