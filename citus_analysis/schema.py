@@ -766,7 +766,7 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             Column("elapsed_s", _REAL, "end of the interval (-I), else the whole run's elapsed time"),
-            Column("scope", _TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all together"),
+            Column("scope", _TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all"),
             Column("event", _TEXT, "event"),
             Column("value", _REAL, "counter value; null where not supported or not counted"),
             Column("unit", _TEXT, "unit perf prints (msec ...)"),
