@@ -1,0 +1,55 @@
+"""Names of files in the artefact tree: what `ingest` reads as the tree of the study.
+
+Example:
+    >>> from citus_analysis.runner.experiment import parse_experiment
+    >>> from citus_analysis.runner.plan import make_plan
+    >>> plan = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [4]}}))
+    >>> client_log(plan[0], part=0).as_posix()
+    'x-w0-t4-c/YCSB/raw/run_C_4_10000_10000_1_0_x-w0-t4-c_1_0.log'
+    >>> server_log(plan[0], "1").as_posix()
+    'x-w0-t4-c/pglogs/PGLOG-1-1.log'
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from citus_analysis.runner.plan import PlannedRun
+
+__all__ = ["client_log", "resource_folder", "sampler_output", "server_log"]
+
+
+def resource_folder(run: PlannedRun) -> PurePosixPath:
+    """Folder of the run's resource, relative to the tree."""
+    return PurePosixPath(run.configuration.resource)
+
+
+def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosixPath:
+    """Output of one load generator."""
+    configuration = run.configuration
+    numbers = [configuration.threads, configuration.records]
+    if configuration.phase == "run":
+        numbers.append(configuration.operations)
+    fields = [
+        configuration.phase,
+        configuration.workload,
+        *numbers,
+        run.iteration,
+        configuration.workers,
+        configuration.resource,
+        configuration.drivers,
+        part,
+    ]
+    prefix = "monitor_" if monitor else ""
+    return resource_folder(run) / "YCSB" / "raw" / f"{prefix}{'_'.join(str(field) for field in fields)}.log"
+
+
+def server_log(run: PlannedRun, node: str) -> PurePosixPath:
+    """Server log of one node."""
+    return resource_folder(run) / "pglogs" / f"PGLOG-{node}-{run.iteration}.log"
+
+
+def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
+    """Output of a sampler on one node; iostat's is named `worker` as in the study."""
+    prefix = "worker" if sampler == "iostat" else sampler
+    return resource_folder(run) / "general" / f"{prefix}-{node}-{run.iteration}.out"

@@ -1,0 +1,289 @@
+"""The experiment file: what to run, on what, with what, how often.
+
+YAML, validated before anything starts; `citus-analysis run --schema` prints its JSON schema for editors. Secrets
+have no field here: they come from the environment or from `PGPASSFILE`.
+
+Example:
+    >>> experiment = parse_experiment({"name": "demo", "matrix": {"workloads": ["load", "c"], "threads": [1, 4]}})
+    >>> experiment.target.kind, experiment.driver.kind, experiment.iterations
+    ('embedded', 'pgbench', 3)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from citus_analysis.errors import InputError, UnknownNameError
+from citus_analysis.shipped import shipped
+
+__all__ = [
+    "LOG_LINE_PREFIX",
+    "ClusterTarget",
+    "EmbeddedTarget",
+    "Experiment",
+    "FilesTarget",
+    "Matrix",
+    "Monitor",
+    "NodeAddress",
+    "PgbenchDriver",
+    "Samplers",
+    "StopRule",
+    "YcsbDriver",
+    "experiment_schema",
+    "load_experiment",
+    "parse_experiment",
+]
+
+#: The prefix the study fixed; every server the runner configures logs with it.
+LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+
+Setting = str | int | float | bool
+Positive = Annotated[int, Field(gt=0)]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_SECRET = re.compile(r"(?i)(password|passwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EmbeddedTarget(_Part):
+    """A server that is made, started, stopped and removed by the runner."""
+
+    kind: Literal["embedded"] = "embedded"
+    postgres: str = Field(
+        "wheel", description="`wheel` (PostgreSQL from the Python package), `system`, or a folder with its programs"
+    )
+    version: int | None = Field(None, description="major version; default: the newest there is")
+    settings: dict[str, Setting] = Field(
+        default_factory=dict, description="server settings beside the runner's own; fsync stays on unless named here"
+    )
+
+
+class NodeAddress(_Part):
+    """How to reach one node of a cluster."""
+
+    host: str
+    port: int = Field(5432, gt=0, lt=65536)
+    role: Literal["coordinator", "worker"] = "worker"
+    name: str | None = Field(None, description="name in file names; default: 0 for the coordinator, then 1, 2, ...")
+    shell: Literal["none", "local", "ssh"] = Field(
+        "none", description="how samplers run and logs are read: not at all (logs over SQL), on this machine, by ssh"
+    )
+    ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
+    log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
+
+
+class ClusterTarget(_Part):
+    """Servers that are there already."""
+
+    kind: Literal["cluster"] = "cluster"
+    system: Literal["citus", "postgresql", "aurora", "spanner"] = "citus"
+    nodes: Annotated[list[NodeAddress], Field(min_length=1)]
+    database: str = "postgres"
+    user: str = Field("postgres", description="the password comes from PGPASSWORD or PGPASSFILE")
+    discover: bool = Field(True, description="Citus: read the workers from pg_dist_node instead of `nodes`")
+    connect_to: Literal["workers", "coordinator", "all"] = Field(
+        "workers", description="nodes the load generators connect to (query from any node)"
+    )
+    shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
+    reload_with: Literal["alter_system", "none"] = Field(
+        "none",
+        description="`alter_system` lets the runner set server settings of the matrix by ALTER SYSTEM and reload",
+    )
+
+
+class FilesTarget(_Part):
+    """Nothing is launched: existing files are given an identity and copied into the artefact tree."""
+
+    kind: Literal["files"] = "files"
+    files: Annotated[list[dict[str, str]], Field(min_length=1)] = Field(
+        description="one mapping per file: `path` and its identity (resource, phase, workload, threads, ...)"
+    )
+
+
+class PgbenchDriver(_Part):
+    """YCSB's table and core workloads as pgbench scripts."""
+
+    kind: Literal["pgbench"] = "pgbench"
+    protocol: Literal["simple", "extended", "prepared"] = "prepared"
+    distribution: Literal["uniform", "zipfian", "latest"] | None = Field(
+        None, description="key distribution of requests; default: the core workload's own"
+    )
+    log_transactions: bool = Field(False, description="log every transaction (--log)")
+
+
+class YcsbDriver(_Part):
+    """A YCSB installation with the JDBC binding."""
+
+    kind: Literal["ycsb"] = "ycsb"
+    home: Path = Field(description="folder of the installation: lib/, jdbc-binding/lib/, workloads/")
+    binding: str = Field("site.ycsb.db.JdbcDBClient", description="class of the database binding")
+    jdbc: Literal["load_balance_hosts", "even"] = Field(
+        "load_balance_hosts",
+        description="one URL with all nodes and loadBalanceHosts, or nodes assigned evenly over the load generators",
+    )
+    properties: dict[str, Setting] = Field(default_factory=dict, description="further YCSB properties")
+    java_options: list[str] = Field(default_factory=list)
+
+    @field_validator("properties")
+    @classmethod
+    def _no_secret(cls, properties: dict[str, Setting]) -> dict[str, Setting]:
+        if any("passw" in name.lower() for name in properties):
+            raise ValueError("passwords are not written here: set PGPASSWORD or PGPASSFILE")
+        return properties
+
+
+class Matrix(_Part):
+    """Every combination of these values is a configuration."""
+
+    workloads: Annotated[list[str], Field(min_length=1)] = Field(
+        description="`load` (INSERT phase of workload a), `load-e`, or a core workload a to f"
+    )
+    threads: Annotated[list[Positive], Field(min_length=1)] = [1]
+    workers: list[Annotated[int, Field(ge=0)]] = Field([0], description="worker nodes; 0 = a single server")
+    records: list[Positive] = [10_000]
+    operations: list[Positive] = Field([10_000], description="ignored by the load phase, which inserts all records")
+    drivers: list[Positive] = Field([1], description="load generators that run at once")
+    protocol: list[Literal["simple", "extended", "prepared"]] = Field([], description="pgbench: overrides the driver's")
+    monitored: list[bool] = [False]
+    settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
+
+    @field_validator("workloads", mode="before")
+    @classmethod
+    def _known_workloads(cls, workloads: object) -> object:
+        known = ("load", "load-e", "a", "b", "c", "d", "e", "f")
+        if isinstance(workloads, list):
+            for workload in workloads:
+                if workload not in known:
+                    raise ValueError(f"{workload!r} is no workload; known: {', '.join(known)}")
+        return workloads
+
+
+class Monitor(_Part):
+    """The sampled client: its statements are logged by every node, the main client's are not."""
+
+    role: str = Field("monitor", description="database role; created with logging where the runner may")
+    share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
+    connections: Positive = Field(1, description="connections to every node")
+
+
+class Samplers(_Part):
+    """What is recorded beside the load, on every node with a shell."""
+
+    iostat: bool = True
+    vmstat: bool = True
+    perf: bool = Field(False, description="perf record of the server processes, reported with call graphs")
+    interval_s: Positive = 1
+
+
+class Limits(_Part):
+    """When a measured run ends."""
+
+    duration_s: Positive | None = Field(None, description="time limit; default: when the operations are done")
+    timeout_s: Positive = Field(3600, description="a run that takes longer is stopped and marked failed")
+
+
+class StopRule(_Part):
+    """How many iterations are enough."""
+
+    rule: Literal["fixed", "interval"] = Field(
+        "fixed", description="`interval`: at least `iterations`, then until the mean's interval is narrow enough"
+    )
+    relative_half_width: float = Field(0.05, gt=0, lt=1)
+    level: float = Field(0.95, gt=0, lt=1)
+    max_iterations: Positive = 20
+
+
+class Experiment(_Part):
+    """One experiment file."""
+
+    name: str = Field(description="letters, digits, `_` and `-`; begins the names of the resources")
+    description: str = ""
+    target: Annotated[EmbeddedTarget | ClusterTarget | FilesTarget, Field(discriminator="kind")] = EmbeddedTarget()
+    driver: Annotated[PgbenchDriver | YcsbDriver, Field(discriminator="kind")] = PgbenchDriver()
+    matrix: Matrix
+    iterations: Positive = 3
+    order: Literal["interleaved", "sequential"] = Field(
+        "interleaved", description="interleaved: one randomised block per iteration, so that drift meets all alike"
+    )
+    seed: int = Field(1, description="of the random order; recorded with the results")
+    warmup_s: Annotated[float, Field(ge=0)] = 0
+    limits: Limits = Limits()
+    stop: StopRule = StopRule()
+    monitor: Monitor = Monitor()
+    samplers: Samplers = Samplers()
+
+    @field_validator("name")
+    @classmethod
+    def _usable_in_file_names(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("only letters, digits, `_` and `-`, beginning with a letter or digit")
+        return name
+
+    @model_validator(mode="after")
+    def _threads_for_every_driver(self) -> Experiment:
+        if min(self.matrix.threads) < max(self.matrix.drivers):
+            raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
+        return self
+
+
+def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] | None = None) -> Experiment:
+    """Validate an experiment given as a mapping.
+
+    Raises:
+        InputError: a field is unknown, missing or wrong; the message names the field and what is allowed.
+    """
+    if _SECRET.search(str(document)):
+        raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
+    try:
+        return Experiment.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "document"
+        others = f"; {error.error_count() - 1} more problems" if error.error_count() > 1 else ""
+        raise InputError(
+            f"{first['msg']}{others}",
+            path=path,
+            place=f"field '{place}'",
+            way_out="see docs/experiments.md for every field",
+        ) from error
+
+
+def load_experiment(name_or_path: str | PathLike[str]) -> Experiment:
+    """Read an experiment file, or a shipped experiment by its name (`laptop`, `laptop.yml`).
+
+    Raises:
+        UnknownNameError: there is neither a file nor a shipped experiment of that name.
+        InputError: the file is not valid.
+    """
+    path = Path(name_or_path)
+    if not path.exists():
+        folder = shipped("experiments")
+        path = folder / f"{path.stem}.yml"
+        if not path.exists() or Path(name_or_path).stem != str(name_or_path).removesuffix(".yml").split("/")[-1]:
+            raise UnknownNameError("experiment file", str(name_or_path), [file.stem for file in folder.glob("*.yml")])
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}" if mark else None
+        raise InputError("is not valid YAML", path=path, place=place, way_out="check the indentation") from error
+    if not isinstance(document, dict):
+        raise InputError("is not a mapping of fields", path=path, way_out="see docs/experiments.md")
+    return parse_experiment(document, path=path)
+
+
+def experiment_schema() -> dict[str, Any]:
+    """The JSON schema of experiment files, for editors."""
+    return Experiment.model_json_schema()

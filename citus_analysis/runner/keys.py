@@ -1,0 +1,93 @@
+"""YCSB's keys, and their division among load generators.
+
+YCSB names record number k ``user<hash>``, where the hash is the 64-bit FNV-1a of k's eight bytes (least
+significant first), taken as a signed number without its sign (`site.ycsb.Utils.fnvhash64`). The runner's own
+load uses the same names, so that tables filled by either tool are interchangeable.
+
+Example:
+    >>> key_names(60_000, 60_001)
+    ['user2771187526451399223']
+    >>> [(part.start, part.count) for part in partition(0, 10, parts=3)]
+    [(0, 3), (3, 3), (6, 4)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citus_analysis.errors import UsageError
+
+__all__ = ["KeyRange", "key_hashes", "key_names", "partition", "share_threads"]
+
+_FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME: Final = np.uint64(1099511628211)
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """`count` consecutive record numbers from `start` (YCSB's insertstart and insertcount, in this order)."""
+
+    start: int
+    count: int
+
+    @property
+    def stop(self) -> int:
+        """First record number behind the range."""
+        return self.start + self.count
+
+
+def key_hashes(start: int, stop: int) -> NDArray[np.int64]:
+    """The hashes of record numbers start..stop-1, shape (stop - start,)."""
+    remaining = np.arange(start, stop, dtype=np.uint64)
+    hashes = np.full(remaining.shape, _FNV_OFFSET)
+    for _ in range(8):
+        hashes ^= remaining & np.uint64(0xFF)
+        hashes *= _FNV_PRIME
+        remaining >>= np.uint64(8)
+    return np.abs(hashes.view(np.int64))
+
+
+def key_names(start: int, stop: int) -> list[str]:
+    """The keys of record numbers start..stop-1."""
+    return [f"user{value}" for value in key_hashes(start, stop).tolist()]
+
+
+def partition(start: int, count: int, *, parts: int) -> list[KeyRange]:
+    """Divide `count` records from `start` among `parts` load generators, without gap or overlap.
+
+    Every part gets the same number; the remainder goes to the last.
+
+    Raises:
+        UsageError: there are fewer records than parts, or no part at all.
+    """
+    if parts < 1 or count < parts:
+        raise UsageError(
+            f"{count} records cannot be divided among {parts} load generators",
+            way_out="use at most one load generator per record, and at least one",
+        )
+    size = count // parts
+    ranges = [KeyRange(start + index * size, size) for index in range(parts)]
+    last = ranges[-1]
+    return [*ranges[:-1], KeyRange(last.start, count - size * (parts - 1))]
+
+
+def share_threads(threads: int, *, parts: int) -> list[int]:
+    """Divide client threads among load generators; the remainder goes to the last.
+
+    Raises:
+        UsageError: there are fewer threads than parts.
+
+    Example:
+        >>> share_threads(10, parts=3)
+        [3, 3, 4]
+    """
+    if parts < 1 or threads < parts:
+        raise UsageError(
+            f"{threads} threads cannot be divided among {parts} load generators",
+            way_out="give every load generator at least one thread",
+        )
+    return [part.count for part in partition(0, threads, parts=parts)]

@@ -1,0 +1,140 @@
+"""Processes the runner starts: every one in a session of its own, remembered on disk, and ended with the runner.
+
+No shell is involved: arguments go to the program as a list. A register on disk lists what was started, so that a
+resume after `kill -9` ends what the killed runner left behind, and nothing else: a process is known by its pid
+*and* its start time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import psutil
+
+from citus_analysis.runner.journal import Journal
+
+__all__ = ["Launched", "Processes"]
+
+_GRACE_S: Final = 10.0
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A started process and the file its output goes to."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    output: Path | None
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; negative: the signal that ended it; None while it runs."""
+        return self.process.poll()
+
+
+class Processes:
+    """All processes of one runner; leaving the `with` block ends them."""
+
+    def __init__(self, register: Path) -> None:
+        self._register = Journal(register)
+        self._launched: list[Launched] = []
+
+    def __enter__(self) -> Processes:
+        self.end_leftovers()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(*self._launched)
+
+    def launch(
+        self,
+        name: str,
+        arguments: Sequence[str | os.PathLike[str]],
+        *,
+        output: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        user: str | None = None,
+    ) -> Launched:
+        """Start a program.
+
+        Args:
+            name: what it is, for messages.
+            arguments: program and arguments; no shell reads them.
+            output: file for standard output and standard error; None discards both.
+            environment: variables beside the runner's own.
+            folder: working folder.
+            user: account to run as (needs root).
+
+        Raises:
+            OSError: the program cannot be started.
+        """
+        with contextlib.ExitStack() as stack:
+            sink = stack.enter_context(output.open("wb")) if output else subprocess.DEVNULL
+            process = subprocess.Popen(  # noqa: S603 (a list, no shell)
+                [os.fspath(argument) for argument in arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                cwd=folder,
+                user=user,
+                start_new_session=True,
+            )
+        launched = Launched(name, process, output)
+        self._launched.append(launched)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._register.append(name, "started", pid=process.pid, since=psutil.Process(process.pid).create_time())
+        return launched
+
+    def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
+        """End processes with their children: `first` to each, SIGKILL to what is left after `grace_s` seconds."""
+        for one in launched:
+            _signal_session(one, first)
+        deadline = time.monotonic() + grace_s
+        while any(one.running for one in launched) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        for one in launched:
+            _signal_session(one, signal.SIGKILL)
+            one.process.wait()
+
+    def end_leftovers(self) -> list[str]:
+        """End what an earlier runner started and did not end; the names of what was ended."""
+        ended: list[str] = []
+        for entry in self._register.entries():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(int(entry.detail["pid"]))
+                if process.create_time() == entry.detail["since"]:
+                    family = [*process.children(recursive=True), process]
+                    for member in family:
+                        with contextlib.suppress(psutil.NoSuchProcess):
+                            member.terminate()
+                    _gone, alive = psutil.wait_procs(family, timeout=_GRACE_S)
+                    for member in alive:
+                        member.kill()
+                    ended.append(entry.subject)
+        self._register.path.unlink(missing_ok=True)
+        return ended
+
+
+def _signal_session(launched: Launched, what: signal.Signals) -> None:
+    # The process leads its session, hence its group: children of a driver end with it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(launched.process.pid, what)
