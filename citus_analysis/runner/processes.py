@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import psutil
 
@@ -54,7 +54,7 @@ class Processes:
         self._register = Journal(register)
         self._launched: list[Launched] = []
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         self.end_leftovers()
         return self
 
@@ -104,13 +104,20 @@ class Processes:
             self._register.append(name, "started", pid=process.pid, since=psutil.Process(process.pid).create_time())
         return launched
 
+    def wait(self, *launched: Launched, timeout_s: float) -> bool:
+        """Wait until all have ended; False when the time is over before."""
+        deadline = time.monotonic() + timeout_s
+        while any(one.running for one in launched):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
         """End processes with their children: `first` to each, SIGKILL to what is left after `grace_s` seconds."""
         for one in launched:
             _signal_session(one, first)
-        deadline = time.monotonic() + grace_s
-        while any(one.running for one in launched) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+        self.wait(*launched, timeout_s=grace_s)
         for one in launched:
             _signal_session(one, signal.SIGKILL)
             one.process.wait()

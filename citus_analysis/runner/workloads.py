@@ -111,8 +111,8 @@ _KEY: Final = r"\set key abs(hash_fnv1a(:record, 0))"
 _VALUE: Final = r"\set value random(1, 1000000000)"
 _NEW_FIELD: Final = f"lpad(:value::text, {FIELD_LENGTH}, 'x')"
 
-_READ: Final = f"SELECT * FROM {TABLE} WHERE ycsb_key = 'user' || :key::text;"
-_UPDATE: Final = f"UPDATE {TABLE} SET {FIELDS[0]} = {_NEW_FIELD} WHERE ycsb_key = 'user' || :key::text;"
+_READ: Final = f"SELECT * FROM {TABLE} WHERE ycsb_key = 'user' || :key::text;"  # noqa: S608 (constants only)
+_UPDATE: Final = f"UPDATE {TABLE} SET {FIELDS[0]} = {_NEW_FIELD} WHERE ycsb_key = 'user' || :key::text;"  # noqa: S608 (constants only)
 
 _STATEMENTS: Final = {
     "READ": f"{{choose}}\n{_KEY}\n{_READ}\n",

@@ -1,0 +1,1 @@
+"""Load generators: pgbench and YCSB."""

@@ -1,0 +1,73 @@
+"""What a driver is: from the work of one load generator to the command that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from citus_analysis.runner.keys import KeyRange
+from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.targets.base import ConnectionInfo
+
+__all__ = ["Command", "Driver", "Work"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one load generator process is to do.
+
+    Attributes:
+        run: the run it belongs to.
+        part: its number within the run, from 0.
+        threads: client threads.
+        operations: operations to do.
+        records: records that are in the table when it begins.
+        inserts: record numbers it may insert; for a load, exactly those it must insert.
+        duration_s: ends after this time instead of after its operations.
+        rate_ops_s: throttle, evenly paced; None = as fast as it can.
+        monitor: it is the sampled client.
+    """
+
+    run: PlannedRun
+    part: int
+    threads: int
+    operations: int
+    records: int
+    inserts: KeyRange
+    duration_s: int | None = None
+    rate_ops_s: float | None = None
+    monitor: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program call without a shell."""
+
+    arguments: Sequence[str | Path]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+
+
+class Driver(Protocol):
+    """A load generator."""
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """The command that does the work.
+
+        Args:
+            work: what to do.
+            connection: where to connect.
+            folder: private folder for files the command needs; removed after the run.
+        """
+
+    def finish(self, processes: Processes, monitor: Launched) -> None:
+        """End a monitor client whose main clients are done, so that it still prints its summary where it can."""
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest status line of an output that is being written."""
+
+    def description(self) -> dict[str, str]:
+        """Name and version, for `config.yml`."""

@@ -1,0 +1,156 @@
+"""The YCSB driver: the real client of an installation, one Java process per load generator.
+
+All properties are given explicitly, so that results do not depend on the installation's workload files. The
+password never shows in the process list or in YCSB's own output (which prints its command line): it is read from
+PGPASSWORD and handed over in a properties file that only the runner's account can read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.drivers.base import Command, Work
+from citus_analysis.runner.experiment import YcsbDriver
+from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.status import newest_match
+from citus_analysis.runner.targets.base import ConnectionInfo
+from citus_analysis.runner.workloads import CORE_WORKLOADS, TABLE
+
+__all__ = ["Ycsb", "jdbc_url"]
+
+_STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
+_CLIENT: Final = "site.ycsb.Client"
+_SHARE_PROPERTY: Final = {
+    "READ": "readproportion",
+    "UPDATE": "updateproportion",
+    "INSERT": "insertproportion",
+    "SCAN": "scanproportion",
+    "READ-MODIFY-WRITE": "readmodifywriteproportion",
+}
+_GRACE_S: Final = 15.0
+
+
+class Ycsb:
+    """Builds calls of YCSB's client.
+
+    Args:
+        settings: its part of the experiment file.
+
+    Raises:
+        RunnerError: the installation has no client library.
+    """
+
+    def __init__(self, settings: YcsbDriver) -> None:
+        self._settings = settings
+        self._core = next(settings.home.glob("lib/core-*.jar"), None)
+        if self._core is None:
+            raise RunnerError(
+                "no YCSB installation: lib/core-*.jar is missing",
+                path=settings.home,
+                way_out="unpack YCSB 0.17.0 and name its folder in driver.home",
+            )
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """One Java process; a properties file with the password is written into `folder`."""
+        secret = folder / "secret.properties"
+        with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"db.passwd={_escaped(os.environ.get('PGPASSWORD', ''))}\n")
+        phase = "-load" if work.run.configuration.phase == "load" else "-t"
+        arguments: list[str | Path] = [
+            "java",
+            *self._settings.java_options,
+            "-classpath",
+            os.pathsep.join(self._classpath()),
+            _CLIENT,
+            phase,
+            "-db",
+            self._settings.binding,
+            "-s",
+            "-threads",
+            str(work.threads),
+            "-P",
+            secret,
+        ]
+        if work.rate_ops_s:
+            arguments += ["-target", str(max(1, round(work.rate_ops_s)))]
+        for name, value in self._properties(work, connection).items():
+            arguments += ["-p", f"{name}={value}"]
+        return Command(arguments, {"LC_ALL": "C", "TZ": "UTC"}, folder)
+
+    def finish(self, processes: Processes, monitor: Launched) -> None:
+        """YCSB prints no summary when it is ended: let it come to its end, then end it."""
+        processes.wait(monitor, timeout_s=_GRACE_S)
+        processes.stop(monitor)
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest status line."""
+        return newest_match(_STATUS, output)
+
+    def description(self) -> dict[str, str]:
+        """Version read off the client library's name."""
+        name = self._core.stem if self._core else "core-unknown"
+        return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
+
+    def _classpath(self) -> list[str]:
+        home = self._settings.home
+        bindings = sorted(home.glob("*-binding/lib"))
+        return [str(home / "conf"), str(home / "lib" / "*"), *(str(binding / "*") for binding in bindings)]
+
+    def _properties(self, work: Work, connection: ConnectionInfo) -> Mapping[str, object]:
+        configuration = work.run.configuration
+        core = CORE_WORKLOADS[configuration.workload]
+        shares = {name: core.shares.get(operation, 0) / 100 for operation, name in _SHARE_PROPERTY.items()}
+        return {
+            "workload": "site.ycsb.workloads.CoreWorkload",
+            "table": TABLE,
+            "requestdistribution": core.distribution,
+            **shares,
+            **_key_properties(work),
+            **({"maxexecutiontime": work.duration_s} if work.duration_s else {}),
+            "db.driver": "org.postgresql.Driver",
+            "db.url": jdbc_url(connection, self._settings.jdbc),
+            "db.user": connection.user,
+            **self._settings.properties,
+        }
+
+
+def jdbc_url(connection: ConnectionInfo, spread: str) -> str:
+    """The binding's `db.url`.
+
+    Args:
+        connection: nodes, database.
+        spread: `load_balance_hosts` = one URL, the driver picks a node per connection; `even` = one URL per node,
+            and the binding picks one by the key's hash, so that every node gets the same share.
+
+    Example:
+        >>> from citus_analysis.runner.targets.base import Node
+        >>> nodes = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5432, "worker")]
+        >>> jdbc_url(ConnectionInfo(nodes, "ycsb", "bench"), "even")
+        'jdbc:postgresql://worker1:5432/ycsb;jdbc:postgresql://worker2:5432/ycsb'
+    """
+    addresses = [f"{node.host}:{node.port}" for node in connection.nodes]
+    if spread == "even":
+        return ";".join(f"jdbc:postgresql://{address}/{connection.database}" for address in addresses)
+    balance = "?loadBalanceHosts=true" if len(addresses) > 1 else ""
+    return f"jdbc:postgresql://{','.join(addresses)}/{connection.database}{balance}"
+
+
+def _key_properties(work: Work) -> dict[str, int]:
+    if work.run.configuration.phase == "load":
+        # recordcount bounds the key space; insertstart and insertcount are this process' share of it.
+        return {
+            "recordcount": work.inserts.stop,
+            "insertstart": work.inserts.start,
+            "insertcount": work.inserts.count,
+        }
+    return {"recordcount": work.records, "operationcount": work.operations}
+
+
+def _escaped(secret: str) -> str:
+    """A value of a Java properties file."""
+    return secret.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,30 @@
+"""What a load generator said last, read from the end of an output that is still being written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+__all__ = ["newest_match"]
+
+_TAIL_BYTES: Final = 8192
+
+
+def newest_match(pattern: re.Pattern[bytes], output: Path) -> float | None:
+    """The first group of the last match in the output's last bytes, as a number; None where nothing matches.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "out"
+        >>> _ = path.write_bytes(b"progress: 1.0 s, 10.5 tps\\nprogress: 2.0 s, 11.0 tps\\n")
+        >>> newest_match(re.compile(rb"([0-9.]+) tps"), path)
+        11.0
+    """
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
+            found = pattern.findall(file.read())
+    except OSError:
+        return None
+    return float(found[-1]) if found else None

@@ -1,0 +1,113 @@
+"""What a target is: servers that can be prepared for a configuration, described, and asked for their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from citus_analysis.runner.experiment import Setting
+from citus_analysis.runner.plan import Configuration
+
+__all__ = ["ConnectionInfo", "Node", "Target"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One server.
+
+    Attributes:
+        name: name in file names; `0` is the coordinator or the only server.
+        nodeid: Citus' pg_dist_node.nodeid, None for other systems.
+        local: samplers can be started on this machine for it.
+    """
+
+    name: str
+    host: str
+    port: int
+    role: str
+    nodeid: int | None = None
+    groupid: int | None = None
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class ConnectionInfo:
+    """How clients connect: nodes, database and user. The password stays in the environment."""
+
+    nodes: Sequence[Node]
+    database: str
+    user: str
+
+    def environment(self) -> dict[str, str]:
+        """The variables libpq reads; with several nodes every new connection picks one at random (libpq >= 16)."""
+        variables = {
+            "PGHOST": ",".join(node.host for node in self.nodes),
+            "PGPORT": ",".join(str(node.port) for node in self.nodes),
+            "PGDATABASE": self.database,
+            "PGUSER": self.user,
+        }
+        return {**variables, "PGLOADBALANCEHOSTS": "random"} if len(self.nodes) > 1 else variables
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """Where a node's server log stood when a run began."""
+
+    file: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a target: goes into `config.yml`, and is compared on resume."""
+
+    facts: Mapping[str, Any]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    skipped: Sequence[str] = ()
+
+
+class Target(Protocol):
+    """Servers under test. All methods may raise `RunnerError` with the server's own words."""
+
+    @property
+    def system(self) -> str:
+        """citus, postgresql, aurora or spanner."""
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Bring the servers into the state that the configuration asks for: size and settings."""
+
+    def nodes(self) -> list[Node]:
+        """All nodes, the coordinator first."""
+
+    def clients_connect(self, user: str | None = None) -> ConnectionInfo:
+        """Where load generators connect."""
+
+    def describe(self) -> Description:
+        """Versions, settings, hardware."""
+
+    def fill(self, records: int) -> None:
+        """Make the table hold exactly the records 0..records-1; with 0 it is empty."""
+
+    def count(self) -> int:
+        """Rows of the table."""
+
+    def mark_logs(self) -> dict[str, LogMark]:
+        """Node name -> where its server log stands now; nodes without readable logs are absent."""
+
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
+        """Copy what a node logged since the mark."""
+
+    def set_monitor(self, role: str) -> None:
+        """Make sure the monitor role is there and logs its statements."""
+
+    def stop(self) -> None:
+        """Stop and remove what this target started."""
+
+
+MONITOR_SETTINGS: Mapping[str, Setting] = {
+    "log_duration": "on",
+    "log_statement": "all",
+    "log_min_messages": "debug1",
+}

@@ -1,0 +1,206 @@
+"""The embedded target: PostgreSQL on this machine, nothing installed before.
+
+With the `citus` extension installed beside the programs it is a cluster of one coordinator and N workers, each a
+server of its own; without it, a single server (`workers: [0]`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment import EmbeddedTarget, Setting
+from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.targets import sql
+from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.targets.programs import copy_for_account, find_programs, server_account, usable_by_others
+from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+
+__all__ = ["Embedded"]
+
+_CITUS_SETTINGS: Final[dict[str, Setting]] = {
+    "shared_preload_libraries": "citus",
+    "wal_level": "logical",
+    "max_prepared_transactions": 600,
+    "citus.node_conninfo": "sslmode=disable",
+}
+_DEFAULT_SHARDS: Final = 32
+
+
+class Embedded:
+    """Servers that live as long as the experiment.
+
+    Args:
+        target: its part of the experiment file.
+        folder: where data directories go; where the server's account cannot reach it, a temporary folder is used.
+    """
+
+    def __init__(self, target: EmbeddedTarget, folder: Path) -> None:
+        self._target = target
+        self._folder = _reachable(folder)
+        self.programs = copy_for_account(find_programs(target.postgres, target.version), self._folder / "programs")
+        self._servers: list[OwnServer] = []
+        self._prepared: tuple[int, dict[str, Setting]] | None = None
+
+    @property
+    def system(self) -> str:
+        """Citus where workers were asked for, else plain PostgreSQL."""
+        return "citus" if len(self._servers) > 1 else "postgresql"
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Servers with the configuration's number of workers and settings, running."""
+        settings = {**self._target.settings, **dict(configuration.settings)}
+        if configuration.workers and not self.programs.has_extension("citus"):
+            raise RunnerError(
+                f"{configuration.workers} workers need the citus extension, which PostgreSQL {self.programs.version} "
+                f"in {self.programs.folder} does not have",
+                way_out="use workers: [0], or name a PostgreSQL that has it with target.postgres",
+            )
+        if self._prepared == (configuration.workers, settings) and self._answer():
+            return
+        if self._prepared is None or self._prepared[0] != configuration.workers:
+            self._make(configuration.workers, settings)
+        else:
+            for server in self._servers:
+                server.stop()
+                server.configure(self._settings(settings, workers=configuration.workers))
+                server.start()
+        self._prepared = (configuration.workers, settings)
+
+    def nodes(self) -> list[Node]:
+        """The coordinator (or the only server) as `0`, then the workers."""
+        cluster = len(self._servers) > 1
+        return [
+            Node(
+                name=str(number),
+                host=LOOPBACK,
+                port=server.port,
+                role="coordinator" if number == 0 else "worker",
+                # citus_set_coordinator_host comes first, so node ids count from 1 in our own order.
+                nodeid=number + 1 if cluster else None,
+                groupid=number if cluster else None,
+                local=True,
+            )
+            for number, server in enumerate(self._servers)
+        ]
+
+    def clients_connect(self, user: str | None = None) -> ConnectionInfo:
+        """Query from any node: the workers where there are some."""
+        nodes = self.nodes()
+        return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
+
+    def describe(self) -> Description:
+        """Versions, settings and this machine's size."""
+        with self._connection() as connection:
+            version = str(sql.query(connection, "SELECT version()")[0][0])
+            settings = sql.read_settings(connection)
+        memory_gib = round(psutil.virtual_memory().total / 2**30)
+        return Description(
+            {
+                "system": self.system,
+                "postgres_version": version,
+                "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {memory_gib} GiB memory; "
+                "all servers and load generators on one machine",
+                "filesystem": _filesystem(self._folder),
+            },
+            settings,
+        )
+
+    def fill(self, records: int) -> None:
+        """COPY the records in."""
+        with self._connection() as connection:
+            sql.fill_table(connection, records, shard_count=_DEFAULT_SHARDS if len(self._servers) > 1 else None)
+
+    def count(self) -> int:
+        """Rows of the table."""
+        with self._connection() as connection:
+            return sql.count_rows(connection)
+
+    def set_monitor(self, role: str) -> None:
+        """Role with logging, on every node."""
+        with self._connection() as connection:
+            sql.make_monitor_role(connection, role)
+
+    def mark_logs(self) -> dict[str, LogMark]:
+        """Sizes of the servers' logs."""
+        return {
+            str(number): LogMark(str(server.log), server.log.stat().st_size)
+            for number, server in enumerate(self._servers)
+        }
+
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
+        """The part of the log behind the mark."""
+        with self._servers[int(node)].log.open("rb") as source, destination.open("wb") as target:
+            source.seek(mark.size)
+            shutil.copyfileobj(source, target)
+
+    def stop(self) -> None:
+        """Stop the servers and remove their folders."""
+        for server in reversed(self._servers):
+            server.remove()
+        self._servers = []
+        self._prepared = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _make(self, workers: int, settings: dict[str, Setting]) -> None:
+        for server in reversed(self._servers):
+            server.remove()
+        self._servers = []
+        for number in range(workers + 1):
+            server = OwnServer(self.programs, self._folder / f"node-{number}", free_port())
+            server.remove()  # left behind by a killed runner
+            server.initialise(self._settings(settings, workers=workers))
+            server.start()
+            self._servers.append(server)
+        if workers:
+            self._join()
+
+    def _settings(self, settings: dict[str, Setting], *, workers: int) -> dict[str, Setting]:
+        return {**_CITUS_SETTINGS, **settings} if workers else settings
+
+    def _join(self) -> None:
+        for node in self.nodes():
+            with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                sql.query(connection, "CREATE EXTENSION citus")
+        coordinator, *workers = self.nodes()
+        with self._connection() as connection:
+            sql.query(connection, "SELECT citus_set_coordinator_host(%s, %s)", coordinator.host, coordinator.port)
+            for worker in workers:
+                sql.query(connection, "SELECT citus_add_node(%s, %s)", worker.host, worker.port)
+
+    def _connection(self) -> sql.Connecting:
+        return sql.connect(self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
+
+    def _answer(self) -> bool:
+        try:
+            for node in self.nodes():
+                with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                    sql.query(connection, "SELECT 1")
+        except RunnerError:
+            # A server that died in the run before this one is made anew.
+            self._prepared = None
+            return False
+        return True
+
+
+def _reachable(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if server_account() is None or usable_by_others(folder):
+        return folder
+    temporary = Path(tempfile.mkdtemp(prefix="citus-analysis-"))
+    temporary.chmod(0o755)
+    return temporary
+
+
+def _filesystem(folder: Path) -> str:
+    """Type of the file system that holds the data: what fsync costs depends on it."""
+    mounts = sorted(psutil.disk_partitions(all=True), key=lambda mount: len(mount.mountpoint), reverse=True)
+    resolved = str(folder.resolve())
+    return next((mount.fstype for mount in mounts if resolved.startswith(mount.mountpoint)), "unknown")

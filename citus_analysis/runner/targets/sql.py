@@ -1,0 +1,171 @@
+"""What the runner says to servers over SQL, the same for every target.
+
+Values reach the server as parameters; names (roles, settings, tables) through `psycopg.sql`, never by string
+formatting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment import Setting
+from citus_analysis.runner.keys import key_names
+from citus_analysis.runner.targets.base import MONITOR_SETTINGS, Node
+from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
+
+__all__ = [
+    "SETTINGS_DESCRIBED",
+    "Connecting",
+    "connect",
+    "count_rows",
+    "fill_table",
+    "make_monitor_role",
+    "query",
+    "read_settings",
+    "set_server_settings",
+]
+
+#: Settings that decide what a benchmark measures; they go into `config.yml`.
+SETTINGS_DESCRIBED: Final = (
+    "server_version",
+    "shared_buffers",
+    "max_connections",
+    "max_prepared_transactions",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "wal_level",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "log_line_prefix",
+    "log_timezone",
+    "log_checkpoints",
+    "log_lock_waits",
+    "log_autovacuum_min_duration",
+    "citus.version",
+    "citus.shard_count",
+    "citus.enable_binary_protocol",
+    "citus.enable_local_execution",
+    "citus.max_cached_conns_per_worker",
+    "citus.max_adaptive_executor_pool_size",
+)
+
+#: What :func:`connect` returns.
+Connecting = AbstractContextManager[psycopg.Connection[tuple[Any, ...]]]
+
+_ROWS_AT_ONCE: Final = 10_000
+_CONNECT_TIMEOUT_S: Final = 10
+
+
+@contextmanager
+def connect(node: Node, *, database: str, user: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """An autocommit connection; the password comes from PGPASSWORD or PGPASSFILE.
+
+    Raises:
+        RunnerError: no connection, or a statement failed; the server's words without the connection string.
+    """
+    try:
+        with psycopg.connect(
+            host=node.host,
+            port=node.port,
+            dbname=database,
+            user=user,
+            autocommit=True,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            application_name="citus-analysis",
+        ) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise RunnerError(
+            f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}",
+            way_out="check that the server runs and that PGPASSWORD or PGPASSFILE is set",
+        ) from error
+
+
+def query(
+    connection: psycopg.Connection[tuple[Any, ...]], text: LiteralString | sql.Composed, *values: object
+) -> list[tuple[Any, ...]]:
+    """Rows of a query, none for a statement without rows."""
+    cursor = connection.execute(text, values or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+def read_settings(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
+    """The settings of :data:`SETTINGS_DESCRIBED` that the server knows."""
+    rows = query(
+        connection,
+        "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name "
+        "WHERE current_setting(name, true) IS NOT NULL",
+        list(SETTINGS_DESCRIBED),
+    )
+    return {str(name): str(value) for name, value in rows}
+
+
+def set_server_settings(connection: psycopg.Connection[tuple[Any, ...]], settings: Mapping[str, Setting]) -> None:
+    """ALTER SYSTEM for each setting, then reload."""
+    for name, value in settings.items():
+        shown = "on" if value is True else "off" if value is False else str(value)
+        query(
+            connection,
+            sql.SQL("ALTER SYSTEM SET {} = {}").format(
+                sql.SQL(".").join(sql.Identifier(part) for part in name.split(".")), sql.Literal(shown)
+            ),
+        )
+    query(connection, "SELECT pg_reload_conf()")
+
+
+def make_monitor_role(connection: psycopg.Connection[tuple[Any, ...]], role: str) -> None:
+    """Create the sampled client's role if it is not there, let it use the table, and switch its logging on."""
+    name = sql.Identifier(role)
+    if not query(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", role):
+        query(connection, sql.SQL("CREATE ROLE {} LOGIN").format(name))
+    query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
+    if query(connection, "SELECT to_regclass(%s) IS NOT NULL", f"public.{TABLE}")[0][0]:
+        query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(TABLE), name))
+    for setting, value in MONITOR_SETTINGS.items():
+        query(
+            connection,
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), sql.Literal(value)),
+        )
+
+
+def fill_table(connection: psycopg.Connection[tuple[Any, ...]], records: int, *, shard_count: int | None) -> None:
+    """Make the table hold exactly the records 0..records-1.
+
+    Args:
+        connection: to the coordinator or the only server.
+        records: number of records; 0 leaves the table empty.
+        shard_count: Citus: distribute a new table over so many shards; None: an ordinary table.
+    """
+    table = sql.Identifier(TABLE)
+    query(connection, CREATE_TABLE)
+    if shard_count is not None and not query(
+        connection, "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s)", f"public.{TABLE}"
+    ):
+        query(
+            connection,
+            "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s)",
+            f"public.{TABLE}",
+            shard_count,
+        )
+    query(connection, sql.SQL("TRUNCATE {}").format(table))
+    columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
+    value = "x" * FIELD_LENGTH
+    for start in range(0, records, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, records)
+        with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
+            fields = "\t".join([value] * len(FIELDS))
+            copy.write("".join(f"{key}\t{fields}\n" for key in key_names(start, stop)))
+    if records:
+        query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
+
+
+def count_rows(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+    """Rows of the table."""
+    return int(query(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE)))[0][0])
