@@ -12,12 +12,12 @@ _TAIL_BYTES: Final = 8192
 
 
 def newest_match(pattern: re.Pattern[bytes], output: Path) -> float | None:
-    """The first group of the last match in the output's last bytes, as a number; None where nothing matches.
+    r"""The first group of the last match in the output's last bytes, as a number; None where nothing matches.
 
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "out"
-        >>> _ = path.write_bytes(b"progress: 1.0 s, 10.5 tps\\nprogress: 2.0 s, 11.0 tps\\n")
+        >>> _ = path.write_bytes(b"progress: 1.0 s, 10.5 tps\nprogress: 2.0 s, 11.0 tps\n")
         >>> newest_match(re.compile(rb"([0-9.]+) tps"), path)
         11.0
     """
