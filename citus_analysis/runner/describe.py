@@ -1,0 +1,99 @@
+"""`config.yml` and the catalogue extracts beside a run's files, and the comparison of environments on resume."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from citus_analysis.errors import EnvironmentChangedError
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.targets.base import Description, Node
+
+__all__ = ["check_environment", "environment_of", "write_description"]
+
+_NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
+
+
+def write_description(
+    tree: Path, experiment: Experiment, configuration: Configuration, description: Description, nodes: list[Node]
+) -> None:
+    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv`; a whole file or none."""
+    folder = tree / configuration.resource
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "resource": configuration.resource,
+        "experiment": experiment.name,
+        "phase": configuration.phase,
+        "workloads": [configuration.workload],
+        "threads": [configuration.threads],
+        "records": [configuration.records],
+        "operations": [configuration.operations],
+        "workers": configuration.workers,
+        "drivers": configuration.drivers,
+        "protocol": configuration.protocol,
+        "monitored": configuration.monitored,
+        "order": experiment.order,
+        "seed": experiment.seed,
+        **description.facts,
+        "nodes": {number: _node(node) for number, node in enumerate(nodes, start=1)},
+        "settings": dict(description.settings),
+        "skipped": list(description.skipped),
+    }
+    _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    if any(node.nodeid is not None for node in nodes):
+        rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
+        temporary = folder / ".pg_dist_node.csv"
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([_NODE_COLUMNS, *rows])
+        temporary.replace(folder / "pg_dist_node.csv")
+
+
+def environment_of(description: Description) -> dict[str, str]:
+    """What must not change between the runs of one experiment, flat."""
+    facts = {name: str(value) for name, value in description.facts.items()}
+    # Ports are chosen anew whenever servers are made; settings of the matrix differ between runs on purpose.
+    return {**facts, **{f"settings.{name}": value for name, value in description.settings.items()}}
+
+
+def check_environment(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to go on in another environment.
+
+    Raises:
+        EnvironmentChangedError: something differs; the message shows what.
+
+    Example:
+        >>> check_environment({"hardware": "2 cores"}, {"hardware": "4 cores"})
+        Traceback (most recent call last):
+        citus_analysis.errors.EnvironmentChangedError: the environment changed since the experiment began: hardware \
+was '2 cores', is '4 cores' (restore it, or start again with another --out)
+    """
+    changed = [
+        f"{name} was {before.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise EnvironmentChangedError(
+            f"the environment changed since the experiment began: {'; '.join(changed)}",
+            way_out="restore it, or start again with another --out",
+        )
+
+
+def _node(node: Node) -> dict[str, Any]:
+    known = {"node": f"{node.host}:{node.port}", "groupid": node.groupid, "pglog_number": node.name}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

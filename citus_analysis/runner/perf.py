@@ -1,0 +1,63 @@
+"""perf beside a run: records all server processes, then reports flat and with call graphs."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, Self
+
+from citus_analysis.runner.artefacts import resource_folder
+from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.processes import Launched, Processes
+
+__all__ = ["Perf"]
+
+_FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
+_REPORTS: Final = {
+    "report-flat": ["--no-children", "-g", "none"],
+    "report-graph": ["--children"],
+}
+_TIMEOUT_S: Final = 300
+
+
+@dataclass(frozen=True)
+class Perf:
+    """A perf recording under way; `recording` is None where perf cannot run."""
+
+    recording: Launched | None
+    processes: Processes
+    folder: Path
+
+    @classmethod
+    def start(cls, processes: Processes, folder: Path) -> Self:
+        """Start recording; all CPUs, later reported for the server's processes alone."""
+        if shutil.which("perf") is None:
+            return cls(None, processes, folder)
+        arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", str(folder / "perf.data")]
+        return cls(processes.launch("perf", arguments, output=folder / "perf.log"), processes, folder)
+
+    def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
+        """Stop, write the reports, add them to the run's files; notes where something is missing."""
+        if self.recording is None:
+            return ["perf is not installed: no profile"]
+        self.processes.stop(self.recording, first=signal.SIGINT)
+        data = self.folder / "perf.data"
+        if not data.exists():
+            return ["perf recorded nothing: it may need root or a lower kernel.perf_event_paranoid"]
+        for name, options in _REPORTS.items():
+            report = self.folder / f"{name}.txt"
+            with report.open("wb") as sink:
+                subprocess.run(  # noqa: S603
+                    ["perf", "report", "--stdio", "--comm", "postgres", *options, "-i", data],  # noqa: S607
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                    timeout=_TIMEOUT_S,
+                )
+            files[resource_folder(run) / "perf" / f"{name}-{run.iteration}.txt"] = report
+        data.unlink()
+        return []
