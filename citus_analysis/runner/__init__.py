@@ -1,1 +1,17 @@
 """From an experiment file to launched processes to the artefact tree that ingest reads."""
+
+from citus_analysis.runner.execute import RunnerEvent, RunnerSummary, run_experiment
+from citus_analysis.runner.experiment import Experiment, experiment_schema, load_experiment, parse_experiment
+from citus_analysis.runner.plan import PlannedRun, make_plan
+
+__all__ = [
+    "Experiment",
+    "PlannedRun",
+    "RunnerEvent",
+    "RunnerSummary",
+    "experiment_schema",
+    "load_experiment",
+    "make_plan",
+    "parse_experiment",
+    "run_experiment",
+]

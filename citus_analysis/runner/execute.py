@@ -2,36 +2,33 @@
 
 Layout of the output folder::
 
-    OUT/RESOURCE/...            the artefact tree, for `ingest`
-    OUT/.runner/journal.jsonl   what was done, line by line
-    OUT/.runner/attempts/       files of the run in progress
-    OUT/.runner/servers/        data of an embedded target, removed at the end
+    OUT/RESOURCE/...             the artefact tree, for `ingest`
+    OUT/.runner/journal.jsonl    what was done, line by line
+    OUT/.runner/processes.jsonl  what was started and may still run
+    OUT/.runner/attempts/        files of the run in progress
+    OUT/.runner/servers/         data of an embedded target, removed at the end
 """
 
 from __future__ import annotations
 
-import shutil
-from collections import defaultdict
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
-from citus_analysis.errors import CitusAnalysisError, RunnerError, UsageError
-from citus_analysis.runner.describe import check_environment, environment_of, write_description
+from citus_analysis.errors import UsageError
 from citus_analysis.runner.drivers import make_driver
-from citus_analysis.runner.experiment import Experiment, FilesTarget, StopRule
+from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.files import adopt_files
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.measure import Measured, Measurement, publish
-from citus_analysis.runner.outcomes import write_outcome
+from citus_analysis.runner.life import Ledger, Life
+from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.plan import PlannedRun, make_plan
 from citus_analysis.runner.processes import Processes
-from citus_analysis.runner.results import RunResult, read_run
 from citus_analysis.runner.targets import make_target
-from citus_analysis.stats import mean_interval
 
 __all__ = ["RunnerEvent", "RunnerSummary", "run_experiment"]
 
@@ -40,11 +37,10 @@ _PRIVATE: Final = ".runner"
 
 @dataclass(frozen=True)
 class RunnerEvent:
-    """What the live view shows.
+    """What a live view shows.
 
     Attributes:
         run_id: the run in progress.
-        state: its state.
         done: runs finished so far, earlier calls included.
         planned: runs of the plan.
         failed: runs that failed so far.
@@ -52,7 +48,6 @@ class RunnerEvent:
     """
 
     run_id: str
-    state: str
     done: int
     planned: int
     failed: int
@@ -64,10 +59,10 @@ class RunnerSummary:
     """What came of an experiment.
 
     Attributes:
-        verified: run ids that ended well, in this call or an earlier one.
-        failed: run id -> why.
-        skipped: run ids that the stop rule found unnecessary.
-        notes: what a reader should know (samplers that are missing, capabilities a system lacks).
+        verified: ids of the runs that ended well, in this call or an earlier one.
+        failed: run id -> why; their files are kept, statistics leave them out.
+        skipped: ids of the runs that the stop rule found unnecessary.
+        notes: what a reader should know (samplers that are missing, what a system cannot do).
     """
 
     verified: tuple[str, ...]
@@ -92,12 +87,12 @@ def run_experiment(
 
     Args:
         experiment: what to run.
-        out: folder for the tree; must be new or empty unless `resume`.
+        out: folder for the tree; without `resume` it must not hold an experiment.
         resume: go on where an earlier call on the same folder stopped.
         watch: is told what happens, for a live view.
 
     Raises:
-        UsageError: `out` holds another experiment, or one in progress without `resume`.
+        UsageError: `out` holds another experiment, or one already begun and `resume` is not set.
         EnvironmentChangedError: versions, settings or hardware differ from when the experiment began.
         RunnerError: the target or the driver cannot be used.
     """
@@ -106,16 +101,72 @@ def run_experiment(
         return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
     private = tree / _PRIVATE
     journal = Journal(private / "journal.jsonl")
-    _open_journal(journal, experiment, tree, resume=resume)
-    with Processes(private / "processes.jsonl") as processes, _target(experiment, private) as target:
-        execution = _Execution(experiment, tree, journal, processes, target, watch)
-        return execution.run_all()
+    with _only_runner(private):
+        _begin(journal, experiment, tree, resume=resume)
+        with Processes(private / "processes.jsonl") as processes:
+            return _run_all(experiment, tree, journal, processes, watch)
+
+
+def _run_all(
+    experiment: Experiment,
+    tree: Path,
+    journal: Journal,
+    processes: Processes,
+    watch: Callable[[RunnerEvent], None],
+) -> RunnerSummary:
+    plan = make_plan(experiment)
+    ledger = Ledger.read(journal)
+    skipped: list[str] = []
+    target = make_target(experiment, tree / _PRIVATE / "servers")
+    try:
+        driver = make_driver(experiment, target)
+        for run in plan:
+            if ledger.is_done(run):
+                continue
+            if ledger.has_enough(run, experiment):
+                skipped.append(run.run_id)
+                continue
+
+            def tell(throughput_ops_s: float | None, run: PlannedRun = run) -> None:
+                done = len(ledger.verified) + len(ledger.failed) + len(skipped)
+                watch(RunnerEvent(run.run_id, done, len(plan), len(ledger.failed), throughput_ops_s))
+
+            tell(None)
+            measurement = Measurement(experiment, target, driver, processes, tell)
+            Life(tree, tree / _PRIVATE / "attempts", journal, measurement, ledger).live(run)
+    finally:
+        target.stop()
+    return RunnerSummary(tuple(ledger.verified), dict(ledger.failed), tuple(skipped), tuple(sorted(ledger.notes)))
+
+
+def _begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:
+    """Write down which experiment this folder belongs to, or check that it is the same."""
+    document = experiment.model_dump(mode="json")
+    begun = journal.last("experiment")
+    if begun is None:
+        if resume:
+            raise UsageError("nothing to resume: no experiment was begun here", path=tree, way_out="leave out --resume")
+        journal.append("experiment", "begun", document=document)
+    elif begun.detail["document"] != document:
+        raise UsageError("holds another experiment", path=tree, way_out="choose another --out")
+    elif not resume:
+        raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")
 
 
 @contextmanager
-def _target(experiment: Experiment, private: Path) -> Iterator[object]:
-    target = make_target(experiment, private / "servers")
+def _only_runner(private: Path) -> Iterator[None]:
+    """Keep a second runner out of the same folder; the lock ends with this process however it ends."""
+    import fcntl
+
+    private.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(private / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        yield target
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(
+                "another runner works here", path=private.parent, way_out="wait for it, or choose another --out"
+            ) from error
+        yield
     finally:
-        target.stop()
+        os.close(descriptor)

@@ -79,6 +79,7 @@ class NodeAddress(_Part):
         "none", description="how samplers run and logs are read: not at all (logs over SQL), on this machine, by ssh"
     )
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
+    ssh_port: int = Field(22, gt=0, lt=65536)
     log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
 
 

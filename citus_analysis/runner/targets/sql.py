@@ -22,12 +22,17 @@ from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, 
 __all__ = [
     "SETTINGS_DESCRIBED",
     "Connecting",
+    "Connection",
     "connect",
     "count_rows",
+    "drop_table",
     "fill_table",
+    "let_node_have_shards",
     "make_monitor_role",
     "query",
+    "read_citus_nodes",
     "read_settings",
+    "reset_server_setting",
     "set_server_settings",
 ]
 
@@ -56,15 +61,16 @@ SETTINGS_DESCRIBED: Final = (
     "citus.max_adaptive_executor_pool_size",
 )
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 #: What :func:`connect` returns.
-Connecting = AbstractContextManager[psycopg.Connection[tuple[Any, ...]]]
+Connecting = AbstractContextManager[Connection]
 
 _ROWS_AT_ONCE: Final = 10_000
 _CONNECT_TIMEOUT_S: Final = 10
 
 
 @contextmanager
-def connect(node: Node, *, database: str, user: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+def connect(node: Node, *, database: str, user: str) -> Iterator[Connection]:
     """An autocommit connection; the password comes from PGPASSWORD or PGPASSFILE.
 
     Raises:
@@ -88,15 +94,13 @@ def connect(node: Node, *, database: str, user: str) -> Iterator[psycopg.Connect
         ) from error
 
 
-def query(
-    connection: psycopg.Connection[tuple[Any, ...]], text: LiteralString | sql.Composed, *values: object
-) -> list[tuple[Any, ...]]:
+def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[tuple[Any, ...]]:
     """Rows of a query, none for a statement without rows."""
     cursor = connection.execute(text, values or None)
     return cursor.fetchall() if cursor.description else []
 
 
-def read_settings(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
+def read_settings(connection: Connection) -> dict[str, str]:
     """The settings of :data:`SETTINGS_DESCRIBED` that the server knows."""
     rows = query(
         connection,
@@ -107,20 +111,44 @@ def read_settings(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, 
     return {str(name): str(value) for name, value in rows}
 
 
-def set_server_settings(connection: psycopg.Connection[tuple[Any, ...]], settings: Mapping[str, Setting]) -> None:
+def set_server_settings(connection: Connection, settings: Mapping[str, Setting]) -> None:
     """ALTER SYSTEM for each setting, then reload."""
     for name, value in settings.items():
         shown = "on" if value is True else "off" if value is False else str(value)
         query(
             connection,
-            sql.SQL("ALTER SYSTEM SET {} = {}").format(
-                sql.SQL(".").join(sql.Identifier(part) for part in name.split(".")), sql.Literal(shown)
-            ),
+            sql.SQL("ALTER SYSTEM SET {} = {}").format(_dotted(name), sql.Literal(shown)),
         )
     query(connection, "SELECT pg_reload_conf()")
 
 
-def make_monitor_role(connection: psycopg.Connection[tuple[Any, ...]], role: str) -> None:
+def reset_server_setting(connection: Connection, name: str) -> None:
+    """ALTER SYSTEM RESET, then reload."""
+    query(connection, sql.SQL("ALTER SYSTEM RESET {}").format(_dotted(name)))
+    query(connection, "SELECT pg_reload_conf()")
+
+
+def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
+    """(nodeid, groupid, host, port) of the active primaries, the coordinator first."""
+    rows = query(
+        connection,
+        "SELECT nodeid, groupid, nodename, nodeport FROM pg_dist_node "
+        "WHERE noderole = 'primary' AND isactive ORDER BY groupid",
+    )
+    return [(int(nodeid), int(groupid), str(host), int(port)) for nodeid, groupid, host, port in rows]
+
+
+def let_node_have_shards(connection: Connection, host: str, port: int, allowed: bool) -> None:
+    """Whether new tables may place shards on a Citus node."""
+    query(connection, "SELECT citus_set_node_property(%s, %s, 'shouldhaveshards', %s)", host, port, allowed)
+
+
+def drop_table(connection: Connection) -> None:
+    """Drop the benchmark's table if it is there."""
+    query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
+
+
+def make_monitor_role(connection: Connection, role: str) -> None:
     """Create the sampled client's role if it is not there, let it use the table, and switch its logging on."""
     name = sql.Identifier(role)
     if not query(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", role):
@@ -135,7 +163,7 @@ def make_monitor_role(connection: psycopg.Connection[tuple[Any, ...]], role: str
         )
 
 
-def fill_table(connection: psycopg.Connection[tuple[Any, ...]], records: int, *, shard_count: int | None) -> None:
+def fill_table(connection: Connection, records: int, *, shard_count: int | None) -> None:
     """Make the table hold exactly the records 0..records-1.
 
     Args:
@@ -166,6 +194,10 @@ def fill_table(connection: psycopg.Connection[tuple[Any, ...]], records: int, *,
         query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
 
 
-def count_rows(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+def count_rows(connection: Connection) -> int:
     """Rows of the table."""
     return int(query(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE)))[0][0])
+
+
+def _dotted(name: str) -> sql.Composed:
+    return sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))

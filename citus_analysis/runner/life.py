@@ -1,0 +1,172 @@
+"""The life of one run: prepared, loaded, monitored, measured, publishing, collected, verified (or failed).
+
+Each state is on disk before the next one starts. A run that was interrupted begins anew: its attempt's private
+files are deleted, and files that were already being published are removed from the tree.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.describe import check_environment, environment_of, write_description
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.measure import Measured, Measurement, publish
+from citus_analysis.runner.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.results import RunResult, read_run
+from citus_analysis.stats.intervals import mean_interval
+
+__all__ = ["Ledger", "Life"]
+
+_ENVIRONMENT: Final = "environment"
+_MIN_RUNS_FOR_INTERVAL: Final = 2
+
+
+@dataclass
+class Ledger:
+    """What the journal says about all runs.
+
+    Attributes:
+        verified: run id -> throughput, operations per second.
+        failed: run id -> why.
+        notes: remarks that hold for the experiment.
+    """
+
+    verified: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, journal: Journal) -> Ledger:
+        """The ledger as the journal's lines give it."""
+        ledger = cls()
+        for entry in journal.entries():
+            ledger.notes.update(entry.detail.get("notes", ()))
+            if entry.state == "verified":
+                ledger.verified[entry.subject] = entry.detail["throughput_ops_s"]
+            elif entry.state == "failed":
+                ledger.failed[entry.subject] = entry.detail["reason"]
+        return ledger
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether the run ended, well or not."""
+        return run.run_id in self.verified or run.run_id in self.failed
+
+    def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
+        """Whether the stop rule finds this iteration unnecessary."""
+        rule = experiment.stop
+        if rule.rule == "fixed" or run.iteration <= experiment.iterations:
+            return False
+        throughputs = self.throughputs()[run.configuration.resource]
+        if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
+            return False
+        return mean_interval(throughputs, level=rule.level).relative_half_width <= rule.relative_half_width
+
+    def throughputs(self) -> dict[str, list[float]]:
+        """Resource -> throughputs of its verified runs."""
+        grouped: dict[str, list[float]] = defaultdict(list)
+        for run_id, throughput_ops_s in self.verified.items():
+            grouped[run_id.rpartition("#")[0]].append(throughput_ops_s)
+        return grouped
+
+    def outcomes(self, resource: str) -> list[Outcome]:
+        """How the resource's iterations ended."""
+        ended = {**dict.fromkeys(self.verified, ""), **self.failed}
+        split = ((run_id.rpartition("#"), reason) for run_id, reason in ended.items())
+        return sorted(Outcome(int(number), reason) for (name, _, number), reason in split if name == resource)
+
+
+@dataclass(frozen=True)
+class Life:
+    """Takes runs through their states."""
+
+    tree: Path
+    attempts: Path
+    journal: Journal
+    measurement: Measurement
+    ledger: Ledger
+
+    def live(self, run: PlannedRun) -> None:
+        """From nothing to `verified` or `failed`.
+
+        Raises:
+            EnvironmentChangedError: the environment differs from the experiment's first run.
+            RunnerError: the target could not be prepared; the run stays open for a resume.
+        """
+        self._undo(run)
+        folder = self._new_attempt(run)
+        self.measurement.prepare(run)
+        self._describe(run)
+        self.journal.append(run.run_id, "prepared")
+        pace_ops_s = self.measurement.load(run, folder)
+        self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
+        self.journal.append(run.run_id, "monitored")
+        measured = self.measurement.measure(run, folder, pace_ops_s)
+        self.journal.append(run.run_id, "measured", problems=measured.problems, notes=measured.notes)
+        result = read_run(measured.client_outputs)
+        self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
+        publish(measured.files, self.tree)
+        self.journal.append(run.run_id, "collected")
+        self._verify(run, measured, result)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_attempt(self, run: PlannedRun) -> Path:
+        shutil.rmtree(self.attempts, ignore_errors=True)
+        folder = self.attempts / run.run_id
+        folder.mkdir(parents=True)
+        return folder
+
+    def _undo(self, run: PlannedRun) -> None:
+        """Remove what an interrupted attempt may have published."""
+        for entry in self.journal.entries():
+            if entry.subject == run.run_id and entry.state == "publishing":
+                for place in entry.detail["files"]:
+                    (self.tree / place).unlink(missing_ok=True)
+
+    def _describe(self, run: PlannedRun) -> None:
+        target, experiment = self.measurement.target, self.measurement.experiment
+        description = target.describe()
+        varying = {f"settings.{name}" for name in experiment.matrix.settings} | {"system"}
+        now = {name: value for name, value in environment_of(description).items() if name not in varying}
+        before = self.journal.last(_ENVIRONMENT)
+        if before is None:
+            self.journal.append(_ENVIRONMENT, "recorded", facts=now)
+        else:
+            check_environment(before.detail["facts"], now)
+        self.ledger.notes.update(description.skipped)
+        write_description(self.tree, experiment, run.configuration, description, target.nodes())
+
+    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult) -> None:
+        problems = [
+            *measured.problems,
+            *([result.problem] if result.problem else []),
+            *self._count_problem(run, result),
+        ]
+        self.ledger.notes.update(measured.notes)
+        if problems:
+            self.ledger.failed[run.run_id] = "; ".join(problems)
+            self.journal.append(run.run_id, "failed", reason="; ".join(problems))
+        else:
+            self.ledger.verified[run.run_id] = result.throughput_ops_s
+            self.journal.append(run.run_id, "verified", throughput_ops_s=result.throughput_ops_s)
+        resource = run.configuration.resource
+        write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
+
+    def _count_problem(self, run: PlannedRun) -> list[str]:
+        """After a load, every record is in the table exactly once (the key is unique: counting is enough)."""
+        configuration = run.configuration
+        if configuration.phase != "load" or self.measurement.experiment.limits.duration_s:
+            return []
+        try:
+            rows = self.measurement.target.count()
+        except RunnerError as error:
+            return [f"the table could not be counted: {error.problem}"]
+        expected = configuration.records
+        wrong = rows < expected if configuration.monitored else rows != expected
+        return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []

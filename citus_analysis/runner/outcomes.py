@@ -1,0 +1,38 @@
+"""`outcomes.csv`: which iterations of a resource failed, for `ingest`.
+
+A run can fail in ways its clients' output does not show (a node went down, the table lacks rows); the file carries
+the runner's verdict to the table `runs`.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FILE_NAME", "Outcome", "write_outcomes"]
+
+FILE_NAME: Final = "outcomes.csv"
+
+
+@dataclass(frozen=True, order=True)
+class Outcome:
+    """How one iteration ended; an empty reason means well."""
+
+    iteration: int
+    reason: str
+
+
+def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the file anew; a whole file or none."""
+    temporary = folder / f".{FILE_NAME}"
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["iteration", "outcome", "reason"])
+        writer.writerows([(o.iteration, "failed" if o.reason else "verified", o.reason) for o in outcomes])
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / FILE_NAME)
