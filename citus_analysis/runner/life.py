@@ -146,7 +146,7 @@ class Life:
         problems = [
             *measured.problems,
             *([result.problem] if result.problem else []),
-            *self._count_problem(run, result),
+            *self._count_problem(run),
         ]
         self.ledger.notes.update(measured.notes)
         if problems:

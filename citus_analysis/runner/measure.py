@@ -28,7 +28,8 @@ from citus_analysis.runner.targets.base import Target
 __all__ = ["Measured", "Measurement", "publish"]
 
 _POLL_S: Final = 0.2
-_WARMUP_INSERTS: Final = 10**9  # record numbers that no measured run uses
+_MANY: Final = 10**9  # record numbers
+_WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
 _PACE_PROBE_S: Final = 1
 
 
@@ -107,7 +108,9 @@ class Measurement:
         configuration = run.configuration
         parts = configuration.drivers
         is_load = configuration.phase == "load"
-        own_inserts = partition(0 if is_load else self._first_free(run), configuration.operations, parts=parts)
+        # A time limit ends the run, not the keys.
+        most = _MANY if self.experiment.limits.duration_s else configuration.operations
+        own_inserts = partition(0 if is_load else configuration.records + _MANY, most, parts=parts)
         threads = share_threads(configuration.threads, parts=parts)
         return [
             Work(
@@ -132,15 +135,15 @@ class Measurement:
             threads=monitor.connections * len(self.target.clients_connect().nodes),
             operations=operations,
             records=configuration.records,
-            inserts=KeyRange(configuration.records, operations),
+            inserts=KeyRange(self._monitor_start(run), operations if not self.experiment.limits.duration_s else _MANY),
             duration_s=self.experiment.limits.duration_s,
             rate_ops_s=pace_ops_s * monitor.share if pace_ops_s else None,
             monitor=True,
         )
 
-    def _first_free(self, run: PlannedRun) -> int:
-        """First record number behind the loaded records and the monitor's own."""
-        return run.configuration.records + max(1, round(run.configuration.operations * self.experiment.monitor.share))
+    def _monitor_start(self, run: PlannedRun) -> int:
+        """First record number of the monitor's own range: behind every one that a main client may insert."""
+        return 2 * _MANY if self.experiment.limits.duration_s else run.configuration.records
 
     def _warm_up(self, run: PlannedRun, folder: Path, seconds: int) -> float | None:
         configuration = run.configuration
@@ -150,7 +153,7 @@ class Measurement:
             threads=configuration.threads,
             operations=configuration.operations,
             records=configuration.records,
-            inserts=KeyRange(_WARMUP_INSERTS, _WARMUP_INSERTS),
+            inserts=KeyRange(_WARMUP_INSERTS, _MANY),
             duration_s=seconds,
         )
         client = self._launch("warm-up", work, folder)
