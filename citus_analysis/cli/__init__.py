@@ -20,6 +20,7 @@ __all__ = ["commands", "main"]
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
+    "run": "Launch an experiment and leave the files that ingest reads.",
 }
 
 _INTERRUPTED: Final = 130
