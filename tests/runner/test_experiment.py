@@ -1,0 +1,81 @@
+"""Experiment files: what is wrong is said with the field's name; secrets have no place in them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from citus_analysis.errors import InputError, UnknownNameError
+from citus_analysis.runner.experiment import experiment_schema, load_experiment, parse_experiment
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.shipped import shipped
+
+MINIMAL: dict[str, Any] = {"name": "x", "matrix": {"workloads": ["c"]}}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "a b"}, "name"),
+        ({"matrix": {"workloads": ["g"]}}, "matrix.workloads"),
+        ({"matrix": {"workloads": ["c"], "threads": [0]}}, "matrix.threads.0"),
+        ({"matrix": {"workloads": ["c"], "thread": [1]}}, "matrix.thread"),
+        ({"iterations": 0}, "iterations"),
+        ({"target": {"kind": "moon"}}, "target"),
+        ({"target": {"kind": "cluster", "nodes": []}}, "target.cluster.nodes"),
+        ({"monitor": {"share": 2}}, "monitor.share"),
+        ({"order": "random"}, "order"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as raised:
+        parse_experiment({**MINIMAL, **change}, path="x.yml")
+    assert str(raised.value).startswith(f"x.yml: field '{field}':")
+    assert raised.value.exit_code == 3
+
+
+def test_more_load_generators_than_threads_are_refused() -> None:
+    with pytest.raises(InputError, match="fewer threads than drivers"):
+        parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [1], "drivers": [2]}})
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        {"kind": "ycsb", "home": "y", "properties": {"db.passwd": "s3cret"}},
+        {"kind": "ycsb", "home": "y", "properties": {"db.url": "jdbc:postgresql://u:s3cret@h/d"}},
+    ],
+)
+def test_secrets_are_refused_and_not_repeated(driver: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as raised:
+        parse_experiment({**MINIMAL, "driver": driver})
+    assert "s3cret" not in str(raised.value)
+    assert "PGPASS" in str(raised.value)
+
+
+def test_an_unknown_name_suggests_shipped_experiments() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'laptop'"):
+        load_experiment("laptp")
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "name: [\n", "\x00"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broken.yml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"broken\.yml"):
+        load_experiment(file)
+
+
+@pytest.mark.parametrize("file", sorted(shipped("experiments").glob("*.yml")), ids=lambda file: file.stem)
+def test_shipped_experiments_are_valid_and_plan(file: Path) -> None:
+    experiment = load_experiment(file.stem)
+    assert experiment.name == file.stem
+    assert make_plan(experiment)
+
+
+def test_the_schema_describes_every_field_for_editors() -> None:
+    schema = experiment_schema()
+    assert json.dumps(schema)
+    assert {"name", "target", "driver", "matrix", "stop"} <= schema["properties"].keys()
+    assert schema["additionalProperties"] is False

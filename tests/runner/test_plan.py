@@ -1,0 +1,71 @@
+"""The plan holds every combination once per iteration, in an order that a seed determines."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from citus_analysis.dataset.identity import name_facts
+from citus_analysis.runner.artefacts import client_log, server_log
+from citus_analysis.runner.experiment import Experiment, parse_experiment
+from citus_analysis.runner.plan import PlannedRun, configurations, make_plan
+
+
+def experiment(**changes: Any) -> Experiment:
+    matrix = {"workloads": ["load", "c"], "threads": [1, 4], "monitored": [False, True]}
+    return parse_experiment({"name": "x", "matrix": matrix, "iterations": 3, **changes})
+
+
+def test_every_combination_runs_in_every_iteration() -> None:
+    plan = make_plan(experiment())
+    assert len(configurations(experiment())) == 8
+    assert len(plan) == len({run.run_id for run in plan}) == 24
+
+
+def test_interleaved_blocks_hold_each_configuration_once() -> None:
+    plan = make_plan(experiment())
+    blocks = [plan[start : start + 8] for start in range(0, 24, 8)]
+    for number, block in enumerate(blocks, start=1):
+        assert {run.iteration for run in block} == {number}
+        assert max(Counter(run.configuration for run in block).values()) == 1
+    assert [run.configuration for run in blocks[0]] != [run.configuration for run in blocks[1]]
+
+
+def test_order_depends_on_the_seed_alone() -> None:
+    assert make_plan(experiment(seed=7)) == make_plan(experiment(seed=7))
+    assert make_plan(experiment(seed=7)) != make_plan(experiment(seed=8))
+
+
+def test_more_iterations_leave_the_earlier_ones_as_they_were() -> None:
+    assert make_plan(experiment(iterations=5))[:24] == make_plan(experiment())
+
+
+def test_sequential_order_finishes_one_configuration_before_the_next() -> None:
+    plan = make_plan(experiment(order="sequential"))
+    assert [run.iteration for run in plan[:3]] == [1, 2, 3]
+    assert len({run.configuration for run in plan[:3]}) == 1
+
+
+def test_the_load_phase_ignores_the_number_of_operations() -> None:
+    matrix = {"workloads": ["load", "c"], "records": [50], "operations": [10, 20]}
+    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    assert sorted((c.workload, c.operations) for c in chosen) == [("A", 50), ("C", 10), ("C", 20)]
+
+
+def test_settings_are_crossed_and_named() -> None:
+    matrix = {"workloads": ["c"], "settings": {"citus.enable_binary_protocol": ["on", "off"], "jit": ["off"]}}
+    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    assert [c.resource for c in chosen] == ["x-w0-t1-c-enablebinaryprotocolon", "x-w0-t1-c-enablebinaryprotocoloff"]
+    assert dict(chosen[0].settings) == {"citus.enable_binary_protocol": "on", "jit": "off"}
+
+
+@pytest.mark.parametrize("run", make_plan(experiment())[:8], ids=lambda run: run.run_id)
+def test_ingest_reads_back_what_the_file_names_say(run: PlannedRun) -> None:
+    configuration = run.configuration
+    facts = name_facts(client_log(run, part=0).name, configuration.resource)
+    assert facts["phase"] == configuration.phase
+    assert facts["threads"] == configuration.threads
+    assert facts["iteration"] == run.iteration
+    assert facts["workers"] == configuration.workers
+    assert facts["drivers"] == configuration.drivers
+    assert name_facts(server_log(run, "2").name, configuration.resource)["node"] == "2"

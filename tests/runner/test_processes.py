@@ -1,0 +1,67 @@
+"""Started processes are ended with their children, also by the runner that comes after a killed one."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from citus_analysis.runner.processes import Processes
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
+PARENT = [
+    sys.executable,
+    "-c",
+    "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+    "print('ready', flush=True); time.sleep(60)",
+]
+
+
+def wait_for(file: Path, text: bytes) -> None:
+    deadline = time.monotonic() + 20
+    while text not in file.read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_leaving_the_block_ends_a_process_with_its_children(tmp_path: Path) -> None:
+    with Processes(tmp_path / "register") as processes:
+        launched = processes.launch("parent", PARENT, output=tmp_path / "out")
+        wait_for(tmp_path / "out", b"ready")
+        family = psutil.Process(launched.process.pid).children(recursive=True)
+        assert family
+    assert launched.exit_code == -signal.SIGTERM
+    _gone, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+
+
+def test_arguments_are_not_read_by_a_shell(tmp_path: Path) -> None:
+    nasty = "$(touch broken); `touch broken` | ' \" \\"
+    with Processes(tmp_path / "register") as processes:
+        echo = [sys.executable, "-c", "import sys; print(sys.argv[1])", nasty]
+        launched = processes.launch("echo", echo, output=tmp_path / "out", folder=tmp_path)
+        assert processes.wait(launched, timeout_s=20)
+    assert (tmp_path / "out").read_text() == nasty + "\n"
+    assert not (tmp_path / "broken").exists()
+
+
+def test_leftovers_of_a_killed_runner_are_ended_and_nothing_else(tmp_path: Path) -> None:
+    mine = psutil.Popen(SLEEPER)
+    killed_runner = Processes(tmp_path / "register")
+    left = killed_runner.launch("left", SLEEPER)
+    with Processes(tmp_path / "register"):
+        assert left.process.wait(timeout=10) is not None
+        assert mine.is_running()
+    mine.kill()
+    mine.wait()
+
+
+def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
+    other = psutil.Popen(SLEEPER)
+    register = tmp_path / "register"
+    Processes(register)._register.append("old", "started", pid=other.pid, since=other.create_time() - 100)
+    assert Processes(register).end_leftovers() == []
+    assert other.is_running()
+    other.kill()
+    other.wait()
