@@ -1,5 +1,7 @@
 """Keys are YCSB's, and every record goes to exactly one load generator."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,7 +32,7 @@ def test_parts_cover_every_record_once(start: int, count: int, parts: int) -> No
     ranges = partition(start, count, parts=parts)
     assert ranges[0].start == start
     assert ranges[-1].stop == start + count
-    assert all(one.stop == following.start for one, following in zip(ranges, ranges[1:], strict=False))
+    assert all(one.stop == following.start for one, following in pairwise(ranges))
     assert all(one.count >= 1 for one in ranges)
 
 
