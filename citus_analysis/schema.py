@@ -308,6 +308,17 @@ _TABLES: Final = (
         ),
     ),
     Table(
+        "outcomes",
+        "How the runner judged the iterations of a resource: what the clients' own output does not show.",
+        "outcomes.csv",
+        (
+            *_FILE,
+            Column("judged_iteration", _INT, "iteration of the resource that is judged"),
+            Column("outcome", _TEXT, "verified or failed"),
+            Column("reason", _TEXT, "why it failed; null where it did not"),
+        ),
+    ),
+    Table(
         "runs",
         "One row per measured run: phase x configuration x iteration, its load generators merged.",
         "derived from clients and client_metrics",

@@ -74,11 +74,11 @@ class Derivation:
 
 
 def _runs(tables: ResourceTables) -> Pieces:
-    from citus_analysis.stats.clients import derive_operation_latencies, derive_runs
+    from citus_analysis.stats.clients import derive_operation_latencies, derive_runs, with_outcomes
 
-    clients = tables.scan("clients").collect()
+    runs = derive_runs(tables.scan("clients").collect(), run_identity(tables))
     yield {
-        "runs": derive_runs(clients, run_identity(tables)),
+        "runs": with_outcomes(runs, tables.scan("outcomes").collect()),
         "operation_latencies": derive_operation_latencies(
             tables.scan("client_metrics").collect(), tables.scan("client_histogram").collect()
         ),
@@ -122,8 +122,8 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        1,
-        ("clients", "client_metrics", "client_histogram"),
+        2,
+        ("clients", "client_metrics", "client_histogram", "outcomes"),
         ("runs", "operation_latencies"),
         _runs,
         lambda tables: run_identity(tables).rows(),

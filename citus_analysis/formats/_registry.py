@@ -18,6 +18,7 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "study_config",
     "pg_dist_node",
     "pg_dist_shard",
+    "run_outcomes",
     "iostat",
     "iostat_json",
     "vmstat",

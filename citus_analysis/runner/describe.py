@@ -41,7 +41,7 @@ def write_description(
         "order": experiment.order,
         "seed": experiment.seed,
         **description.facts,
-        "nodes": {number: _node(node) for number, node in enumerate(nodes, start=1)},
+        "nodes": {node.nodeid or number: _node(node) for number, node in enumerate(nodes, start=1)},
         "settings": dict(description.settings),
         "skipped": list(description.skipped),
     }

@@ -173,6 +173,9 @@ class Monitor(_Part):
     """The sampled client: its statements are logged by every node, the main client's are not."""
 
     role: str = Field("monitor", description="database role; created with logging where the runner may")
+    log_min_messages: Literal["debug1", "debug2", "debug3", "debug4"] = Field(
+        "debug1", description="stock Citus reports task times at debug4, a build for measurements at debug1"
+    )
     share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
     connections: Positive = Field(1, description="connections to every node")
 

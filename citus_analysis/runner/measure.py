@@ -62,7 +62,7 @@ class Measurement:
         self.target.prepare(run.configuration)
         if run.configuration.monitored:
             self.target.fill(0)  # the role is granted the table, so it has to be there
-            self.target.set_monitor(self.experiment.monitor.role)
+            self.target.set_monitor(self.experiment.monitor)
 
     def load(self, run: PlannedRun, folder: Path) -> float | None:
         """Warm up, then fill the table; the throughput of the warm-up where there was one."""

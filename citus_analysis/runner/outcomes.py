@@ -32,7 +32,9 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     with temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["iteration", "outcome", "reason"])
-        writer.writerows([(o.iteration, "failed" if o.reason else "verified", o.reason) for o in outcomes])
+        writer.writerows(
+            [(o.iteration, "failed" if o.reason else "verified", " ".join(o.reason.split())) for o in outcomes]
+        )
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(folder / FILE_NAME)

@@ -190,6 +190,27 @@ def _with_status(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(status=status, status_reason=reason)
 
 
+def with_outcomes(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
+    """Runs of one resource with the runner's verdicts: a run it judged as failed is `failed`, with its reason.
+
+    Args:
+        runs: the table `runs` of one resource.
+        outcomes: the table `outcomes` of the same resource; later rows win.
+    """
+    verdicts = outcomes.unique("judged_iteration", keep="last", maintain_order=True).select(
+        iteration="judged_iteration", judged_failed=pl.col("outcome") == "failed", judged_reason="reason"
+    )
+    joined = runs.join(verdicts, on="iteration", how="left", maintain_order="left")
+    failed = pl.col("judged_failed").fill_null(value=False)
+    words = pl.concat_list("status_reason", "judged_reason").list.drop_nulls().list.unique(maintain_order=True)
+    return TABLES["runs"].conform(
+        joined.with_columns(
+            status=pl.when(failed).then(pl.lit("failed")).otherwise(pl.col("status").cast(pl.String)),
+            status_reason=pl.when(failed).then(words.list.join("; ")).otherwise("status_reason"),
+        ).select(TABLES["runs"].names())
+    )
+
+
 def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:
     """The table `operation_latencies`: client-side latency per run, role and operation, clients merged.
 

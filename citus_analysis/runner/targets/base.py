@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from citus_analysis.runner.experiment import Setting
+from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.plan import Configuration
 
 __all__ = ["ConnectionInfo", "Node", "Target"]
@@ -99,15 +99,8 @@ class Target(Protocol):
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
         """Copy what a node logged since the mark."""
 
-    def set_monitor(self, role: str) -> None:
-        """Make sure the monitor role is there and logs its statements."""
+    def set_monitor(self, monitor: Monitor) -> None:
+        """Make sure the monitor's role is there and logs its statements."""
 
     def stop(self) -> None:
         """Stop and remove what this target started."""
-
-
-MONITOR_SETTINGS: Mapping[str, Setting] = {
-    "log_duration": "on",
-    "log_statement": "all",
-    "log_min_messages": "debug1",
-}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import ClusterTarget, NodeAddress, Setting
+from citus_analysis.runner.experiment import ClusterTarget, Monitor, NodeAddress, Setting
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
@@ -113,11 +113,11 @@ class Cluster:
         with self._connection() as connection:
             return sql.count_rows(connection)
 
-    def set_monitor(self, role: str) -> None:
+    def set_monitor(self, monitor: Monitor) -> None:
         """Role with logging; Citus hands both on to its workers."""
         if self._can.roles:
             with self._connection() as connection:
-                sql.make_monitor_role(connection, role)
+                sql.make_monitor_role(connection, monitor)
 
     def mark_logs(self) -> dict[str, LogMark]:
         """Where the readable server logs stand."""

@@ -16,7 +16,7 @@ from typing import Final
 import psutil
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import EmbeddedTarget, Setting
+from citus_analysis.runner.experiment import EmbeddedTarget, Monitor, Setting
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
@@ -123,10 +123,10 @@ class Embedded:
         with self._connection() as connection:
             return sql.count_rows(connection)
 
-    def set_monitor(self, role: str) -> None:
+    def set_monitor(self, monitor: Monitor) -> None:
         """Role with logging, on every node."""
         with self._connection() as connection:
-            sql.make_monitor_role(connection, role)
+            sql.make_monitor_role(connection, monitor)
 
     def mark_logs(self) -> dict[str, LogMark]:
         """Sizes of the servers' logs."""

@@ -14,9 +14,9 @@ import psycopg
 from psycopg import sql
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import Setting
+from citus_analysis.runner.experiment import Monitor, Setting
 from citus_analysis.runner.keys import key_names
-from citus_analysis.runner.targets.base import MONITOR_SETTINGS, Node
+from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
 
 __all__ = [
@@ -148,15 +148,16 @@ def drop_table(connection: Connection) -> None:
     query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
 
 
-def make_monitor_role(connection: Connection, role: str) -> None:
+def make_monitor_role(connection: Connection, monitor: Monitor) -> None:
     """Create the sampled client's role if it is not there, let it use the table, and switch its logging on."""
-    name = sql.Identifier(role)
-    if not query(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", role):
+    name = sql.Identifier(monitor.role)
+    if not query(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", monitor.role):
         query(connection, sql.SQL("CREATE ROLE {} LOGIN").format(name))
     query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
     if query(connection, "SELECT to_regclass(%s) IS NOT NULL", f"public.{TABLE}")[0][0]:
         query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(TABLE), name))
-    for setting, value in MONITOR_SETTINGS.items():
+    logging = {"log_duration": "on", "log_statement": "all", "log_min_messages": monitor.log_min_messages}
+    for setting, value in logging.items():
         query(
             connection,
             sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), sql.Literal(value)),
