@@ -20,7 +20,13 @@ from citus_analysis.runner.experiment import EmbeddedTarget, Monitor, Setting
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
-from citus_analysis.runner.targets.programs import copy_for_account, find_programs, server_account, usable_by_others
+from citus_analysis.runner.targets.programs import (
+    ServerPrograms,
+    copy_for_account,
+    find_programs,
+    server_account,
+    usable_by_others,
+)
 from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 
 __all__ = ["Embedded"]
@@ -32,6 +38,7 @@ _CITUS_SETTINGS: Final[dict[str, Setting]] = {
     "citus.node_conninfo": "sslmode=disable",
 }
 _DEFAULT_SHARDS: Final = 32
+_ELSEWHERE: Final = "elsewhere.txt"
 
 
 class Embedded:
@@ -44,8 +51,11 @@ class Embedded:
 
     def __init__(self, target: EmbeddedTarget, folder: Path) -> None:
         self._target = target
+        self._home = folder
+        programs = find_programs(target.postgres, target.version)
+        _remove_servers(programs, folder)
         self._folder = _reachable(folder)
-        self.programs = copy_for_account(find_programs(target.postgres, target.version), self._folder / "programs")
+        self.programs = copy_for_account(programs, self._folder / "programs")
         self._servers: list[OwnServer] = []
         self._prepared: tuple[int, dict[str, Setting]] | None = None
 
@@ -147,7 +157,7 @@ class Embedded:
             server.remove()
         self._servers = []
         self._prepared = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        _remove_servers(self.programs, self._home)
 
     def _make(self, workers: int, settings: dict[str, Setting]) -> None:
         for server in reversed(self._servers):
@@ -155,7 +165,6 @@ class Embedded:
         self._servers = []
         for number in range(workers + 1):
             server = OwnServer(self.programs, self._folder / f"node-{number}", free_port())
-            server.remove()  # left behind by a killed runner
             server.initialise(self._settings(settings, workers=workers))
             server.start()
             self._servers.append(server)
@@ -191,12 +200,24 @@ class Embedded:
 
 
 def _reachable(folder: Path) -> Path:
+    """The folder, or a temporary one where the server's account cannot reach it; the folder then says where it is."""
     folder.mkdir(parents=True, exist_ok=True)
     if server_account() is None or usable_by_others(folder):
         return folder
     temporary = Path(tempfile.mkdtemp(prefix="citus-analysis-"))
+    (folder / _ELSEWHERE).write_text(str(temporary), encoding="utf-8")
     temporary.chmod(0o755)
     return temporary
+
+
+def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
+    """Stop and remove what is in the folder, by this runner or by a killed one before it."""
+    pointer = folder / _ELSEWHERE
+    places = [folder, *([Path(pointer.read_text(encoding="utf-8"))] if pointer.exists() else [])]
+    for place in reversed(places):
+        for node in place.glob("node-*"):
+            OwnServer(programs, node, port=0).remove()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _filesystem(folder: Path) -> str:
