@@ -178,7 +178,8 @@ class _Report:
         since = self._start if stamped and self._start is not None else 0.0
         time = pl.from_epoch((pl.col("seconds") * 1000).round().cast(pl.Int64), "ms").dt.replace_time_zone("UTC")
         rows = progress.with_columns(
-            elapsed_s=pl.col("seconds") - since, log_time=time if stamped else pl.lit(None, pl.Datetime("ms", "UTC"))
+            elapsed_s=(pl.col("seconds") - since).round(3),
+            log_time=time if stamped else pl.lit(None, pl.Datetime("ms", "UTC")),
         )
         return TABLES["client_series"].parsed().conform(rows.drop("seconds"))
 

@@ -162,7 +162,7 @@ def _latency_rows(fields: pl.DataFrame, first_us: int) -> pl.DataFrame:
         "client_thread",
         section="script " + pl.col("script"),
         time=pl.from_epoch(end_us, "us").dt.replace_time_zone("UTC"),
-        elapsed_s=(end_us - first_us) / US_PER_S,
+        elapsed_s=((end_us - first_us) / US_PER_S).round(6),
         latency_us=pl.col("latency").cast(pl.Float64, strict=False),
         failed=pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES)),
     )

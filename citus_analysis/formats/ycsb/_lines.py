@@ -81,7 +81,10 @@ _TEXT_BEGIN: Final = (
     r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client \d|"
     r"Loading workload\.\.\.|Starting test\."
 )
-_GLUED: Final = rf"^(.+?)(?:{_STATUS_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})|^([\s\]}}]*[\]}}])/?[\w/.~-]*java\s"
+_GLUED: Final = (
+    rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
+    rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
+)
 _WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
 
 
@@ -111,7 +114,7 @@ def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines cut where another message begins inside them; each turn cuts off one piece."""
     done: list[pl.DataFrame] = []
     groups = pl.col("text").str.extract_groups(_GLUED).struct
-    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3)))
+    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4)))
     cut = pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
     while not lines.is_empty():
         lines = lines.with_columns(head=cut, head_length=cut.str.len_bytes().cast(pl.Int64))

@@ -30,7 +30,7 @@ def latency_rows(lines: pl.Series, first_ms: int | None) -> tuple[pl.DataFrame, 
         "section",
         "latency_us",
         time=pl.from_epoch("time_ms", "ms").dt.replace_time_zone("UTC"),
-        elapsed_s=(pl.col("time_ms") - start) / 1000,
+        elapsed_s=((pl.col("time_ms") - start) / 1000).round(3),
         failed=pl.col("section").str.ends_with("-FAILED"),
     )
     return TABLES["client_latencies"].parsed().conform(rows), start

@@ -60,7 +60,7 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         status: a frame of :func:`status_fields`.
         start: the client's start on its own clock, as far as it is known.
     """
-    by_clock = (pl.col("log_time") - start).dt.total_milliseconds() / 1000
+    by_clock = ((pl.col("log_time") - start).dt.total_milliseconds() / 1000).round(3)
     plausible = (by_clock - pl.col("seconds")).abs() <= _CLOCK_JUMP_S
     timed = status.with_columns(
         elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64))

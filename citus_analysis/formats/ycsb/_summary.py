@@ -135,7 +135,7 @@ def series_rows(points: pl.DataFrame) -> pl.DataFrame:
         .conform(
             points.filter(pl.col("kind") == "timeseries").select(
                 "section",
-                elapsed_s=pl.col("name").cast(pl.Float64) / 1000,
+                elapsed_s=(pl.col("name").cast(pl.Float64) / 1000).round(3),
                 mean_us=pl.col("value").cast(pl.Float64).fill_nan(None),
             )
         )
