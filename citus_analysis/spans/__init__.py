@@ -8,6 +8,21 @@ Example:
 """
 
 from citus_analysis.spans.coarse import coarse_profile, log_line_profile
+from citus_analysis.spans.composition import critical_path, fan_out_profile, percentile_profile
+from citus_analysis.spans.export import export_traces
+from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
 from citus_analysis.spans.traces import Traces, build_traces
 
-__all__ = ["Traces", "build_traces", "coarse_profile", "log_line_profile"]
+__all__ = [
+    "TailProfile",
+    "Traces",
+    "autovacuum_intervals",
+    "build_traces",
+    "coarse_profile",
+    "critical_path",
+    "export_traces",
+    "fan_out_profile",
+    "log_line_profile",
+    "percentile_profile",
+    "tail_profile",
+]

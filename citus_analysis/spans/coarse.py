@@ -60,17 +60,19 @@ def _after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
 
 def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) -> pl.DataFrame:
     value = pl.col(column).drop_nulls()
-    percentiles = {
+    percentiles = [
         # p99 of 50 values would be their maximum under another name.
-        f"p{percent}_us": pl.when(value.len() * (100 - percent) >= 100).then(value.quantile(percent / 100, "linear"))
+        pl.when(value.len() * (100 - percent) >= 100)
+        .then(value.quantile(percent / 100, "linear"))
+        .alias(f"p{percent}_us")
         for percent in _PERCENTILES
-    }
+    ]
     return kept.group_by(list(by)).agg(
-        quantity=pl.lit(symbol),
-        n=value.len(),
-        mean_us=value.mean(),
-        **percentiles,
-        warning=_commit_warning(symbol),
+        pl.lit(symbol).alias("quantity"),
+        value.len().alias("n"),
+        value.mean().alias("mean_us"),
+        *percentiles,
+        _commit_warning(symbol).alias("warning"),
     )
 
 

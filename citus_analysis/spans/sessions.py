@@ -168,15 +168,21 @@ def _classify(records: pl.DataFrame) -> pl.DataFrame:
 
 def _number_executions(rows: pl.DataFrame) -> pl.DataFrame:
     """Number the executions: see the module's docstring for the rule."""
-    event = pl.col("event")
-    shapes = ~event.is_in(["local", "task"])
-    before = pl.when(shapes).then(event).forward_fill().shift(1)
-    before_segment = pl.when(shapes).then("segment").forward_fill().shift(1)
-    same_segment = (pl.col("segment") == pl.col("segment").shift(1)).fill_null(value=False)
-    after_opener = ((before_segment == pl.col("segment")) & (before == "opener")).fill_null(value=False)
+    event, segment = pl.col("event"), pl.col("segment")
+    same_segment = (segment == segment.shift(1)).fill_null(value=False)
+    before, before_segment = (
+        pl.when(event != "local").then(column).forward_fill().shift(1) for column in (event, segment)
+    )
+    # A task whose statement line is missing: the log begins, or has a gap, in the middle of a statement.
+    opens = event.is_in(["opener", "task"])
+    after_opener = ((before_segment == segment) & before.is_in(["opener", "task"])).fill_null(value=False)
     closes = event.is_in(["error", "whole"]) | ((event == "duration") & after_opener)
     never_closed = event.is_in(["opener", "whole", "prepare"]) & after_opener
-    begins = ~same_segment | never_closed | closes.shift(1, fill_value=True)
+    # Where a segment begins in the middle of a statement, its last durations are told from the next one's by xid.
+    opened = (pl.when(opens).then(segment).forward_fill().shift(1) == segment).fill_null(value=False)
+    other_xid = (pl.col("local_xid") != pl.col("local_xid").shift(1)).fill_null(value=False)
+    fragment = ~pl.col("anchored") & ~opened & same_segment & other_xid
+    begins = ~same_segment | never_closed | fragment | closes.shift(1, fill_value=True)
     return rows.with_columns(closes=closes, execution=begins.cast(pl.UInt32).cum_sum())
 
 
@@ -191,6 +197,7 @@ def _executions(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         gpid=pl.col("gpid").first(),
         opened=opener.any(),
         closed=closing.any(),
+        has_tasks=(event == "task").any(),
         failed=(event == "error").any(),
         fatal=pl.col("severity").cast(pl.String).is_in(["FATAL", "PANIC"]).any(),
         byte_offset=pl.col("byte_offset").filter(closing).last(),
@@ -215,7 +222,10 @@ def _with_parents(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """Drop what is no execution, add gpid, transaction membership and the number within the session."""
     sampled = pl.col("opened").any().over("session")
     known = (
-        pl.col("opened") | ((pl.col("phases") > 0) & pl.col("failed")) | (sampled & pl.col("failed") & ~pl.col("fatal"))
+        pl.col("opened")
+        | pl.col("has_tasks")
+        | ((pl.col("phases") > 0) & pl.col("failed"))
+        | (sampled & pl.col("failed") & ~pl.col("fatal"))
     )
     nodeids = (
         nodes.select(pl.col("node").cast(pl.Categorical), nodeid=pl.col("nodeid").cast(pl.Int64))

@@ -67,7 +67,8 @@ def _finish(joined: pl.DataFrame) -> pl.DataFrame:
         joined.with_columns(
             tasks=tasks,
             executed=executed,
-            total_us=pl.when(pl.col("phases") > 0).then(total),
+            # Of a statement that the log cuts in two the phases are not all known.
+            total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
             wait_us=wait,
             shard_id=pl.when(tasks == 1).then(pl.coalesce("local_shard", "remote_shard")),
             match=pl.when(pl.col("remote_tasks") > 0)

@@ -1,0 +1,199 @@
+"""Traces as Chrome trace events (JSON), which the Perfetto UI and chrome://tracing open.
+
+One process per node, one thread per backend. Slices of a thread must nest, but times in the logs end at whole
+milliseconds: each backend's phases are therefore laid out one after the other, moved by as little as that takes
+(about a millisecond). Durations are kept, and `args` has the raw end time. Tasks of statements with several tasks
+overlap and become asynchronous slices. Arrows lead from a task to the remote execution it belongs to.
+
+Source: Trace Event Format (Google, 2016), as Perfetto documents what it reads of it.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+import polars as pl
+
+from citus_analysis.spans.hexadecimal import hexadecimal
+
+__all__ = ["export_perfetto"]
+
+_CHUNK: Final = 50_000
+
+
+def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str) -> int:
+    """Write a trace that opens in the Perfetto UI.
+
+    Args:
+        spans: rows of table `spans`.
+        statements: rows of table `statements`: what the slices of statements are annotated with.
+        out_path: file to write; with the suffix `.gz` it is compressed (the UI opens that as well).
+
+    Returns:
+        Number of trace events written.
+    """
+    placed = _place(spans)
+    origin = placed["begin"].min()
+    parts = [_names(placed), *_events(placed, statements, int(origin) if isinstance(origin, (int, float)) else 0)]
+    written = 0
+    with _writer(Path(out_path)) as out:
+        out.write('{"displayTimeUnit":"ms","traceEvents":[')
+        for lines in _chunks(parts):
+            out.write(",\n" if written else "\n")
+            out.write(",\n".join(lines.to_list()))
+            written += len(lines)
+        out.write("\n]}\n")
+    return written
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[IO[str]]:
+    if path.suffix == ".gz":
+        with gzip.open(path, "wt", encoding="utf-8") as out:
+            yield out
+    else:
+        with path.open("w", encoding="utf-8") as out:
+            yield out
+
+
+def _chunks(parts: list[pl.DataFrame]) -> Iterator[pl.Series]:
+    """Each event as one JSON object, a bounded number at a time."""
+    for part in parts:
+        for chunk in part.iter_slices(_CHUNK):
+            yield chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
+
+
+def _place(spans: pl.DataFrame) -> pl.DataFrame:
+    """Begin and end of each span on its thread, in microseconds, so that slices nest."""
+    numbered = spans.with_columns(
+        track=pl.struct("node", "pid").rank("dense").cast(pl.Int64),
+        process=pl.col("node").rank("dense").cast(pl.Int64),
+        raw_end=pl.col("end_time").to_physical(),
+        raw_begin=pl.coalesce("start_time", "end_time").to_physical(),
+    ).with_columns(pl.coalesce("raw_end", "raw_begin").alias("raw_end"))
+    leaves = _lay_out(_leaves(numbered))
+    owners = (
+        leaves.filter(pl.col("kind") == "phase")
+        .group_by(span_id="parent_span_id")
+        .agg(end=pl.col("end").max(), begin=pl.col("begin").min())
+    )
+    outer = numbered.filter(pl.col("kind").is_in(["statement", "remote"])).join(owners, on="span_id", how="inner")
+    inner = _clamp(numbered.filter(pl.col("kind").is_in(["task", "local"])), pl.concat([leaves, outer]))
+    return pl.concat([outer, leaves, inner]).sort("begin", "end", descending=[False, True])
+
+
+def _leaves(spans: pl.DataFrame) -> pl.DataFrame:
+    """What occupies a backend: phases, and executions without phases of their own."""
+    phases = spans.filter(pl.col("kind") == "phase")
+    whole = spans.filter(pl.col("kind").is_in(["statement", "remote"]))
+    return pl.concat([phases, whole.join(phases, left_on="span_id", right_on="parent_span_id", how="anti")])
+
+
+def _lay_out(leaves: pl.DataFrame) -> pl.DataFrame:
+    """One after the other per track: end(k) = max(begin(k), end(k-1)) + length(k), solved for all k at once."""
+    length = pl.coalesce("duration_us", (pl.col("raw_end") - pl.col("raw_begin")).cast(pl.Float64)).clip(0)
+    ordered = leaves.sort("track", "source_id", "byte_offset").with_columns(length=length)
+    done = pl.col("length").cum_sum().over("track")
+    earliest = (pl.col("raw_end") - pl.col("length") - done + pl.col("length")).cum_max().over("track")
+    return ordered.with_columns(end=earliest + done).with_columns(begin=pl.col("end") - pl.col("length")).drop("length")
+
+
+def _clamp(inner: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
+    """Tasks and local executions inside the phase they belong to."""
+    within = owners.select(parent_span_id="span_id", owner_begin="begin", owner_end="end")
+    length = pl.col("duration_us").fill_null(0.0)
+    last = pl.max_horizontal(pl.col("owner_begin"), pl.col("owner_end") - length)
+    return (
+        inner.join(within, on="parent_span_id", how="inner")
+        .with_columns(begin=pl.col("raw_begin").cast(pl.Float64).clip(pl.col("owner_begin"), last))
+        .with_columns(end=pl.min_horizontal(pl.col("begin") + length, "owner_end"))
+        .select(pl.all().exclude("owner_begin", "owner_end", "end", "begin"), "end", "begin")
+    )
+
+
+def _names(placed: pl.DataFrame) -> pl.DataFrame:
+    threads = placed.group_by("process", "track", "node", "pid").agg(
+        child=(pl.col("kind") == "remote").any(), gpid=pl.col("gpid").first()
+    )
+    session = pl.when("child").then(pl.format("child of {}", "gpid")).otherwise(pl.lit("session"))
+    thread_names = threads.select(
+        ph=pl.lit("M"),
+        name=pl.lit("thread_name"),
+        pid="process",
+        tid="track",
+        args=pl.struct(name=pl.format("{} [{}]", session, "pid")),
+    )
+    process_names = (
+        threads.group_by("process")
+        .agg(pl.col("node").first())
+        .select(
+            ph=pl.lit("M"),
+            name=pl.lit("process_name"),
+            pid="process",
+            tid=pl.lit(0, pl.Int64),
+            args=pl.struct(name=pl.format("node {}", "node")),
+        )
+    )
+    return pl.concat([process_names, thread_names]).sort("pid", "tid")
+
+
+def _events(placed: pl.DataFrame, statements: pl.DataFrame, origin: int) -> list[pl.DataFrame]:
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
+    timed = placed.join(facts, on="trace_id", how="left").with_columns(
+        pid="process",
+        tid="track",
+        ts=(pl.col("begin") - origin).round(3),
+        dur=(pl.col("end") - pl.col("begin")).round(3),
+        cat=pl.col("kind").cast(pl.String),
+        name=_label(),
+        args=_arguments(),
+        id=pl.format("0x{}", hexadecimal("span_id")),
+    )
+    overlapping = (pl.col("kind") == "task") & (pl.col("tasks") > 1)
+    tasks = timed.filter(overlapping)
+    arrows = _arrows(timed)
+    base = ("name", "cat", "pid", "tid", "ts")
+    return [
+        timed.filter((pl.col("kind") != "local") & ~overlapping).select(pl.lit("X").alias("ph"), *base, "dur", "args"),
+        timed.filter(pl.col("kind") == "local").select(pl.lit("i").alias("ph"), *base, pl.lit("t").alias("s"), "args"),
+        tasks.select(pl.lit("b").alias("ph"), *base, "id", "args"),
+        tasks.select(pl.lit("e").alias("ph"), *base[:4], pl.col("ts") + pl.col("dur"), "id"),
+        arrows.select(pl.lit("s").alias("ph"), *base, "id"),
+        arrows.select(
+            pl.lit("f").alias("ph"), pl.lit("e").alias("bp"), *base[:2],
+            *(pl.col(f"to_{name}").alias(name) for name in base[2:]), "id",
+        ),
+    ]  # fmt: skip
+
+
+def _label() -> pl.Expr:
+    shard = pl.format("{} on shard {}", pl.col("name").cast(pl.String), "shard_id")
+    inner = pl.col("kind").is_in(["task", "remote", "local"])
+    return pl.when(inner & pl.col("shard_id").is_not_null()).then(shard).otherwise(pl.col("name").cast(pl.String))
+
+
+def _arguments() -> pl.Expr:
+    return pl.struct(
+        trace_id=hexadecimal("trace_id"),
+        shard_id="shard_id",
+        gpid="gpid",
+        match=pl.col("match").cast(pl.String),
+        executed=pl.when(pl.col("kind") == "statement").then("executed"),
+        failed=pl.when(pl.col("kind") == "statement").then("failed"),
+        includes_commit="includes_commit",
+        duration_us="duration_us",
+        log_end_time=pl.col("end_time").dt.to_string("iso:strict"),
+        source_id="source_id",
+        byte_offset="byte_offset",
+    )
+
+
+def _arrows(timed: pl.DataFrame) -> pl.DataFrame:
+    remotes = timed.filter(pl.col("kind") == "remote").select(
+        to_pid="pid", to_tid="tid", to_ts="ts", span_id="parent_span_id"
+    )
+    return timed.filter(pl.col("kind") == "task").join(remotes, on="span_id", how="inner")
