@@ -278,15 +278,24 @@ def _tasks(rows: pl.DataFrame, executions: pl.DataFrame, nodes: pl.DataFrame) ->
 
 
 def _locals(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    """Executions on the parent's own shards; a shard's first cached plan is logged twice in a row for one of them."""
-    repeated = (pl.col("shard_id") == pl.col("shard_id").shift(1)) & (
-        pl.col("execution") == pl.col("execution").shift(1)
-    )
-    previous_was_local = pl.col("event").shift(1) == "local"
-    return (
-        rows.filter((pl.col("event") == "local") & ~(repeated & previous_was_local).fill_null(value=False))
+    """Executions on the parent's own shards.
+
+    The first cached plan for a shard is logged twice for one execution: twice in a row, or, where the plan is made
+    during bind (SELECT), once before the statement line and once after it.
+    """
+    same = (pl.col("shard_id") == pl.col("shard_id").shift(1)) & (pl.col("execution") == pl.col("execution").shift(1))
+    repeated = (same & (pl.col("event").shift(1) == "local")).fill_null(value=False)
+    lines = (
+        rows.filter((pl.col("event") == "local") & ~repeated)
         .select("execution", "source", "byte_offset", "shard_id", "log_time", "statement_kind")
-        .join(executions.select("execution"), on="execution", how="semi", maintain_order="left")
+        .join(executions.select("execution", "opener_offset"), on="execution", how="inner", maintain_order="left")
+    )
+    early = (pl.col("byte_offset") < pl.col("opener_offset")).fill_null(value=False)
+    later = lines.filter(~early).select("execution", "shard_id", again=pl.lit(value=True)).unique()
+    return (
+        lines.join(later, on=["execution", "shard_id"], how="left", maintain_order="left")
+        .filter(~(early & pl.col("again").fill_null(value=False)))
+        .drop("again", "opener_offset")
     )
 
 
