@@ -31,7 +31,7 @@ __all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
 CONFIG_LIMIT_BYTES: Final = 2**20
 
 #: A few aliases can make a small YAML file stand for billions of values; a set-up has dozens.
-_MOST_SETTINGS: Final = 20_000
+_MOST_SETTINGS: Final = 5_000
 
 #: libyaml's loader is ten times as quick; it is not in every build of PyYAML.
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

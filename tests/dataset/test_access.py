@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
+from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+from tests.dataset.conftest import Tree
+from tests.dataset.tiny_formats import log
+
+
+@pytest.fixture
+def dataset(tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None) -> Dataset:
+    ingest(tree({**study, "V3/pglogs/PGLOG-3-1.log": log(2000, bad=1)}), tmp_path / "out's")
+    return open_dataset(tmp_path / "out's")
+
+
+@pytest.mark.parametrize("name", sorted(TABLES.keys() - OUTSIDE_DATASET))
+def test_every_table_is_there_with_the_schemas_types(dataset: Dataset, name: str) -> None:
+    frame = dataset.scan(name).collect()
+    assert frame.schema == TABLES[name].polars_schema()
+    assert frame.height == dataset.tables().get(name, 0)
+    assert getattr(dataset, name)().equals(frame)
+    assert dataset.sql(f"SELECT * FROM {name}").columns == TABLES[name].names()
+
+
+def test_a_table_comes_as_the_kind_that_is_asked_for(dataset: Dataset) -> None:
+    assert isinstance(dataset.table("runs"), pl.DataFrame)
+    assert isinstance(dataset.table("runs", "arrow"), pa.Table)
+    frame = dataset.table("runs", "pandas")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["throughput_ops_s"].tolist() == [100.0, 200.0]
+    with pytest.raises(UnknownNameError, match="no kind of frame is named 'numpy'"):
+        dataset.table("runs", "numpy")  # type: ignore[call-overload]  # what a user may type
+
+
+def test_unknown_tables(dataset: Dataset) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'runs'"):
+        dataset.scan("run")
+    with pytest.raises(UnknownNameError):
+        dataset.scan("published")
+
+
+def test_what_it_says_of_itself(dataset: Dataset, tmp_path: Path) -> None:
+    assert dataset.path == tmp_path / "out's"
+    assert "6 tables" in repr(dataset)
+    assert dataset.content_hash[:12] in repr(dataset)
+
+
+def test_folders_that_are_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"is not a dataset \(make one: citus-analysis ingest SRC --out DIR\)"):
+        open_dataset(tmp_path)
+    with pytest.raises(DatasetError, match="is not a dataset"):
+        open_dataset(tmp_path / "nowhere")
+
+
+def test_rows_lead_back_to_the_text(dataset: Dataset) -> None:
+    events = dataset.log_events().filter(node="1", iteration=2).reverse()
+    assert dataset.log_text(events).to_list() == ["3002 77 duration 0.5", "2001 77 duration 0.5"]
+    assert dataset.log_text(events.select("source_id", "byte_offset")).to_list() == [
+        "3002 77 duration 0.5",
+        "2001 77 duration 0.5",
+    ]
+    assert dataset.log_text(dataset.rejects()).to_list() == ["bad line"]
+    assert dataset.log_text(dataset.rejects().clear()).to_list() == []
+
+
+def test_text_of_rows_without_source(dataset: Dataset) -> None:
+    rows = pl.DataFrame({"source_id": [None, dataset.rejects()["source_id"][0]], "byte_offset": [None, 31]})
+    assert dataset.log_text(rows.cast({"source_id": pl.String})).to_list() == [None, "bad line"]
+
+
+def test_text_of_a_file_that_changed_or_went(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "src/V3/pglogs/PGLOG-3-1.log"
+    path.write_text(log(2000, bad=2))
+    with pytest.raises(DatasetError, match=r"PGLOG-3-1.log: changed since it was read \(ingest again\)"):
+        dataset.log_text(dataset.rejects())
+    path.unlink()
+    with pytest.raises(DatasetError, match="cannot be read: No such file or directory"):
+        dataset.log_text(dataset.rejects())
+
+
+def test_text_needs_to_know_where(dataset: Dataset) -> None:
+    with pytest.raises(UsageError, match="the rows lack byte_offset"):
+        dataset.log_text(pl.DataFrame({"source_id": ["x"]}))
+    with pytest.raises(UsageError, match="the dataset has no source 'x'"):
+        dataset.log_text(pl.DataFrame({"source_id": ["x"], "byte_offset": [0], "byte_length": [3]}))
+
+
+def test_secrets_in_texts_are_redacted(tree: Tree, tmp_path: Path, tiny_formats: None) -> None:
+    ingest(tree({"V3/a.log": "#tiny-log\nbad -p db.passwd=hunter2\n"}), tmp_path / "out")
+    dataset = open_dataset(tmp_path / "out")
+    assert dataset.log_text(dataset.rejects()).to_list() == ["bad -p db.passwd=***"]
+    assert "hunter2" not in str(dataset.rejects()["excerpt"].to_list())
+
+
+def test_sql_sees_the_partition_key_and_types(dataset: Dataset) -> None:
+    query = "SELECT resource, iteration, max(throughput_ops_s) AS x FROM runs GROUP BY ALL ORDER BY ALL"
+    assert dataset.sql(query).rows() == [("V3", 1, 100.0), ("V3", 2, 200.0)]
+    assert dataset.sql("SELECT typeof(log_time) AS t FROM log_events LIMIT 1")["t"].to_list() == [
+        "TIMESTAMP WITH TIME ZONE"
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SHOW TABLES",
+        "DESCRIBE runs",
+        "SUMMARIZE runs",
+        "EXPLAIN SELECT 1",
+        "FROM runs",
+        "PIVOT runs ON phase",
+        "VALUES (1)",
+    ],
+)
+def test_sql_that_reads(dataset: Dataset, query: str) -> None:
+    assert dataset.sql(query).width > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT 1; SELECT 2", "must be one SELECT"),
+        ("", "must be one SELECT"),
+        ("COPY runs TO 'stolen.csv'", "must be one SELECT"),
+        ("CREATE TABLE x AS SELECT 1", "must be one SELECT"),
+        ("ATTACH 'x.db'", "must be one SELECT"),
+        ("SET enable_external_access = true", "must be one SELECT"),
+        ("INSTALL httpfs", "must be one SELECT"),
+        ("SELECT * FROM read_text('/etc/hostname')", "Permission Error"),
+        ("SELECT * FROM '/etc/passwd'", "Permission Error|does not exist"),
+        ("SELECT * FROM read_csv('https://example.org/x.csv')", "Permission Error"),
+        ("SELECT nothing FROM runs", 'Binder Error: Referenced column "nothing" not found'),
+        ("SELECT * FROM rums", "Table with name rums does not exist!.*tables: .*runs"),
+        ("SELEC 1", "Parser Error: syntax error"),
+    ],
+)
+def test_sql_that_is_refused(dataset: Dataset, query: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^SQL: .*({message})"):
+        dataset.sql(query)
+
+
+def test_sql_reads_the_dataset_that_was_opened(dataset: Dataset, tree: Tree) -> None:
+    ingest(tree({"V4/pglogs/PGLOG-0-1.log": log(1)}), dataset.path)
+    assert dataset.sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [9]
+    assert open_dataset(dataset.path).sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [10]
