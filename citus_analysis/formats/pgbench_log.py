@@ -17,9 +17,10 @@ and maximum of the latency (us); lag, skipped, retries and failures by version::
 
     1177879493 8224 75762696 888034446752 2896 191292 0 0 0 0 0 0 0 0 0
 
-`throughput_ops_s` takes the smallest distance between two intervals of the file as their length, so the first
-and the last interval, which are shorter, show less than was reached. The same per-second summary as pgbench-tools
-exports it (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
+`throughput_ops_s` takes the smallest distance between two intervals of the file as their length. The first
+interval of a thread is shorter than that and shows less than was reached; the last one, which is not complete,
+is in no line (in the recordings of pgbench 15 up to 4 % of the transactions). The per-second summary that
+pgbench-tools exports (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
 
 A last line without a line end is rejected: what a killed pgbench leaves cannot be told from a whole line.
 Noise: the header of the exported summary.
