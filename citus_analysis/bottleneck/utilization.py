@@ -1,0 +1,100 @@
+"""How busy CPUs and devices were during each run."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.alignment import align_to_runs, one_source, sampling_interval_s
+from citus_analysis.bottleneck.timeline import busy_percent
+from citus_analysis.stats import as_polars
+
+__all__ = ["LEAST_FOR_P95", "resource_utilization"]
+
+#: With fewer samples the 95th percentile would be the largest of them.
+LEAST_FOR_P95: Final = 20
+
+_RUN: Final = ("resource", "run_id", "node")
+_KEY: Final = (*_RUN, "component", "name")
+_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent")
+_DEVICE: Final = ("queue_length", "read_kb_s", "write_kb_s")
+_RATES: Final = ("reads_per_s", "writes_per_s", "discards_per_s")
+
+
+def resource_utilization(cpu_samples: Any, device_samples: Any, runs: Any = None) -> pl.DataFrame:  # noqa: ANN401
+    """Utilisation of CPUs and devices per run and node: one row per component.
+
+    For the CPU, utilisation is 100 - idle - iowait; for a device it is the share of time with a request in
+    flight. With `runs`, only samples from within a run count (:func:`align_to_runs`); where a node has none
+    with a time, all samples of the file that names the run are taken, `within_run` is false, and idle seconds
+    around the run pull the mean down. Samples that average since boot never count.
+
+    Args:
+        cpu_samples: the table `cpu_samples`.
+        device_samples: the table `device_samples`.
+        runs: the table `runs`; None: all samples of a run's files count.
+
+    Returns:
+        `resource`, `run_id`, `node`, `component` (`cpu`, `device`), `name` (`cpu` or the device), `n` (samples),
+        `mean_percent`, `p95_percent` (null below :data:`LEAST_FOR_P95` samples), `max_percent`; of the CPU the
+        mean `user_percent`, `system_percent`, `iowait_percent`, `steal_percent`; of devices `await_ms` (weighted
+        by requests), and the means of `queue_length`, `requests_per_s`, `read_kb_s`, `write_kb_s`; `interval_s`,
+        `source_id` and `within_run`.
+
+    Raises:
+        UsageError: an argument is no frame, or lacks a column.
+    """
+    cpu = as_polars(cpu_samples).with_columns(component=pl.lit("cpu"), name=pl.lit("cpu"), busy=busy_percent())
+    device = as_polars(device_samples).filter(~pl.col("is_group").fill_null(value=False))
+    device = device.with_columns(component=pl.lit("device"), name="device", busy="utilization_percent")
+    requests = pl.sum_horizontal(_RATES)
+    known = pl.any_horizontal(pl.col(name).is_not_null() for name in _RATES)
+    device = device.with_columns(
+        requests=pl.when(known).then(requests).otherwise("transfers_per_s"),
+        waited=requests * pl.col("await_ms"),
+    )
+    tables = [_summary(_counted(cpu, runs), _shares()), _summary(_counted(device, runs), _device_means())]
+    return pl.concat(tables, how="diagonal").select(
+        *_KEY, "n", "mean_percent", "p95_percent", "max_percent", *_SHARES,
+        "await_ms", *_DEVICE, "requests_per_s", "interval_s", "source_id", "within_run",
+    ).sort(*_KEY)  # fmt: skip
+
+
+def _counted(samples: pl.DataFrame, runs: Any) -> pl.DataFrame:  # noqa: ANN401
+    """Samples that count, of one source per component, with `within_run` and `interval_s`."""
+    samples = samples.filter(pl.col("busy").is_not_null())
+    intervals = samples.with_columns(interval_s=sampling_interval_s(samples))
+    whole = intervals.filter(~pl.col("since_boot").fill_null(value=False)).with_columns(within_run=pl.lit(value=False))
+    if runs is None:
+        return one_source(whole, _KEY)
+    inside = align_to_runs(samples, runs).drop("elapsed_s").with_columns(within_run=pl.lit(value=True))
+    untimed = whole.filter(pl.col("sample_time").is_null()).join(inside, on=_KEY, how="anti", nulls_equal=True)
+    return one_source(pl.concat([inside, untimed], how="diagonal"), _KEY)
+
+
+def _summary(samples: pl.DataFrame, means: dict[str, pl.Expr]) -> pl.DataFrame:
+    p95 = pl.col("busy").quantile(0.95, interpolation="nearest")
+    return samples.group_by(_KEY).agg(
+        n=pl.len(),
+        mean_percent=pl.col("busy").mean(),
+        p95_percent=pl.when(pl.len() >= LEAST_FOR_P95).then(p95),
+        max_percent=pl.col("busy").max(),
+        **means,
+        interval_s=pl.col("interval_s").first(),
+        source_id=pl.col("source_id").first(),
+        within_run=pl.col("within_run").first(),
+    )
+
+
+def _shares() -> dict[str, pl.Expr]:
+    return {name: pl.col(name).mean() for name in _SHARES}
+
+
+def _device_means() -> dict[str, pl.Expr]:
+    requests = pl.col("requests").filter(pl.col("waited").is_not_null()).sum()
+    return {
+        "await_ms": pl.when(requests > 0).then(pl.col("waited").sum() / requests),
+        "requests_per_s": pl.col("requests").mean(),
+        **{name: pl.col(name).mean() for name in _DEVICE},
+    }
