@@ -1,6 +1,15 @@
 """Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
 
+from citus_analysis.plots.published import plot_fits, plot_stated_intervals
 from citus_analysis.plots.scalability import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure
 
-__all__ = ["TEMPLATE", "new_figure", "plot_latency_load", "plot_relative", "plot_series"]
+__all__ = [
+    "TEMPLATE",
+    "new_figure",
+    "plot_fits",
+    "plot_latency_load",
+    "plot_relative",
+    "plot_series",
+    "plot_stated_intervals",
+]

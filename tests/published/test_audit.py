@@ -219,3 +219,8 @@ def test_honest_summaries_are_never_red(values: list[float], decimals: int) -> N
 def test_every_check_has_its_question() -> None:
     assert all(check.question.endswith("?") for check in CHECKS.values())
     assert {name for name, check in CHECKS.items() if check.name == name} == set(CHECKS)
+
+
+def test_the_manual_lists_every_check() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding="utf-8")
+    assert [check.name for check in CHECKS.values() if f"| `{check.name}` | {check.question} |" not in manual] == []

@@ -1,0 +1,99 @@
+"""Means, spreads and repetitions of a published table, in the form that statistics and models take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import stats
+
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.published._rows import Row, result_tables
+from citus_analysis.published.checks.intervals import implied_n, stated_interval
+from citus_analysis.stats import mean_interval_from_summary
+
+__all__ = ["published_summaries", "runs_like"]
+
+_SCHEMA: Final = {
+    "row": pl.String(),
+    "mean": pl.Float64(),
+    "sd": pl.Float64(),
+    "n": pl.Int64(),
+    "n_from": pl.String(),
+    "stated_low": pl.Float64(),
+    "stated_high": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+}
+
+
+def published_summaries(rows: pl.DataFrame, size: str = "workers", level: float = 0.95) -> pl.DataFrame:
+    """Each row of published tables that states a mean and a standard deviation, with a Student's t interval.
+
+    Args:
+        rows: frame of ``schema.TABLES["published"]``.
+        size: what grows from row to row, such as `workers` or `connections`.
+        level: confidence level of `low` and `high`.
+
+    Returns:
+        Columns `row`, the size, `mean` and `sd` in base units (operations/s, s), `n` and where it is known from
+        (`n_from`: stated, or the one that the stated interval implies under the normal quantile), the stated
+        interval and the t interval; in the order of size. Rows whose n neither way is known are left out.
+
+    Example:
+        >>> from citus_analysis.published import published
+        >>> published_summaries(published("thesis", "5.7"))["n"].to_list()
+        [5, 5, 3, 4, 4]
+    """
+    found = []
+    for table in result_tables(rows):
+        found += [_summary(row, size, level) for row in table.rows if row.states("sigma", size)]
+    known = [cells for cells in found if cells is not None]
+    frame = pl.DataFrame(known, schema={size: pl.Float64(), **_SCHEMA})
+    whole = bool((frame[size] % 1 == 0).all())
+    sized = frame.with_columns(pl.col(size).cast(pl.Int64)) if whole else frame
+    return sized.select("row", size, *list(_SCHEMA)[1:]).sort(size, maintain_order=True)
+
+
+def _summary(row: Row, size: str, level: float) -> dict[str, object] | None:
+    sigma, stated = row["sigma"], stated_interval(row)
+    mean = row.mean_for(sigma)
+    implied = implied_n(stated, "normal") if stated and row.n is None else []
+    n = row.n or (implied[0] if len(implied) == 1 else None)
+    if mean is None or n is None:
+        return None
+    interval = mean_interval_from_summary(mean.value, sigma.value, n, level)
+    return {
+        "row": row.label,
+        size: row[size].value,
+        "mean": mean.value,
+        "sd": sigma.value,
+        "n": n,
+        "n_from": "interval" if row.n is None else "stated",
+        "stated_low": stated.low.value if stated else None,
+        "stated_high": stated.high.value if stated else None,
+        "low": interval.low,
+        "high": interval.high,
+    }
+
+
+def runs_like(mean: float, sd: float, n: int) -> NDArray[np.float64]:
+    """Values that have exactly this mean and standard deviation: what a fit needs where only summaries are known.
+
+    They are normal scores (Blom's), shifted and scaled; nobody measured them.
+
+    Raises:
+        InsufficientDataError: fewer than two values have no standard deviation.
+
+    Example:
+        >>> values = runs_like(62_479, 2_374.32, 5)
+        >>> round(float(values.mean()), 6), round(float(values.std(ddof=1)), 6)
+        (62479.0, 2374.32)
+    """
+    if n < 2:
+        raise InsufficientDataError("one run has no spread", way_out="take rows with n of 2 or more")
+    scores = stats.norm.ppf((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    values: NDArray[np.float64] = mean + sd * (scores - scores.mean()) / scores.std(ddof=1)
+    return values

@@ -1,0 +1,102 @@
+"""Sentences of the report on published results, built from the values it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.plots.published import model_name
+from citus_analysis.report.published import PublishedStudy
+from citus_analysis.report.words import counted, listed
+from citus_analysis.stats import Comparison
+
+__all__ = ["monitoring_sentence", "opening_sentences", "study_warnings"]
+
+
+def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
+    """What the audit and the new computation of one table found."""
+    return [_audited(study), *_contradictions(study), _narrow(study, table), _grown(study), _modelled(study)]
+
+
+def _audited(study: PublishedStudy) -> str:
+    numbers = counted(study.numbers.height, "number")
+    sources = counted(study.numbers["source"].n_unique(), "publication")
+    return (
+        f"The audit of {numbers} from {sources} found {counted(study.audit.count('red'), 'contradiction')} "
+        f"and {counted(study.audit.count('amber'), 'doubtful statement')}."
+    )
+
+
+def _contradictions(study: PublishedStudy) -> Iterator[str]:
+    """The contradictions that a reader should know first: one per check."""
+    red = study.findings("red").unique("check", keep="first", maintain_order=True)
+    for row in red.filter(pl.col("check").is_in(_TELLING)).iter_rows(named=True):
+        where = f"In {_place(row['table'])} of {row['source']}"
+        if row["check"] == "copied_sigma":
+            yield f"{where}, {row['explanation']} ({row['stated']})."
+        else:
+            yield f"{where}, {row['row']}: {row['stated']} is stated, {row['expected']} follows from the rest."
+
+
+_TELLING: Final = ("copied_sigma", "littles_law", "scale_factor")
+
+
+def _place(table: str) -> str:
+    return f"table {table}" if table[:1].isdigit() else table
+
+
+def _narrow(study: PublishedStudy, table: str) -> str:
+    shown = study.summaries.drop_nulls("stated_low")
+    if shown.is_empty():
+        return f"Table {table} states no intervals."
+    share = (shown["stated_high"] - shown["stated_low"]) / (shown["high"] - shown["low"])
+    ns = ", ".join(map(str, shown["n"]))
+    low, high = (f"{share.quantile(q, 'nearest'):.0%}" for q in (0.0, 1.0))
+    known = "imply" if "interval" in set(shown["n_from"]) else "stand beside"
+    return (
+        f"The intervals of table {table} {known} {ns} repetitions and have {low} to {high} of the width "
+        "that Student's t gives so few."
+    )
+
+
+def _grown(study: PublishedStudy) -> str:
+    first, last = study.relative.row(0, named=True), study.relative.row(-1, named=True)
+    return (
+        f"From {first[study.size]:g} to {last[study.size]:g} {study.size} throughput grew "
+        f"{last['speedup']:.2f} times [{last['speedup_low']:.2f}, {last['speedup_high']:.2f}], an efficiency of "
+        f"{last['efficiency']:.0%} [{last['efficiency_low']:.0%}, {last['efficiency_high']:.0%}]."
+    )
+
+
+def _modelled(study: PublishedStudy) -> str:
+    peak = study.fit["usl"].peak if "usl" in study.fit.fits else None
+    words = peak.words if peak else f"The data favour {study.fit.best.model}"
+    return f"Universal Scalability Law: {words.rstrip('.')}." if peak else f"{words}."
+
+
+def monitoring_sentence(comparison: Comparison) -> str:
+    """What table 5.3 can say about the cost of monitoring."""
+    ratio = comparison.ratio
+    needed = (
+        "" if comparison.runs_needed is None else f"; it would take about {counted(comparison.runs_needed, 'run')} each"
+    )
+    verdict = "not decided" if comparison.verdict == "inconclusive" else comparison.verdict
+    return (
+        f"Whether monitoring costs throughput is {verdict} by {comparison.mean_a.n} runs each: monitored over not "
+        f"monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], within ± {comparison.margin:.0%} "
+        f"was asked{needed}."
+    )
+
+
+def study_warnings(study: PublishedStudy) -> list[str]:
+    """How the numbers of the new computation may be read."""
+    notes = [
+        "The models are fitted to values that have the published means and standard deviations; nobody measured them."
+    ]
+    guessed = study.summaries.filter(pl.col("n_from") == "interval")
+    if guessed.height:
+        rows = listed([f"{size:g}" for size in guessed[study.size]])
+        notes.append(f"The publication does not state n: it follows from the stated interval for {rows} {study.size}.")
+    return [*notes, *(f"{model_name(one.model)}: {note}." for one in study.fit.fits.values() for note in one.warnings)]

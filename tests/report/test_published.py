@@ -1,0 +1,100 @@
+"""The report on published results: what it computes, and what it says of it."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+import polars as pl
+import pytest
+
+from citus_analysis.dataset import ingest
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.plots import plot_fits, plot_stated_intervals
+from citus_analysis.published import published
+from citus_analysis.report import render_report
+from citus_analysis.report.published import (
+    PublishedStudy,
+    monitoring_comparison,
+    published_identity,
+    reproduced,
+    study_published,
+)
+from citus_analysis.report.published_text import monitoring_sentence, opening_sentences, study_warnings
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+
+
+@pytest.fixture(scope="module")
+def study() -> PublishedStudy:
+    return study_published("thesis", "5.7")
+
+
+def test_speedups_of_table_5_7(study: PublishedStudy) -> None:
+    rows = study.relative.rows_by_key("workers", named=True)
+    assert rows[2][0]["speedup"] == rows[2][0]["efficiency"] == 1.0
+    assert rows[32][0]["speedup"] == pytest.approx(292_447 / 62_479)
+    assert rows[32][0]["efficiency"] == pytest.approx(292_447 / 62_479 / 16)
+    assert all(row["speedup_low"] <= row["speedup"] <= row["speedup_high"] for (row,) in rows.values())
+
+
+def test_the_usl_of_table_5_7_shows_contention_and_no_certain_peak(study: PublishedStudy) -> None:
+    usl = study.fit["usl"]
+    assert usl.intervals["alpha"].low > 0
+    assert usl.peak is not None
+    assert not usl.peak.supported
+    assert max(study.fit.weights, key=lambda name: study.fit.weights[name]) == "amdahl"
+
+
+def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
+    text = " ".join(opening_sentences(study, "5.7"))
+    assert "13 contradictions" in text
+    assert "table 5.6 of thesis" in text
+    assert "72,727 operations/s" in text
+    assert "imply 5, 5, 3, 4, 4 repetitions and have 46% to 71%" in text
+    assert "From 2 to 32 workers throughput grew 4.68 times" in text
+    assert "do not support a peak" in text
+    assert any("nobody measured them" in line for line in study_warnings(study))
+
+
+def test_four_runs_cannot_say_that_monitoring_is_free() -> None:
+    comparison = monitoring_comparison()
+    assert comparison.verdict == "inconclusive"
+    assert comparison.ratio.estimate == pytest.approx(312_909 / 311_384)
+    sentence = monitoring_sentence(comparison)
+    assert "not decided by 4 runs each" in sentence
+    assert f"about {comparison.runs_needed} runs each" in sentence
+
+
+def test_tables_are_reproduced_digit_by_digit() -> None:
+    tables = {name: frame for name, _, frame in reproduced(published("thesis"))}
+    printed = tables["thesis_5_7"].select("throughput_ops_s", "sigma_ops_s", "interval_low_ops_s").row(4)
+    assert printed == ("292447", "19700.41", "273140.76")
+    assert "1.1 million" in tables["thesis_text"]["stated"].to_list()
+
+
+def test_a_table_without_spread_is_refused() -> None:
+    with pytest.raises(InsufficientDataError, match=r"table 5\.8 of thesis"):
+        study_published("thesis", "5.8")
+    with pytest.raises(UnknownNameError):
+        study_published("thesis", "7.1")
+
+
+def test_figures_show_both_intervals_and_all_models(study: PublishedStudy) -> None:
+    figure = plot_stated_intervals(study.summaries)
+    assert isinstance(figure, go.Figure)
+    assert [trace.name for trace in figure.data] == ["as stated", "Student's t"]
+    names = {trace.name for trace in plot_fits(study.summaries, study.fit).data if trace.name}
+    assert {"USL", "Amdahl", "Gustafson", "Linear"} <= names
+
+
+def test_the_notebook_runs_and_writes_its_tables(tmp_path: Path) -> None:
+    ingest(RECORDED / "w2-all-c" / "YCSB", tmp_path / "dataset", jobs=1)
+    result = render_report("published", tmp_path / "dataset", tmp_path / "out", {"level": 0.9})
+    assert result.title == "Published results"
+    assert "13 contradictions" in result.findings[0]
+    names = {path.name for path in result.tables}
+    assert {"findings.csv", "summaries.csv", "relative.csv", "models.csv", "thesis_5_7.csv", "numbers.csv"} <= names
+    findings = pl.read_csv(tmp_path / "out" / "published" / "findings.csv")
+    assert findings["severity"][0] == "red"
+    assert result.html is not None
+    assert result.html.stat().st_size < 6_000_000
+    assert published_identity() in result.html.read_text(encoding="utf-8")
