@@ -18,14 +18,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from citus_analysis import dataset, errors, formats, plots, published, report, scaling, schema, spans, stats, units
+    from citus_analysis import dataset, errors, formats, plots, report, scaling, schema, spans, stats, units
     from citus_analysis.dataset import Dataset, IngestSummary, ingest, open_dataset
     from citus_analysis.errors import CitusAnalysisError
+    from citus_analysis.published import AuditResult, audit, audit_runs, published, read_published
 
 __all__ = [
+    "AuditResult",
     "CitusAnalysisError",
     "Dataset",
     "IngestSummary",
+    "audit",
+    "audit_runs",
     "dataset",
     "errors",
     "formats",
@@ -33,6 +37,7 @@ __all__ = [
     "open_dataset",
     "plots",
     "published",
+    "read_published",
     "report",
     "scaling",
     "schema",
@@ -42,11 +47,15 @@ __all__ = [
 ]
 
 _NAMES: Final = {
+    "AuditResult": "citus_analysis.published",
     "CitusAnalysisError": "citus_analysis.errors",
     "Dataset": "citus_analysis.dataset",
     "IngestSummary": "citus_analysis.dataset",
+    "audit": "citus_analysis.published",
+    "audit_runs": "citus_analysis.published",
     "ingest": "citus_analysis.dataset",
     "open_dataset": "citus_analysis.dataset",
+    "read_published": "citus_analysis.published",
 }
 
 

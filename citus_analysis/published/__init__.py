@@ -5,7 +5,19 @@
 - `published_summaries`, `runs_like`: published means in the form that statistics and models take.
 
 docs/published.md lists the sources, the format, the names of metrics and the checks.
+
+The package shares its name with the function that most callers want, so it can be called like it.
+
+Example:
+    >>> import citus_analysis as ca
+    >>> ca.published("postgres_xc", "1").equals(published("postgres_xc", "1"))
+    True
 """
+
+import sys
+from types import ModuleType
+
+import polars as pl
 
 from citus_analysis.published._audit import AuditResult, audit, audit_runs
 from citus_analysis.published._load import published, read_published
@@ -20,3 +32,13 @@ __all__ = [
     "read_published",
     "runs_like",
 ]
+
+
+class _Package(ModuleType):
+    """This package, callable as :func:`published`."""
+
+    def __call__(self, source: str | None = None, table: str | None = None) -> pl.DataFrame:
+        return published(source, table)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -5,8 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import citus_analysis as ca
 from citus_analysis.errors import PublishedDataError, UnknownNameError
-from citus_analysis.published import published, read_published
+from citus_analysis.published import audit, published, read_published
 
 
 def written(folder: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -90,3 +91,9 @@ def test_other_encodings_and_absent_files_are_named(tmp_path: Path) -> None:
         read_published(written(tmp_path, "metric,value\nlatenz_µs,1\n", "latin-1"))
     with pytest.raises(PublishedDataError, match="cannot be read"):
         read_published(tmp_path / "absent.csv")
+
+
+def test_the_package_is_called_like_its_function() -> None:
+    assert ca.published("thesis", "5.7").equals(published("thesis", "5.7"))
+    assert ca.audit is audit
+    assert ca.read_published is read_published
