@@ -3,13 +3,27 @@
 from citus_analysis.plots.published import plot_fits, plot_stated_intervals
 from citus_analysis.plots.scalability import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure
+from citus_analysis.plots.traces import (
+    plot_flame,
+    plot_heat_map,
+    plot_percentile_profile,
+    plot_profile,
+    plot_tail,
+    plot_waterfall,
+)
 
 __all__ = [
     "TEMPLATE",
     "new_figure",
     "plot_fits",
+    "plot_flame",
+    "plot_heat_map",
     "plot_latency_load",
+    "plot_percentile_profile",
+    "plot_profile",
     "plot_relative",
     "plot_series",
     "plot_stated_intervals",
+    "plot_tail",
+    "plot_waterfall",
 ]

@@ -1,9 +1,8 @@
 """Traces as Chrome trace events (JSON), which the Perfetto UI and chrome://tracing open.
 
-One process per node, one thread per backend. Slices of a thread must nest, but times in the logs end at whole
-milliseconds: each backend's phases are therefore laid out one after the other, moved by as little as that takes
-(about a millisecond). Durations are kept, and `args` has the raw end time. Tasks of statements with several tasks
-overlap and become asynchronous slices. Arrows lead from a task to the remote execution it belongs to.
+One process per node, one thread per backend. Slices of a thread must nest: :func:`~citus_analysis.spans.layout.lay_out`
+places them, and `args` has the raw end time. Tasks of statements with several tasks overlap and become asynchronous
+slices. Arrows lead from a task to the remote execution it belongs to.
 
 Source: Trace Event Format (Google, 2016), as Perfetto documents what it reads of it.
 """
@@ -19,6 +18,7 @@ from typing import IO, Final
 import polars as pl
 
 from citus_analysis.spans.hexadecimal import hexadecimal
+from citus_analysis.spans.layout import lay_out
 
 __all__ = ["export_perfetto"]
 
@@ -36,7 +36,7 @@ def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Pat
     Returns:
         Number of trace events written.
     """
-    placed = _place(spans)
+    placed = lay_out(spans)
     origin = placed["begin"].min()
     parts = [_names(placed), *_events(placed, statements, int(origin) if isinstance(origin, (int, float)) else 0)]
     written = 0
@@ -65,54 +65,6 @@ def _chunks(parts: list[pl.DataFrame]) -> Iterator[pl.Series]:
     for part in parts:
         for chunk in part.iter_slices(_CHUNK):
             yield chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
-
-
-def _place(spans: pl.DataFrame) -> pl.DataFrame:
-    """Begin and end of each span on its thread, in microseconds, so that slices nest."""
-    numbered = spans.with_columns(
-        track=pl.struct("node", "pid").rank("dense").cast(pl.Int64),
-        process=pl.col("node").rank("dense").cast(pl.Int64),
-        raw_end=pl.col("end_time").to_physical(),
-        raw_begin=pl.coalesce("start_time", "end_time").to_physical(),
-    ).with_columns(pl.coalesce("raw_end", "raw_begin").alias("raw_end"))
-    leaves = _lay_out(_leaves(numbered))
-    owners = (
-        leaves.filter(pl.col("kind") == "phase")
-        .group_by(span_id="parent_span_id")
-        .agg(end=pl.col("end").max(), begin=pl.col("begin").min())
-    )
-    outer = numbered.filter(pl.col("kind").is_in(["statement", "remote"])).join(owners, on="span_id", how="inner")
-    inner = _clamp(numbered.filter(pl.col("kind").is_in(["task", "local"])), pl.concat([leaves, outer]))
-    return pl.concat([outer, leaves, inner]).sort("begin", "end", descending=[False, True])
-
-
-def _leaves(spans: pl.DataFrame) -> pl.DataFrame:
-    """What occupies a backend: phases, and executions without phases of their own."""
-    phases = spans.filter(pl.col("kind") == "phase")
-    whole = spans.filter(pl.col("kind").is_in(["statement", "remote"]))
-    return pl.concat([phases, whole.join(phases, left_on="span_id", right_on="parent_span_id", how="anti")])
-
-
-def _lay_out(leaves: pl.DataFrame) -> pl.DataFrame:
-    """One after the other per track: end(k) = max(begin(k), end(k-1)) + length(k), solved for all k at once."""
-    length = pl.coalesce("duration_us", (pl.col("raw_end") - pl.col("raw_begin")).cast(pl.Float64)).clip(0)
-    ordered = leaves.sort("track", "source_id", "byte_offset").with_columns(length=length)
-    done = pl.col("length").cum_sum().over("track")
-    earliest = (pl.col("raw_end") - pl.col("length") - done + pl.col("length")).cum_max().over("track")
-    return ordered.with_columns(end=earliest + done).with_columns(begin=pl.col("end") - pl.col("length")).drop("length")
-
-
-def _clamp(inner: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
-    """Tasks and local executions inside the phase they belong to."""
-    within = owners.select(parent_span_id="span_id", owner_begin="begin", owner_end="end")
-    length = pl.col("duration_us").fill_null(0.0)
-    last = pl.max_horizontal(pl.col("owner_begin"), pl.col("owner_end") - length)
-    return (
-        inner.join(within, on="parent_span_id", how="inner")
-        .with_columns(begin=pl.col("raw_begin").cast(pl.Float64).clip(pl.col("owner_begin"), last))
-        .with_columns(end=pl.min_horizontal(pl.col("begin") + length, "owner_end"))
-        .select(pl.all().exclude("owner_begin", "owner_end", "end", "begin"), "end", "begin")
-    )
 
 
 def _names(placed: pl.DataFrame) -> pl.DataFrame:
