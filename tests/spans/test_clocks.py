@@ -1,0 +1,118 @@
+"""Clock offsets are bounded by causality, and the bounds hold."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans.clocks import Bounds, fit_clock, most_agreed_offset
+from tests.spans.recordings import load, traces_of
+
+PPM = 1e-6
+STEP_US = 1000
+
+
+def simulated(offset: float, drift: float, pairs: int = 300, seed: int = 1) -> Bounds:
+    """Pairs of tasks and children over 30 s whose clocks differ as given; times are truncated to milliseconds."""
+    random = np.random.default_rng(seed)
+    begin = np.sort(random.uniform(0, 30e6, pairs))
+    there, run, back = (random.exponential(scale, pairs) for scale in (200.0, 800.0, 100.0))
+
+    def other_clock(time: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return time + offset + drift * (time - 15e6)
+
+    wait = there + run + back
+    ends = np.floor((begin + wait) / 1000) * 1000
+    child_ends = np.floor(other_clock(begin + there + run) / 1000) * 1000
+    return Bounds(ends, child_ends - ends - 1000, child_ends - run - (ends - wait) + 1000)
+
+
+@pytest.mark.parametrize(("offset", "drift"), [(0.0, 0.0), (3e6, 50 * PPM), (-3e6, -50 * PPM), (123_456.0, 400 * PPM)])
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_hold_and_are_narrow(offset: float, drift: float, seed: int) -> None:
+    line = fit_clock(simulated(offset, drift, seed=seed))
+    at_reference = offset + drift * (line.reference - 15e6)
+    assert line.offset_low <= at_reference <= line.offset_high
+    assert line.drift_low <= drift <= line.drift_high
+    assert line.offset_high - line.offset_low < 2000
+    assert line.offset == pytest.approx(at_reference, abs=300)
+
+
+def test_late_records_and_wrong_pairs_are_left_out() -> None:
+    bounds = simulated(5e5, 20 * PPM)
+    high, low = bounds.high.copy(), bounds.low.copy()
+    high[::29] -= 20_000  # the task's record was written 20 ms late
+    low[::31] += 4e6  # not a pair at all
+    high[::31] += 4e6
+    line = fit_clock(Bounds(bounds.time, low, high))
+    assert line.contradicting == len(set(range(0, 300, 29)) | set(range(0, 300, 31)))
+    assert line.offset_low <= 5e5 + 20 * PPM * (line.reference - 15e6) <= line.offset_high
+
+
+def test_one_pair_is_enough_for_bounds() -> None:
+    line = fit_clock(Bounds(np.array([0.0]), np.array([-1000.0]), np.array([2000.0])))
+    assert (line.offset_low, line.offset_high, line.pairs) == (-1000.0, 2000.0, 1)
+
+
+def test_the_line_seen_from_the_other_node() -> None:
+    line = fit_clock(simulated(3e6, 50 * PPM))
+    other = line.reversed()
+    assert other.offset == -line.offset
+    assert (other.offset_low, other.offset_high) == (-line.offset_high, -line.offset_low)
+    assert other.reference == line.reference + line.offset
+
+
+def test_votes_elsewhere_show_how_sure_an_offset_is() -> None:
+    low = np.array([0.0, 100.0, 200.0, 50_000.0, 50_100.0])
+    offset, votes, others = most_agreed_offset(Bounds(np.zeros(5), low, low + 1000))
+    assert 200 <= offset <= 1000
+    assert (votes, others) == (3, 2)
+
+
+@pytest.fixture(params=[(3_000_000, 50), (-3_000_000, -50)], ids=["+3s +50ppm", "-3s -50ppm"], scope="module")
+def skewed(request: pytest.FixtureRequest) -> tuple[Traces, int, float]:
+    """A recording of two nodes with one clock, with node 2's clock moved and made to run fast or slow.
+
+    Times are recorded in whole milliseconds, so the clock that runs fast does so in steps of one: it is up to
+    `STEP_US` / 2 beside the line.
+    """
+    offset, ppm = request.param
+    recording = load("w2-t4-insert")
+    time = pl.col("log_time").cast(pl.Datetime("us", "UTC"))
+    elapsed = (time - time.min()).dt.total_microseconds()
+    shift = ((offset + elapsed * ppm * PPM) / STEP_US).round().cast(pl.Int64) * STEP_US
+    moved = (time + pl.duration(microseconds=shift)).cast(pl.Datetime("ms", "UTC"))
+    events = recording.log_events.with_columns(
+        log_time=pl.when(pl.col("node") == "2").then(moved).otherwise("log_time")
+    )
+    return build_traces(events, recording.nodes), offset, ppm * PPM
+
+
+def test_a_skewed_clock_is_found_within_the_bounds(skewed: tuple[Traces, int, float]) -> None:
+    traces, offset, drift = skewed
+    start = load("w2-t4-insert").log_events["log_time"].min()
+    for row in traces.clock_offsets.iter_rows(named=True):
+        sign = 1 if row["child_node"] == "2" else -1
+        # The reference is on the parent's clock, whichever node that is.
+        elapsed = (row["reference_time"] - start).total_seconds() * 1e6 - (offset if sign < 0 else 0)
+        expected = sign * (offset + drift * elapsed)
+        assert row["offset_low_us"] - STEP_US / 2 <= expected <= row["offset_high_us"] + STEP_US / 2
+        assert row["drift_low_ppm"] <= sign * drift * 1e6 <= row["drift_high_ppm"]
+        assert row["pairs"] in (487, 501)
+
+
+def test_skew_does_not_change_pairs_or_raw_times(skewed: tuple[Traces, int, float]) -> None:
+    traces, offset, _ = skewed
+    assert traces.match_quality["exact"].sum() == 988
+    original = traces_of("w2-t4-insert").spans
+    key = ["span_id", "end_time"]
+    both = original.select(*key, "node").join(traces.spans.select(key), on="span_id", suffix="_skewed")
+    moved = (pl.col("end_time_skewed") - pl.col("end_time")).dt.total_seconds().alias("moved")
+    assert both.filter(pl.col("node") == "1").select(moved).unique().item() == 0
+    assert both.filter(pl.col("node") == "2").select(moved)["moved"].mean() == pytest.approx(offset / 1e6, abs=0.01)
+
+
+def test_nodes_that_share_a_clock_show_no_offset() -> None:
+    offsets = traces_of("w4-t4-insert").clock_offsets
+    assert offsets.height == 12
+    assert offsets.filter(~pl.lit(0.0).is_between("offset_low_us", "offset_high_us")).height == 0
