@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import UsageError
+from citus_analysis.stats._student import smallest, t_quantile, t_tail
 from citus_analysis.stats._validate import Floats, as_sample, check_level, unique
 from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_summary, ratio_interval_from_summaries
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
@@ -237,7 +237,7 @@ def _two_sided(log_ratio: float, error: float, freedom: float) -> float:
         return 1.0
     if error == 0:
         return float(log_ratio == 0)
-    return float(2 * stats.t.sf(abs(log_ratio) / error, freedom))
+    return 2 * t_tail(abs(log_ratio) / error, freedom)
 
 
 def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float:
@@ -246,7 +246,7 @@ def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float
         return 1.0
     if error == 0:
         return float(abs(log_ratio) >= bound)
-    return float(stats.t.sf((bound - abs(log_ratio)) / error, freedom))
+    return t_tail((bound - abs(log_ratio)) / error, freedom)
 
 
 def _welch(a: Summary, b: Summary) -> float:
@@ -254,7 +254,9 @@ def _welch(a: Summary, b: Summary) -> float:
         return 1.0
     if a[1] == b[1] == 0:
         return float(a[0] == b[0])
-    return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)
+    parts = [sd**2 / n for _, sd, n in (a, b)]
+    freedom = sum(parts) ** 2 / sum(part**2 / (n - 1) for part, (_, _, n) in zip(parts, (a, b), strict=True))
+    return 2 * t_tail(abs(a[0] - b[0]) / math.sqrt(sum(parts)), freedom)
 
 
 def _runs_needed(distance: float, bound: float, a: Summary, b: Summary, alpha: float) -> int | None:
@@ -264,16 +266,15 @@ def _runs_needed(distance: float, bound: float, a: Summary, b: Summary, alpha: f
     spread = math.hypot(a[1] / a[0], b[1] / b[0])
     if spread == 0:
         return 2
-    n = np.unique(np.geomspace(2, _MOST_RUNS, 4_000).astype(int))
-    freedom = 2 * (n - 1)
-    error = spread / np.sqrt(n)
-    power_t = stats.t.ppf(POWER, freedom)
-    differs = (stats.t.ppf(1 - alpha / 2, freedom) + power_t) * error <= distance
-    # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
-    both_sides = stats.t.ppf((1 + POWER) / 2, freedom)
-    equal = (stats.t.ppf(1 - alpha, freedom) + both_sides) * error <= bound - distance
-    enough = np.nonzero(differs | equal)[0]
-    return int(n[enough[0]]) if enough.size else None
+
+    def decides(n: int) -> bool:
+        freedom, error = 2 * (n - 1), spread / math.sqrt(n)
+        differs = (t_quantile(1 - alpha / 2, freedom) + t_quantile(POWER, freedom)) * error <= distance
+        # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
+        both = t_quantile(1 - alpha, freedom) + t_quantile((1 + POWER) / 2, freedom)
+        return differs or both * error <= bound - distance
+
+    return smallest(decides, 2, _MOST_RUNS)
 
 
 def _size_notes(a: Summary, b: Summary, label_a: str, label_b: str) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._student import normal_quantile, t_quantile
 from citus_analysis.stats._validate import DEFAULT_SEED, RESAMPLES, Floats, Seed, as_sample, check_level, unique
 from citus_analysis.stats.bootstrap import bca_interval
 from citus_analysis.stats.percentiles import percentile_interval
@@ -98,7 +98,7 @@ def mean_interval_from_summary(
     if not sd >= 0:
         raise UsageError(f"a standard deviation of {sd:g} is not a size of a spread")
     tail = (1 + level) / 2
-    quantile = float(stats.t.ppf(tail, n - 1) if method == "t" else stats.norm.ppf(tail))
+    quantile = t_quantile(tail, n - 1) if method == "t" else normal_quantile(tail)
     half = quantile * sd / math.sqrt(n)
     notes = (_EQUAL_VALUES,) if sd == 0 else ()
     if method == "normal" and n < 30:
@@ -204,7 +204,7 @@ def ratio_interval_from_summaries(
     n = min(a[2], b[2])
     if not freedom:
         return Interval(ratio, 0.0, math.inf, level, n, "Welch t on the log ratio", (_ONE_VALUE,))
-    reach = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    reach = t_quantile((1 + level) / 2, freedom) * error
     notes = unique([_EQUAL_VALUES] if error == 0 else [])
     low, high = ratio * math.exp(-reach), ratio * float(np.exp(min(reach, 700.0)))
     return Interval(ratio, low, high, level, n, "Welch t on the log ratio", notes)

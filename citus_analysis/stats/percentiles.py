@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._student import normal_quantile
 from citus_analysis.stats._validate import (
     DEFAULT_SEED,
     RESAMPLES,
@@ -132,7 +133,7 @@ def _harrell_davis(ordered: Floats, p: float, level: float) -> Interval:
     weights = np.diff(edges)
     estimate = float(weights @ ordered)
     error = math.sqrt(max(float(weights @ ordered**2) - estimate**2, 0.0))
-    half = float(stats.norm.ppf((1 + level) / 2)) * error
+    half = normal_quantile((1 + level) / 2) * error
     return Interval(estimate, estimate - half, estimate + half, level, n, "Harrell-Davis")
 
 

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.stats._student import normal_quantile, smallest, t_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.stats.results import Interval
@@ -98,16 +98,17 @@ def required_runs(
         raise UsageError("a relative half-width needs a positive size and a mean other than 0")
     ratio = float(sample.std(ddof=1)) / (relative_half_width * mean)
     tail = (1 + level) / 2
-    by_normal = max(2, math.ceil((float(stats.norm.ppf(tail)) * ratio) ** 2))
+    by_normal = max(2, math.ceil((normal_quantile(tail) * ratio) ** 2))
     if method == "normal" or by_normal > _MOST:
         return by_normal
     if method != "t":
         raise UnknownNameError("interval method", method, ["t", "normal"])
-    # t exceeds the normal quantile, so the answer lies at or above the normal one; few steps reach it.
-    n = by_normal
-    while float(stats.t.ppf(tail, n - 1)) * ratio / math.sqrt(n) > 1:
-        n += 1
-    return n
+
+    def narrow(n: int) -> bool:
+        return t_quantile(tail, n - 1) * ratio <= math.sqrt(n)
+
+    # t exceeds the normal quantile, so the answer lies at or above the normal one, and not far above.
+    return smallest(narrow, by_normal, 2 * by_normal + 200) or by_normal
 
 
 def enough_runs(
@@ -172,7 +173,7 @@ def influence(values: ArrayLike) -> Influence:
     with np.errstate(divide="ignore", invalid="ignore"):
         deleted = np.where(gap == 0, 0.0, gap / scale)
         change = (without / mean - 1) * 100 if mean else np.full(n, math.nan)
-    bound = float(stats.t.ppf(1 - 0.025 / n, n - 2))
+    bound = t_quantile(1 - 0.025 / n, n - 2)
     outlying = np.abs(deleted) > bound
     notes = tuple(
         f"run {i + 1} ({sample[i]:.4g}) lies {abs(deleted[i]):.0f} standard deviations from the others "

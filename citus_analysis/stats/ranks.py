@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from citus_analysis.stats._student import normal_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
 from citus_analysis.stats.results import Interval
 
@@ -35,8 +36,11 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
     pooled = np.concatenate([x, y])
     if np.ptp(pooled) == 0:
         return 1.0
-    exact = max(x.size, y.size) <= _EXACT_UP_TO and np.unique(pooled).size == pooled.size
-    return float(stats.mannwhitneyu(x, y, method="exact" if exact else "asymptotic").pvalue)
+    if max(x.size, y.size) > _EXACT_UP_TO or np.unique(pooled).size < pooled.size:
+        return float(stats.mannwhitneyu(x, y, method="asymptotic").pvalue)
+    u = int(np.searchsorted(np.sort(y), x).sum())
+    below = _u_distribution(min(x.size, y.size), max(x.size, y.size))[min(u, x.size * y.size - u)]
+    return min(1.0, 2 * float(below))
 
 
 def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
@@ -79,7 +83,7 @@ def _shift_rank(m: int, n: int, tail: float) -> int:
     if max(m, n) <= _EXACT_UP_TO:
         return int(np.searchsorted(_u_distribution(min(m, n), max(m, n)), tail, side="right"))
     spread = math.sqrt(m * n * (m + n + 1) / 12)
-    return max(0, math.floor(m * n / 2 + float(stats.norm.ppf(tail)) * spread))
+    return max(0, math.floor(m * n / 2 + normal_quantile(tail) * spread))
 
 
 @lru_cache(maxsize=256)

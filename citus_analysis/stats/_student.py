@@ -1,0 +1,58 @@
+"""Quantiles and tails of Student's t and the normal distribution, without the overhead of frozen distributions.
+
+`scipy.stats.t.ppf` takes about 0.2 ms per call for its argument handling; an experiment's report makes thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scipy import special
+
+__all__ = ["normal_quantile", "smallest", "t_quantile", "t_tail"]
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Quantile of Student's t.
+
+    Example:
+        >>> round(t_quantile(0.975, 4), 6)
+        2.776445
+    """
+    return float(special.stdtrit(freedom, probability))
+
+
+def t_tail(value: float, freedom: float) -> float:
+    """Probability that Student's t exceeds a value.
+
+    Example:
+        >>> round(t_tail(2.776445, 4), 6)
+        0.025
+    """
+    return float(special.stdtr(freedom, -value))
+
+
+def normal_quantile(probability: float) -> float:
+    """Quantile of the standard normal distribution.
+
+    Example:
+        >>> round(normal_quantile(0.975), 6)
+        1.959964
+    """
+    return float(special.ndtri(probability))
+
+
+def smallest(holds: Callable[[int], bool], start: int, limit: int) -> int | None:
+    """Smallest n from `start` to `limit` for which a condition holds that, once true, stays true.
+
+    Example:
+        >>> smallest(lambda n: n * n >= 50, 2, 100), smallest(lambda n: n > 9, 2, 5)
+        (8, None)
+    """
+    if not holds(limit):
+        return None
+    low, high = start, limit
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
