@@ -1,0 +1,212 @@
+"""How fast the statistics are against plain loops, and what their intervals cover.
+
+`python -m benchmarks.stats [--repeats N] [--out FILE]` prints a ratio with the two throughputs behind it, then the
+simulated coverage of 95 % intervals, and keeps both in a small JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import curve_fit
+
+from citus_analysis import scaling, stats
+
+Floats = NDArray[np.float64]
+RESULTS = Path(__file__).parent / "results" / "stats.json"
+
+
+def rate(work: Callable[[], object], seconds: float = 1.0) -> float:
+    """Calls per second of CPU time, over at least `seconds`."""
+    work()
+    calls, start = 0, time.process_time()
+    while time.process_time() - start < seconds:
+        work()
+        calls += 1
+    return calls / (time.process_time() - start)
+
+
+def naive_bootstrap(values: list[float], resamples: int) -> tuple[float, float]:
+    """Percentile bootstrap of the mean as one would write it first."""
+    means = sorted(statistics.fmean(random.choices(values, k=len(values))) for _ in range(resamples))
+    return means[int(0.025 * resamples)], means[int(0.975 * resamples)]
+
+
+def naive_nested(groups: list[list[float]], resamples: int) -> tuple[float, float]:
+    """Nested bootstrap of the mean with lists."""
+    means = []
+    for _ in range(resamples):
+        pool: list[float] = []
+        for group in random.choices(groups, k=len(groups)):
+            pool += random.choices(group, k=len(group))
+        means.append(statistics.fmean(pool))
+    means.sort()
+    return means[int(0.025 * resamples)], means[int(0.975 * resamples)]
+
+
+def naive_shift(a: list[float], b: list[float]) -> float:
+    """Hodges-Lehmann estimate with two loops."""
+    return statistics.median(x - y for x in a for y in b)
+
+
+def naive_autocorrelations(x: list[float], lags: int) -> list[float]:
+    """Autocorrelations by their definition."""
+    mean = statistics.fmean(x)
+    centred = [value - mean for value in x]
+    variance = sum(value * value for value in centred)
+    return [sum(centred[i] * centred[i + lag] for i in range(len(x) - lag)) / variance for lag in range(lags)]
+
+
+def usl(n: Floats, gamma: float, alpha: float, beta: float) -> Floats:
+    """The Universal Scalability Law as scipy's curve_fit wants it."""
+    curve: Floats = gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
+    return curve
+
+
+def speed() -> list[dict[str, object]]:
+    """Ratio and throughputs per statistic; each pair computes the same thing."""
+    rng = np.random.default_rng(1)
+    sample = rng.lognormal(0, 0.5, 100)
+    groups = [rng.normal(100, 10, 1_000) for _ in range(10)]
+    lists = [group.tolist() for group in groups]
+    a, b = rng.normal(100, 5, 400), rng.normal(97, 5, 400)
+    sizes = np.repeat([1.0, 2, 4, 8, 16, 32], 3)
+    runs = usl(sizes, 1_000, 0.05, 0.002) * rng.normal(1, 0.02, sizes.size)
+    noisy = runs * rng.normal(1, 0.02, (200, sizes.size))
+    series = rng.normal(size=4_000)
+
+    def one_by_one() -> None:
+        for row in noisy:
+            curve_fit(usl, sizes, row, p0=(900, 0.04, 0.001), bounds=(0, [math.inf, 1, math.inf]))
+
+    pairs: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
+        (
+            "bootstrap of a mean, n = 100, 2,000 resamples",
+            lambda: stats.bca_interval([sample], np.mean, resamples=2_000),
+            lambda: naive_bootstrap(sample.tolist(), 2_000),
+        ),
+        (
+            "nested bootstrap, 10 runs of 1,000, 200 resamples",
+            lambda: stats.nested_bootstrap(groups, resamples=200),
+            lambda: naive_nested(lists, 200),
+        ),
+        (
+            "Hodges-Lehmann shift, 400 against 400",
+            lambda: stats.hodges_lehmann(a, b),
+            lambda: naive_shift(a.tolist(), b.tolist()),
+        ),
+        (
+            "USL, 200 bootstrap refits of 18 runs",
+            lambda: scaling.fit_model(scaling.USL, sizes, runs, resamples=200),
+            one_by_one,
+        ),
+        (
+            "effective sample size, n = 4,000 (loops: 100 lags only)",
+            lambda: stats.effective_sample_size(series),
+            lambda: naive_autocorrelations(series.tolist(), 100),
+        ),
+    ]
+    found: list[dict[str, object]] = []
+    for name, ours, theirs in pairs:
+        fast, slow = rate(ours), rate(theirs)
+        found.append({"what": name, "ratio": fast / slow, "ours_per_s": fast, "loops_per_s": slow})
+    return found
+
+
+def coverage(repeats: int) -> list[dict[str, object]]:
+    """Share of seeded repeats in which a 95 % interval holds the truth."""
+    skewed_mean = math.exp(0.125)
+
+    def normal(rng: np.random.Generator, n: int) -> Floats:
+        return rng.normal(100, 15, n)
+
+    def skewed(rng: np.random.Generator, n: int) -> Floats:
+        return rng.lognormal(0, 0.5, n)
+
+    def ratio(values: Floats) -> stats.Interval:
+        half = values.size // 2
+        return stats.ratio_interval(values[:half], values[half:], method="t")
+
+    def ratio_bca(values: Floats) -> stats.Interval:
+        half = values.size // 2
+        return stats.ratio_interval(values[:half], values[half:], resamples=499)
+
+    cases: list[tuple[str, Callable[[Floats], stats.Interval], Callable[..., Floats], float, tuple[int, ...], int]] = [
+        ("mean, normal data: Student t", stats.mean_interval, normal, 100, (3, 5, 10, 30), repeats),
+        ("mean, normal data: normal quantile", _normal_formula, normal, 100, (3, 5, 10, 30), repeats),
+        ("mean, skewed data: Student t", stats.mean_interval, skewed, skewed_mean, (3, 5, 10, 30), repeats),
+        ("mean, skewed data: BCa", _bca_mean, skewed, skewed_mean, (5, 10, 30), repeats // 10),
+        ("median, skewed data: BCa", _bca_median, skewed, 1.0, (5, 10, 30), repeats // 10),
+        ("median, skewed data: order statistics", _order_median, skewed, 1.0, (6, 10, 30), repeats),
+        ("ratio, n per side is half: t on the log", ratio, normal, 1.0, (6, 10, 20), repeats),
+        ("ratio, n per side is half: BCa", ratio_bca, normal, 1.0, (6, 10, 20), repeats // 10),
+    ]
+    found: list[dict[str, object]] = []
+    for name, method, draw, truth, ns, count in cases:
+        for n in ns:
+            rng = np.random.default_rng(n)
+            held = sum(truth in method(draw(rng, n)) for _ in range(count))
+            found.append({"interval": name, "n": n, "covers": held / count, "repeats": count})
+    return [*found, *_stopping(repeats)]
+
+
+def _normal_formula(values: Floats) -> stats.Interval:
+    return stats.mean_interval(values, method="normal")
+
+
+def _bca_mean(values: Floats) -> stats.Interval:
+    return stats.mean_interval(values, method="bootstrap", resamples=499)
+
+
+def _bca_median(values: Floats) -> stats.Interval:
+    return stats.median_interval(values, method="bca", resamples=499)
+
+
+def _order_median(values: Floats) -> stats.Interval:
+    return stats.median_interval(values, method="order")
+
+
+def _stopping(repeats: int) -> list[dict[str, object]]:
+    """Coverage of the interval at which sequential stopping ends, by the runs before the first look."""
+    found: list[dict[str, object]] = []
+    for least in (2, 3, 5, 10):
+        rng = np.random.default_rng(least)
+        held = 0
+        for _ in range(repeats):
+            values = rng.normal(100, 8, 60)
+            n = least
+            while n < values.size and not stats.enough_runs(values[:n], 0.05, least=least).enough:
+                n += 1
+            held += 100 in stats.mean_interval(values[:n])
+        name = "mean at which stopping at ±5 % ends, spread 8 %; n = fewest runs"
+        found.append({"interval": name, "n": least, "covers": held / repeats, "repeats": repeats})
+    return found
+
+
+def main() -> None:
+    """Run both parts, print them, keep them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2_000, help="repeats per coverage figure (10,000 in the docs)")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    quick = speed()
+    for row in quick:
+        print(f"{row['ratio']:8.1f} x  {row['ours_per_s']:10.1f}/s against {row['loops_per_s']:8.1f}/s  {row['what']}")
+    table = coverage(given.repeats)
+    for row in table:
+        print(f"{row['covers']:8.3f}  n = {row['n']:<3} ({row['repeats']} repeats)  {row['interval']}")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps({"speed": quick, "coverage": table}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
