@@ -20,6 +20,8 @@ __all__ = ["commands", "main"]
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
+    "compare": "Compare runs: faster, slower, equivalent or inconclusive.",
+    "scale": "Speedup, efficiency and scalability models.",
     "run": "Launch an experiment and leave the files that ingest reads.",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -89,6 +89,15 @@ class ScalingStudy:
             [_record(curve, point) for curve in self.curves for point in curve.points], infer_schema_length=None
         )
 
+    def to_dict(self) -> dict[str, object]:
+        """Curves with points, growth and models as plain values, for JSON."""
+        return {
+            "x": self.x,
+            "metric": self.metric,
+            "curves": [_curve_dict(curve) for curve in self.curves],
+            "warnings": list(self.warnings),
+        }
+
     def models(self) -> pl.DataFrame:
         """One row per curve and model: parameters, AICc, weight, peak, warnings."""
         return pl.DataFrame([row for curve in self.curves for row in _model_records(curve)], infer_schema_length=None)
@@ -101,6 +110,7 @@ def scale_runs(
     base: float | None = None,
     *,
     within: Sequence[str] | None = None,
+    only: Mapping[str, object] | None = None,
     models: Sequence[str] = tuple(MODELS),
     level: float = 0.95,
     resamples: int = RESAMPLES,
@@ -117,6 +127,7 @@ def scale_runs(
         metric: a rate; more is better.
         base: size that speedup refers to; by default each curve's smallest.
         within: columns to hold equal, instead of all configuration columns that can be.
+        only: column -> value; only runs that have it enter.
         models: models to fit, each where there are enough sizes for its parameters.
         level: confidence level.
         resamples: bootstrap resamples per fit.
@@ -132,7 +143,7 @@ def scale_runs(
         >>> curve.sentence()
         'throughput grows from 1 to 2 workers (factor 1.901 [1.787, 2.023] (95 %, Welch t on the log ratio, n = 2)).'
     """
-    runs, notes = runs_with_metric(source, metric, statuses)
+    runs, notes = runs_with_metric(source, metric, statuses, only)
     for name in (x, *(within or ())):
         if name not in runs.columns:
             raise UnknownNameError("column", name, runs.columns)
@@ -186,6 +197,18 @@ def _curve(
 def _point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
     runs = part.filter(pl.col(x) == point.size)
     return [f"pools several values of {words}" for words in pooled_values(runs, {x, *stratum})]
+
+
+def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
+    ratio = curve.growth.ratio
+    return {
+        "stratum": curve.stratum,
+        "finding": curve.sentence(),
+        "growth": {"verdict": curve.growth.verdict, "n": ratio.n, **_ends("ratio", ratio)},
+        "points": [_record(curve, point) for point in curve.points],
+        "models": list(_model_records(curve)),
+        "warnings": list(_all_notes(curve)),
+    }
 
 
 def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -89,19 +89,25 @@ def runs_with_metric(
     source: Any,  # noqa: ANN401 - dataset or frame
     metric: str,
     statuses: Sequence[str] = ("ok",),
+    only: Mapping[str, object] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Runs of the given statuses that have the metric, and words on those that were left out.
 
     A metric that the table `runs` lacks is looked up in `operation_latencies` when a dataset is given; each
-    operation then is a configuration of its own.
+    operation then is a configuration of its own. `only` keeps the runs whose columns have the given values, compared
+    as text.
 
     Raises:
-        UnknownNameError: there is no such metric.
+        UnknownNameError: there is no such metric or column.
         InsufficientDataError: no run is left.
     """
     frame = _joined(source, metric) if isinstance(source, TableSource) else as_polars(source)
     if metric not in frame.columns or not frame.schema[metric].is_numeric():
         raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
+    for name, value in (only or {}).items():
+        if name not in frame.columns:
+            raise UnknownNameError("column", name, frame.columns)
+        frame = frame.filter(pl.col(name).cast(pl.String) == str(value))
     notes = []
     kept = frame
     if "status" in frame.columns:
@@ -113,7 +119,8 @@ def runs_with_metric(
     if missing := kept.height - measured.height:
         notes.append(f"{missing} run{'s' if missing > 1 else ''} left out: no {metric}")
     if measured.is_empty():
-        raise InsufficientDataError(f"no run with status {' or '.join(statuses)} has a {metric}")
+        where = "".join(f", {name}={value}" for name, value in (only or {}).items())
+        raise InsufficientDataError(f"no run with status {' or '.join(statuses)}{where} has a {metric}")
     return measured, tuple(notes)
 
 

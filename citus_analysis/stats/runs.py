@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,7 +51,18 @@ class RunComparison:
 
     def to_polars(self) -> pl.DataFrame:
         """One row per comparison: stratum, both sides, ratio with interval, tests, verdict, warnings."""
-        return pl.DataFrame([_record(c, self.strata) for c in self.comparisons], infer_schema_length=None)
+        rows = [{**_record(c, self.strata), "warnings": "; ".join(c.warnings)} for c in self.comparisons]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "metric": self.metric,
+            "by": self.by,
+            "strata": list(self.strata),
+            "comparisons": [{**_record(c, self.strata), "warnings": list(c.warnings)} for c in self.comparisons],
+            "warnings": list(self.warnings),
+        }
 
 
 def compare_runs(
@@ -61,6 +72,7 @@ def compare_runs(
     base: object = None,
     *,
     within: Sequence[str] | None = None,
+    only: Mapping[str, object] | None = None,
     margin: float = 0.05,
     level: float = 0.95,
     statuses: Sequence[str] = ("ok",),
@@ -78,6 +90,7 @@ def compare_runs(
         by: column whose levels are compared.
         base: level the others are compared with; by default the first level of each stratum.
         within: columns to hold equal, instead of all configuration columns that can be.
+        only: column -> value; only runs that have it enter.
         margin: relative difference that counts as none.
         level: confidence level.
         statuses: run statuses that enter.
@@ -92,7 +105,7 @@ def compare_runs(
         >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
         [('y', 'faster')]
     """
-    runs, notes = runs_with_metric(source, metric, statuses)
+    runs, notes = runs_with_metric(source, metric, statuses, only)
     for name in (by, *(within or ())):
         if name not in runs.columns:
             raise UnknownNameError("column", name, runs.columns)
@@ -104,7 +117,7 @@ def compare_runs(
     comparisons = [one for stratum, part in strata_of(runs, strata) for one in plan.compare(part, stratum)]
     if not comparisons:
         notes = (*notes, _nothing_to_compare(levels, by, strata))
-    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in differing)
+    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in differing if comparisons)
     return RunComparison(compare_many(comparisons, level=level), by, metric, strata, unique((*notes, *also)))
 
 
@@ -206,5 +219,6 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "shift": comparison.shift.estimate if comparison.shift else None,
         "runs_missing": comparison.runs_missing,
         "margin": comparison.margin,
-        "warnings": "; ".join(comparison.warnings),
+        "level": comparison.ratio.level,
+        "method": comparison.ratio.method,
     }

@@ -1,0 +1,25 @@
+"""Options that select runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from citus_analysis.errors import UsageError
+
+__all__ = ["column_values"]
+
+
+def column_values(pairs: Sequence[str]) -> dict[str, object]:
+    """`COLUMN=VALUE` options as a mapping.
+
+    Raises:
+        UsageError: an option without `=`.
+
+    Example:
+        >>> column_values(["phase=load", "threads=16"])
+        {'phase': 'load', 'threads': '16'}
+    """
+    for pair in pairs:
+        if "=" not in pair:
+            raise UsageError(f"--only {pair} names no value", way_out="write --only COLUMN=VALUE")
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
