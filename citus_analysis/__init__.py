@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset, IngestSummary, ingest, open_dataset
     from citus_analysis.errors import CitusAnalysisError
     from citus_analysis.published import AuditResult, audit, audit_runs, published, read_published
+    from citus_analysis.stats import compare_runs as compare
 
 __all__ = [
     "AuditResult",
@@ -30,6 +31,7 @@ __all__ = [
     "IngestSummary",
     "audit",
     "audit_runs",
+    "compare",
     "dataset",
     "errors",
     "formats",
@@ -46,6 +48,7 @@ __all__ = [
     "units",
 ]
 
+#: Name -> module that holds it, with `:name` where it is called differently there.
 _NAMES: Final = {
     "AuditResult": "citus_analysis.published",
     "CitusAnalysisError": "citus_analysis.errors",
@@ -53,6 +56,7 @@ _NAMES: Final = {
     "IngestSummary": "citus_analysis.dataset",
     "audit": "citus_analysis.published",
     "audit_runs": "citus_analysis.published",
+    "compare": "citus_analysis.stats:compare_runs",
     "ingest": "citus_analysis.dataset",
     "open_dataset": "citus_analysis.dataset",
     "read_published": "citus_analysis.published",
@@ -62,8 +66,9 @@ _NAMES: Final = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _NAMES.get(name)
-    value: object = getattr(import_module(module), name) if module else import_module(f"{__name__}.{name}")
+    module, _, attribute = _NAMES.get(name, "").partition(":")
+    found = import_module(module or f"{__name__}.{name}")
+    value: object = getattr(found, attribute or name) if module else found
     globals()[name] = value
     return value
 

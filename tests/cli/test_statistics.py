@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import citus_analysis as ca
 from citus_analysis import cli
 from citus_analysis.dataset import ingest
 
@@ -53,6 +54,11 @@ def test_compare_json_is_one_document(dataset: Path, capsys: pytest.CaptureFixtu
     assert first["verdict"] == "slower"
     assert first["ratio_low"] < first["ratio"] < first["ratio_high"] < 1
     assert document["strata"] == ["phase"]
+
+
+def test_the_library_call_is_the_command(dataset: Path) -> None:
+    result = ca.compare(ca.open_dataset(dataset), by="workers", metric="throughput_ops_s")
+    assert (result.comparisons[0].label_a, result.comparisons[0].verdict) == ("2", "slower")
 
 
 def test_latencies_count_downwards(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
