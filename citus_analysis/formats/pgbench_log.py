@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from io import BytesIO
 from typing import ClassVar, Final
 
 import polars as pl
@@ -38,6 +37,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, rejects_frame
 from citus_analysis.formats._content import Block, Content
+from citus_analysis.formats._delimited import read_uniform
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS, US_PER_S
@@ -127,30 +127,32 @@ def _judged(block: Block, pattern: str) -> pl.DataFrame:
 
 def _transaction_fields(block: Block) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Fields of the block's transactions, and its lines as far as they had to be looked at one by one."""
-    whole = block.data if block.data.endswith(b"\n") else b""
-    columns = whole.partition(b"\n")[0].count(b" ") + 1
-    try:
-        fields = pl.read_csv(
-            BytesIO(whole),
-            separator=" ",
-            has_header=False,
-            quote_char=None,
-            schema={
-                **_TRANSACTION_COLUMNS,
-                **{f"more{n}": pl.Int64 for n in range(columns - len(_TRANSACTION_COLUMNS))},
-            },
-            columns=list(range(len(_TRANSACTION_COLUMNS))),
-        )
-    except pl.exceptions.PolarsError:
-        fields = pl.DataFrame(schema=_TRANSACTION_COLUMNS)
-    clean = fields.height == whole.count(b"\n") and not any(fields.null_count().row(0))
-    if clean and fields.height and fields["latency"].str.contains(f"^{_LATENCY}$").all():
-        return fields, line_frame(b"").with_columns(reason=pl.lit(None, pl.String))
+    names = list(_TRANSACTION_COLUMNS)
+    columns = block.data.partition(b"\n")[0].count(b" ") + 1
+    more = {f"more{number}": pl.Int64() for number in range(columns - len(names))}
+    # Words instead of latencies are rare; where there are none, the column is read as numbers.
+    for latency in (pl.Int64(), pl.String()):
+        schema = pl.Schema({**_TRANSACTION_COLUMNS, "latency": latency, **more})
+        fields = read_uniform(block.data, " ", schema)
+        if fields is not None and _plausible(fields):
+            return fields.select(names), line_frame(b"").with_columns(reason=pl.lit(None, pl.String))
     lines = _judged(block, _TRANSACTION)
     text = lines.filter(pl.col("reason").is_null())["text"].to_frame()
-    names = list(_TRANSACTION_COLUMNS)
-    split = text.select(pl.col("text").str.splitn(" ", 7).struct.rename_fields([*names, "more"])).unnest("text")
-    return split.select(names).cast(_TRANSACTION_COLUMNS), lines
+    split = text.select(pl.col("text").str.splitn(" ", len(names) + 1).struct.rename_fields([*names, "more"]))
+    return split.unnest("text").select(names).cast(_TRANSACTION_COLUMNS), lines
+
+
+def _plausible(fields: pl.DataFrame) -> bool:
+    """Whether the numbers are within the ranges that the lines' pattern demands."""
+    latency = pl.col("latency")
+    known = latency >= 0 if fields.schema["latency"] == pl.Int64 else latency.str.contains(f"^{_LATENCY}$")
+    checks = (
+        known.all(),
+        (pl.col("client_thread").min() >= 0),
+        pl.col("micros").is_between(0, US_PER_S - 1).all(),
+        pl.col("seconds").is_between(10**8, 10**11 - 1).all(),
+    )
+    return all(fields.select(check.alias(str(n)) for n, check in enumerate(checks)).row(0))
 
 
 def _first_us(fields: pl.DataFrame) -> int:
@@ -159,13 +161,16 @@ def _first_us(fields: pl.DataFrame) -> int:
 
 def _latency_rows(fields: pl.DataFrame, first_us: int) -> pl.DataFrame:
     end_us = pl.col("seconds") * US_PER_S + pl.col("micros")
+    verdict = pl.lit(value=False)
+    if fields.schema["latency"] == pl.String:
+        verdict = pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES))
     rows = fields.select(
         "client_thread",
         section="script " + pl.col("script"),
         time=pl.from_epoch(end_us, "us").dt.replace_time_zone("UTC"),
         elapsed_s=((end_us - first_us) / US_PER_S).round(6),
         latency_us=pl.col("latency").cast(pl.Float64, strict=False),
-        failed=pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES)),
+        failed=verdict,
     )
     return TABLES["client_latencies"].parsed().conform(rows)
 

@@ -16,11 +16,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
 from citus_analysis.schema import TABLES
+from citus_analysis.stats.frames import as_polars
 from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
 
 __all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]
@@ -51,8 +52,9 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "p999_us": "never",
 }
 
-#: Sections of a client's summary that measure the client itself, not operations of the workload.
-NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP", "INIT")
+#: Sections of a client's summary that measure the client itself, not operations of the workload, or that sum
+#: over operations which have sections of their own.
+NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP", "INIT", "multiple scripts")
 
 _RUN: Final = ("run_id", "resource")
 _OPERATION: Final = (*_RUN, "iteration", "role", "section")
@@ -87,18 +89,20 @@ _METRICS: Final[dict[str, str]] = {
 _US_PER_UNIT: Final = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 
 
-def merge_clients(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def merge_clients(frame: Any, by: Sequence[str]) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
     """One row per group, its load generators merged by :data:`MERGE_RULES`.
 
     Args:
-        frame: one row per load generator; `mean_us` needs a column `operations` as weight.
+        frame: one row per load generator, as a polars, pandas or Arrow table; `mean_us` needs a column
+            `operations` as weight.
         by: columns that name a group.
 
     Returns:
         The `by` columns and those columns of the frame for which there is a rule, in the frame's order.
     """
-    ruled = [name for name in frame.columns if name in MERGE_RULES and name not in by]
-    return frame.group_by(by, maintain_order=True).agg(_merged(name) for name in ruled)
+    table = as_polars(frame)
+    ruled = [name for name in table.columns if name in MERGE_RULES and name not in by]
+    return table.group_by(by, maintain_order=True).agg(_merged(name) for name in ruled)
 
 
 def _merged(name: str) -> pl.Expr:

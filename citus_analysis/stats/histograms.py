@@ -26,22 +26,26 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.stats.frames import as_polars
 
 __all__ = ["histogram_percentiles", "merge_histograms", "overlapping_buckets"]
 
 _EDGES: Final = ("bucket_low_us", "bucket_high_us")
 
 
-def merge_histograms(buckets: pl.DataFrame, by: Sequence[str] = ("section",)) -> pl.DataFrame:
+def merge_histograms(
+    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    by: Sequence[str] = ("section",),
+) -> pl.DataFrame:
     """Histograms with the same `by` values added up, bucket by bucket.
 
     Args:
-        buckets: rows of `client_histogram`, of one or several clients.
+        buckets: rows of `client_histogram` of one or several clients, as a polars, pandas or Arrow table.
         by: columns that name a histogram; rows that agree in them are merged.
 
     Returns:
@@ -50,7 +54,7 @@ def merge_histograms(buckets: pl.DataFrame, by: Sequence[str] = ("section",)) ->
     Raises:
         InsufficientDataError: buckets overlap without having the same edges, so counts cannot be added.
     """
-    merged = _added(buckets, by)
+    merged = _added(as_polars(buckets), by)
     overlapping = _overlaps(merged, by)
     if not overlapping.is_empty():
         first = overlapping.row(0, named=True)
@@ -64,13 +68,18 @@ def merge_histograms(buckets: pl.DataFrame, by: Sequence[str] = ("section",)) ->
     return merged
 
 
-def overlapping_buckets(buckets: pl.DataFrame, by: Sequence[str] = ("section",)) -> pl.DataFrame:
+def overlapping_buckets(
+    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    by: Sequence[str] = ("section",),
+) -> pl.DataFrame:
     """The `by` values of histograms that :func:`merge_histograms` would refuse, one row each."""
-    return _overlaps(_added(buckets, by), by).select(by).unique(maintain_order=True)
+    return _overlaps(_added(as_polars(buckets), by), by).select(by).unique(maintain_order=True)
 
 
 def histogram_percentiles(
-    buckets: pl.DataFrame, quantiles: Sequence[float], by: Sequence[str] = ("section",)
+    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    quantiles: Sequence[float],
+    by: Sequence[str] = ("section",),
 ) -> pl.DataFrame:
     """Percentiles of merged histograms, by nearest rank, with the bucket's edges as bounds.
 
@@ -78,7 +87,7 @@ def histogram_percentiles(
     is in. No assumption is made about the distribution inside the bucket.
 
     Args:
-        buckets: rows of `client_histogram`, of one or several clients.
+        buckets: rows of `client_histogram` of one or several clients, as a polars, pandas or Arrow table.
         quantiles: fractions above 0 and up to 1, such as 0.99.
         by: columns that name a histogram; rows that agree in them are merged.
 

@@ -270,7 +270,6 @@ def test_report_gives_latencies_per_script() -> None:
     assert table.select("operation", "operations", "mean_us").rows() == [
         ("<builtin: select only>", 69556, 558.0),
         ("<builtin: simple update>", 17365, 3205.0),
-        ("multiple scripts", 86921, 1087.0),
     ]
 
 

@@ -69,6 +69,12 @@ def test_clients_with_different_edges_are_refused() -> None:
     assert overlapping_buckets(buckets)["section"].to_list() == ["READ"]
 
 
+def test_tables_of_other_libraries_are_taken() -> None:
+    buckets = histogram([500, 1500], section="READ")
+    for table in (buckets.to_pandas(), buckets.to_arrow(), buckets.lazy()):
+        assert histogram_percentiles(table, [0.5]).equals(histogram_percentiles(buckets, [0.5]))
+
+
 def test_empty_histograms_have_no_percentiles() -> None:
     empty = histogram([1], section="READ").clear()
     assert histogram_percentiles(empty, [0.5]).is_empty()

@@ -16,7 +16,7 @@ from citus_analysis.formats.ycsb import _status, _summary
 from citus_analysis.formats.ycsb._client import Client
 from citus_analysis.formats.ycsb._json import json_values
 from citus_analysis.formats.ycsb._lines import classified_lines
-from citus_analysis.formats.ycsb._raw import latency_rows
+from citus_analysis.formats.ycsb._raw import latency_rows, raw_fields, uniform_fields
 from citus_analysis.schema import TABLES
 
 __all__ = ["Parser"]
@@ -64,6 +64,9 @@ class Parser:
         """Tables of one block of the client's output."""
         if block.oversized:
             return Parsed({}, 0, 0, rejects_frame([Reject(block.offset, block.length, _TOO_LONG, block.data)]))
+        if not self._ended and (fields := uniform_fields(block.data)) is not None:
+            self.recognised = True
+            return Parsed({"client_latencies": self._latencies(fields)}, block.length)
         lines = self._judged(classified_lines(block.data, block.offset))
         of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
         self.recognised |= not _TELLING.isdisjoint(of_kind)
@@ -74,7 +77,7 @@ class Parser:
             "client_metrics": self._metrics(values),
             "client_series": pl.concat([self._series(of_kind), _summary.series_rows(points)]),
             "client_histogram": _summary.histogram_rows(points),
-            "client_latencies": self._latencies(of_kind),
+            "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
         }
         self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
         if "error" in of_kind:
@@ -162,10 +165,10 @@ class Parser:
         self.client.add_status(status, series)
         return series
 
-    def _latencies(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
-        if "raw" not in of_kind:
+    def _latencies(self, fields: pl.DataFrame | None) -> pl.DataFrame:
+        if fields is None:
             return TABLES["client_latencies"].parsed().empty()
-        rows, self._first_raw_ms = latency_rows(of_kind["raw"]["text"], self._first_raw_ms)
+        rows, self._first_raw_ms = latency_rows(fields, self._first_raw_ms)
         self.client.saw(["raw"])
         return rows
 
