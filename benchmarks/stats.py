@@ -138,7 +138,7 @@ def coverage(repeats: int) -> list[dict[str, object]]:
 
     def ratio_bca(values: Floats) -> stats.Interval:
         half = values.size // 2
-        return stats.ratio_interval(values[:half], values[half:], resamples=499)
+        return stats.ratio_interval(values[:half], values[half:], method="bca", resamples=499)
 
     cases: list[tuple[str, Callable[[Floats], stats.Interval], Callable[..., Floats], float, tuple[int, ...], int]] = [
         ("mean, normal data: Student t", stats.mean_interval, normal, 100, (3, 5, 10, 30), repeats),

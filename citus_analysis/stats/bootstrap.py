@@ -30,7 +30,7 @@ from citus_analysis.stats.results import Interval
 __all__ = ["bca_interval", "nested_bootstrap"]
 
 #: Below this many values a BCa interval covers visibly less than it states (docs/statistics.md has the table).
-FEW_FOR_BCA: Final = 10
+FEW_FOR_BCA: Final = 20
 #: Resampled values held in memory at once (8 bytes each).
 _BATCH_VALUES: Final = 4_000_000
 _NO_SPREAD: Final = "all values are equal: the interval has no width, which says nothing about the next run"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._student import normal_quantile, t_quantile
 from citus_analysis.stats._validate import DEFAULT_SEED, RESAMPLES, Floats, Seed, as_sample, check_level, unique
-from citus_analysis.stats.bootstrap import bca_interval
+from citus_analysis.stats.bootstrap import FEW_FOR_BCA, bca_interval
 from citus_analysis.stats.percentiles import percentile_interval
 from citus_analysis.stats.results import Interval
 
@@ -142,7 +142,7 @@ def ratio_interval(
     a: ArrayLike,
     b: ArrayLike,
     level: float = 0.95,
-    method: Literal["bca", "t"] = "bca",
+    method: Literal["auto", "bca", "t"] = "auto",
     *,
     resamples: int = RESAMPLES,
     seed: Seed = DEFAULT_SEED,
@@ -153,8 +153,8 @@ def ratio_interval(
         a: numerator, one value per run.
         b: denominator, one value per run.
         level: confidence level.
-        method: ``bca`` (bootstrap), or ``t``: Welch's t on the log of the ratio, which holds its level for few runs
-            (see :func:`ratio_interval_from_summaries`).
+        method: ``t``: Welch's t on the log of the ratio, which holds its level for few runs (see
+            :func:`ratio_interval_from_summaries`); ``bca``: bootstrap; ``auto``: BCa from 20 values per side on.
         resamples: bootstrap resamples.
         seed: of the bootstrap.
 
@@ -163,14 +163,14 @@ def ratio_interval(
         InsufficientDataError: an empty sample; for ``bca`` also a sample of one value.
 
     Example:
-        >>> round(ratio_interval([20, 22, 21], [10, 11, 10.5], method="t").estimate, 6)
+        >>> round(ratio_interval([20, 22, 21], [10, 11, 10.5]).estimate, 6)
         2.0
     """
-    if method not in ("bca", "t"):
-        raise UnknownNameError("interval method", method, ["bca", "t"])
+    if method not in ("auto", "bca", "t"):
+        raise UnknownNameError("interval method", method, ["auto", "bca", "t"])
     numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
     _check_positive(float(numerator.mean()), float(denominator.mean()))
-    if method == "bca":
+    if method == "bca" or (method == "auto" and min(numerator.size, denominator.size) >= FEW_FOR_BCA):
         return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
     return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
 

@@ -100,6 +100,8 @@ def test_ratio_interval_methods_agree_for_many_runs() -> None:
     t, bca = (stats.ratio_interval(a, b, method=method) for method in ("t", "bca"))
     assert t.estimate == bca.estimate == a.mean() / b.mean()
     assert (t.low, t.high) == pytest.approx((bca.low, bca.high), rel=0.01)
+    assert stats.ratio_interval(a, b).method == "BCa bootstrap"
+    assert stats.ratio_interval(a[:19], b).method == "Welch t on the log ratio"
 
 
 def test_ratio_of_single_runs_is_unbounded_and_of_negative_means_refused() -> None:
