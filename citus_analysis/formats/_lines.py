@@ -9,17 +9,19 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats._base import EXCERPT_CHARS
+from citus_analysis.formats._base import EXCERPT_CHARS, Parsed
+from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._redact import redact_expr
 from citus_analysis.schema import TABLES
 
-__all__ = ["UNTERMINATED", "line_frame", "reject_runs"]
+__all__ = ["UNTERMINATED", "chunks", "line_frame", "reject_oversized", "reject_runs"]
 
 #: Why a last line without a line end is not trusted: a number that was cut still reads as a number.
 UNTERMINATED: Final = "the file ends inside this line"
@@ -61,6 +63,40 @@ def _texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> p
         pa.large_string(), len(bounds) - 1, [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(data)]
     )
     return pl.Series("text", array, dtype=pl.String)
+
+
+def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[Block]:
+    """Blocks that end where a record ends; what may go on in the next block is held back.
+
+    Args:
+        content: the source.
+        complete: of bytes and their offset, how many of them are surely whole records; the rest is held back.
+
+    Yields:
+        Blocks of whole records, and oversized ones as they come.
+    """
+    held = Block(0, b"", 0)
+    for block in content.blocks():
+        if block.oversized:
+            # What was held back ends here: behind the gap the offsets go on elsewhere.
+            yield from (held, block) if held.data else (block,)
+            held = Block(0, b"", 0)
+            continue
+        offset, data = (held.offset, held.data + block.data) if held.data else (block.offset, block.data)
+        cut = complete(data, offset)
+        if cut:
+            yield Block(offset, data[:cut], cut)
+        held = Block(offset + cut, data[cut:], len(data) - cut)
+    if held.data:
+        yield held
+
+
+def reject_oversized(block: Block) -> Parsed:
+    """A line that is too long to be anything a sampler or profiler prints."""
+    line = line_frame(block.data, block.offset).head(1)
+    return Parsed(
+        {}, 0, rejects=reject_runs(line.with_columns(length=pl.lit(block.length), reason=pl.lit("line too long")))
+    )
 
 
 def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:

@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 import polars as pl
@@ -37,7 +38,7 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._clock import date_order, parse_times, timezone_of
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._iostat_reports import cpu_reports, device_reports
-from citus_analysis.formats._lines import line_frame, reject_runs
+from citus_analysis.formats._lines import chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._samples import first_report_option, table
 
 __all__ = ["FORMAT", "Iostat"]
@@ -83,19 +84,12 @@ class Iostat(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order, in chunks of whole reports."""
         style, position = _style(content.head, hints), _Position()
-        held = Block(0, b"", 0)
-        for block in content.blocks():
+        for block in chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped)):
             if block.oversized:
-                yield _oversized(block)
+                yield reject_oversized(block)
                 continue
-            offset, data = (held.offset, held.data + block.data) if held.data else (block.offset, block.data)
-            cut = iostat_lines.complete_bytes(data, offset, stamped=style.stamped)
-            if cut:
-                parsed, position = _parse_chunk(data[:cut], offset, style, position)
-                yield parsed
-            held = Block(offset + cut, data[cut:], len(data) - cut)
-        if held.data:
-            yield _parse_chunk(held.data, held.offset, style, position)[0]
+            parsed, position = _parse_chunk(block, style, position)
+            yield parsed
 
 
 def _style(head: bytes, hints: Hints) -> _Style:
@@ -115,14 +109,9 @@ def _style(head: bytes, hints: Hints) -> _Style:
     )
 
 
-def _oversized(block: Block) -> Parsed:
-    line = line_frame(block.data, block.offset).head(1)
-    rejects = reject_runs(line.with_columns(length=pl.lit(block.length), reason=pl.lit("line longer than a report")))
-    return Parsed({}, 0, rejects=rejects)
-
-
-def _parse_chunk(data: bytes, offset: int, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
-    lines = iostat_lines.with_starts(iostat_lines.classified(line_frame(data, offset), stamped=style.stamped))
+def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
+    text = line_frame(block.data, block.offset)
+    lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = cpu_reports(lines)

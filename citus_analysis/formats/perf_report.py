@@ -24,8 +24,8 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats._content import Content
+from citus_analysis.formats._lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._perf_columns import SAMPLES, entry_fields
 from citus_analysis.formats._perf_graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats._samples import table
@@ -68,30 +68,19 @@ class PerfReport(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - nothing to set
         """Entries in order."""
-        section, held = _Section(), Block(0, b"", 0)
-        for block in content.blocks():
+        section = _Section()
+        for block in chunks(content, _complete_bytes):
             if block.oversized:
-                yield _oversized(block)
+                yield reject_oversized(block)
                 continue
-            offset, data = (held.offset, held.data + block.data) if held.data else (block.offset, block.data)
-            lines = _classified(line_frame(data, offset), section)
-            # The call graph of the last entry may go on in the next block.
-            entries = lines.filter(pl.col("kind") == "entry")["offset"]
-            whole = lines.filter(pl.col("offset") < entries[-1]) if entries.len() else lines
-            cut = int(whole["length"].sum())
-            if cut:
-                parsed, section = _parse_lines(whole, section)
-                yield parsed
-            held = Block(offset + cut, data[cut:], len(data) - cut)
-        if held.data:
-            yield _parse_lines(_classified(line_frame(held.data, held.offset), section), section)[0]
+            parsed, section = _parse_lines(_classified(line_frame(block.data, block.offset), section), section)
+            yield parsed
 
 
-def _oversized(block: Block) -> Parsed:
-    line = line_frame(block.data, block.offset).head(1)
-    return Parsed(
-        {}, 0, rejects=reject_runs(line.with_columns(length=pl.lit(block.length), reason=pl.lit("line too long")))
-    )
+def _complete_bytes(data: bytes, offset: int) -> int:
+    """Bytes in front of the last entry, whose call graph may go on; all where there is none."""
+    entries = _classified(line_frame(data, offset), _Section()).filter(pl.col("kind") == "entry")["offset"]
+    return int(entries[-1]) - offset if entries.len() else len(data)
 
 
 def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:

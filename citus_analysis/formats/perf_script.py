@@ -40,8 +40,8 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats._content import Content
+from citus_analysis.formats._lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._samples import table
 
 __all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
@@ -99,23 +99,18 @@ def _no_stacks() -> pl.DataFrame:
 
 def _pieces(content: Content) -> Iterator[Parsed]:
     """Pieces of whole samples with unaggregated shares."""
-    held = Block(0, b"", 0)
-    for block in content.blocks():
+    for block in chunks(content, _complete_bytes):
         if block.oversized:
-            line = line_frame(block.data, block.offset).head(1)
-            long = line.with_columns(length=pl.lit(block.length), reason=pl.lit("line longer than a frame"))
-            yield Parsed({"perf_stacks": _no_stacks()}, 0, rejects=reject_runs(long))
-            continue
-        offset, data = (held.offset, held.data + block.data) if held.data else (block.offset, block.data)
-        lines = _classified(line_frame(data, offset))
-        last = lines.filter("is_header")["offset"].last() if lines["is_header"].any() else None
-        whole = lines if last is None else lines.filter(pl.col("offset") < last)
-        cut = int(whole["length"].sum())
-        if cut:
-            yield _parse_lines(whole)
-        held = Block(offset + cut, data[cut:], len(data) - cut)
-    if held.data:
-        yield _parse_lines(_classified(line_frame(held.data, held.offset)))
+            rejected = reject_oversized(block)
+            yield Parsed({"perf_stacks": _no_stacks()}, 0, rejects=rejected.rejects)
+        else:
+            yield _parse_lines(_classified(line_frame(block.data, block.offset)))
+
+
+def _complete_bytes(data: bytes, offset: int) -> int:
+    """Bytes in front of the last sample, whose stack may go on; all where no sample begins."""
+    headers = _classified(line_frame(data, offset)).filter("is_header")["offset"]
+    return int(headers[-1]) - offset if headers.len() else len(data)
 
 
 def _classified(lines: pl.DataFrame) -> pl.DataFrame:

@@ -19,7 +19,7 @@ import polars as pl
 
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._samples import table
 
 __all__ = ["FORMAT", "PerfStat"]
@@ -77,9 +77,7 @@ class PerfStat(Format):
         last_event: str | None = None
         for block in content.blocks():
             if block.oversized:
-                line = line_frame(block.data, block.offset).head(1)
-                long = line.with_columns(length=pl.lit(block.length), reason=pl.lit("line longer than a counter"))
-                yield Parsed({}, 0, rejects=reject_runs(long))
+                yield reject_oversized(block)
                 continue
             parsed, last_event = _parse_block(block, separator, last_event)
             yield parsed

@@ -34,7 +34,7 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._clock import parse_times, timezone_of, zone_offset_hours
 from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._sampler_columns import VM
 from citus_analysis.formats._samples import first_report_option, is_stamped, split_stamp, table
 
@@ -95,7 +95,10 @@ class Vmstat(Format):
         style = _style(content.head, hints)
         other = _other_output(content.head)
         for block in content.blocks():
-            if block.oversized or other:
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            if other:
                 yield _rejected(block, other)
                 continue
             parsed, style = _parse_block(block, style)
@@ -125,8 +128,8 @@ def _other_output(head: bytes) -> str | None:
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 
 
-def _rejected(block: Block, other: str | None) -> Parsed:
-    reason = f"vmstat {other} prints counters since boot, not samples" if other else "line longer than a report"
+def _rejected(block: Block, other: str) -> Parsed:
+    reason = f"vmstat {other} prints counters since boot, not samples"
     whole = line_frame(block.data, block.offset).head(1)
     return Parsed({}, 0, rejects=reject_runs(whole.with_columns(length=pl.lit(block.length), reason=pl.lit(reason))))
 

@@ -297,3 +297,30 @@ def test_recordings_of_others(name: str, cpu: int, devices: int) -> None:
     result = read(FORMAT, REALWORLD / "iostat" / name)
     assert result.rejects.is_empty()
     assert (result["cpu_samples"].height, result["device_samples"].height) == (cpu, devices)
+
+
+@pytest.mark.parametrize(
+    ("banner", "layout"),
+    [
+        ("%m/%d/%Y", "%m/%d/%Y %I:%M:%S %p"),
+        ("%m/%d/%Y", "%m/%d/%Y %H:%M:%S"),
+        ("%d/%m/%y", "%d/%m/%y %H:%M:%S"),
+        ("%d/%m/%Y", "%d/%m/%Y %H:%M:%S"),
+        ("%d.%m.%Y", "%d.%m.%Y %H:%M:%S"),
+        ("%d.%m.%Y", "%d.%m.%Y %H.%M.%S"),
+        ("%d-%m-%y", "%d-%m-%y %H:%M:%S"),
+        ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S"),
+        ("%m/%d/%Y", "Time: %I:%M:%S %p"),
+        ("%m/%d/%Y", "Time: %H:%M:%S"),
+    ],
+)
+def test_every_locale_prints_the_same_moments(tmp_path: Path, banner: str, layout: str) -> None:
+    text = (DATA / "iostat-xt-us.out").read_text()
+    plain = read(FORMAT, DATA / "iostat-xt-us.out")
+    times = plain["cpu_samples"]["sample_time"].to_list()
+    for time in times:
+        text = text.replace(f"\n{time:%m/%d/%y %H:%M:%S}\n", f"\n{time.strftime(layout)}\n")
+    text = text.replace("\t11/20/26 ", f"\t{times[0].strftime(banner)} ")
+    result = read_bytes(FORMAT, tmp_path, text.encode())
+    assert result["cpu_samples"].equals(plain["cpu_samples"])
+    assert result["device_samples"].equals(plain["device_samples"])
