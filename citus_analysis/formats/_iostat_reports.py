@@ -81,13 +81,17 @@ def _numbers(
         named: a name stands in front of the numbers, or behind them with `name_last`.
         name_last: see `named`.
     """
-    words = pl.col("text").str.extract_all(r"\S+")
-    values = words.list.head(count) if name_last else words.list.tail(count)
+    # Taken apart once: every column below reads from this list.
+    rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
+    words = pl.col("words")
     name_words = words.list.len().cast(pl.Int64) - count
-    name = (words.list.tail(name_words) if name_last else words.list.head(name_words)).list.join(" ")
-    fitting = name_words >= 1 if named else name_words == 0
+    rows = rows.with_columns(
+        numbers=words.list.head(count) if name_last else words.list.tail(count), name_words=name_words
+    )
+    name = (words.list.tail("name_words") if name_last else words.list.head("name_words")).list.join(" ")
+    fitting = pl.col("name_words") >= 1 if named else pl.col("name_words") == 0
     columns = {
-        column: number_expr(values.list.get(index, null_on_oob=True), factor)
+        column: number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor)
         for index, (column, factor) in wanted.items()
     }
     frame = rows.select(

@@ -164,7 +164,9 @@ def _parse_block(block: Block, style: _Style) -> tuple[Parsed, _Style]:
 def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
     """Rows under one header as columns of the tables, with `reason` where a row does not fit it."""
     names, zone = _split_header(header)
-    words = pl.col("text").str.extract_all(r"\S+")
+    # Taken apart once: every column below reads from this list.
+    rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
+    words = pl.col("words")
     timed = len(names) + 2
     fits = pl.any_horizontal(words.list.len() == count for count in ((timed, timed + 1) if zone else (len(names),)))
     memory = dict.fromkeys(_MEMORY, style.memory_kb)
