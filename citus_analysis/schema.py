@@ -382,6 +382,7 @@ _TABLES: Final = (
             Column("threads", _INT, "client threads"),
             Column("target_ops_s", _REAL, "throttle (-target); null when unthrottled"),
             Column("operations_planned", _COUNT, "operationcount, or insertcount for a load"),
+            Column("time_limit_s", _REAL, "the client was to end after this time; null when it was not"),
             Column("operations_done", _COUNT, "operations that returned OK"),
             Column("failed_operations", _COUNT, "operations that returned anything else"),
             Column("measurement_type", _TEXT, "histogram, hdrhistogram, timeseries, raw ..."),

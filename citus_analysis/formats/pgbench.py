@@ -18,8 +18,8 @@ What the lines become:
   of the section that the transaction type names, and per script (`SQL script 1: ...`) of the script's;
 - a percentage in brackets is a metric of its own with the unit %; of `19/14954` the first number is the value;
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
-- `throughput_ops_s` is the tps without connection times; `runtime_ms` the duration (`-T`), else the number of
-  transactions over that tps;
+- `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
+  (the duration of `-T` is what was asked for, not what was measured: it becomes `time_limit_s`);
 - of a progress line, standard deviation, lag and numbers of failed and skipped transactions have no column;
 - with `--progress-timestamp` the line's time is kept as it is; `elapsed_s` then counts from one interval
   before the first line.
@@ -86,7 +86,7 @@ class Pgbench(Format):
     """Recognises and reads what `pgbench` prints."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the name says nothing that the bytes do not
@@ -192,7 +192,8 @@ class _Report:
             "tool": "pgbench",
             "tool_version": self._facts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
             "throughput_ops_s": tps,
-            "runtime_ms": duration * 1000 if duration else done / tps * 1000 if done and tps else None,
+            "runtime_ms": done / tps * 1000 if done and tps else None,
+            "time_limit_s": duration,
             "threads": clients,
             "operations_planned": clients * each if clients and each else None,
             "operations_done": done,

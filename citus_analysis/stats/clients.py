@@ -144,7 +144,7 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         main.group_by(_RUN).agg(
             main_clients=pl.len(),
             incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
-            time_limited=pl.col("command_line").str.contains(r"maxexecutiontime=[1-9]").any(),
+            time_limited=pl.col("time_limit_s").is_not_null().any(),
         ),
         on=_RUN,
         nulls_equal=True,

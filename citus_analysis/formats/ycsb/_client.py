@@ -97,6 +97,7 @@ class Client:
             "operations_planned": _planned(properties, loading="-load" in options),
             "operations_done": done,
             "failed_operations": failed,
+            "time_limit_s": _number(properties.get("maxexecutiontime")) or None,
             "measurement_type": properties.get("measurementtype") or next(iter(self.measured), None),
             "start_time": self.start_time,
             "end_time": self.end_time,
