@@ -7,7 +7,8 @@ logged for it. That needs no clock, but both sequences must be complete from the
 
 - the parent's session and all child sessions of that gpid stand in the logs from their first line without a gap;
 - a child log that begins while sessions are under way began before the parent's session did;
-- no pair contradicts the clocks, and no task is shorter than its child;
+- no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
+  nodes do not tell another offset;
 - what one side has more than the other lies after the end of the other's log.
 
 Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.alignment`); those
@@ -165,13 +166,9 @@ def _proven_streams(
     ordered: pl.DataFrame, tasks: pl.DataFrame, children: pl.DataFrame, sessions: Sessions
 ) -> pl.DataFrame:
     """The streams whose order proves their pairs (see the module's docstring)."""
-    parts = []
-    for key, part in _by_nodes(ordered).items():
-        bounds = _bounds(part)
-        line = _line(key, bounds)
-        late = pl.Series(line.violation(bounds) > TOLERANCE_US)
-        shorter = (pl.col("child_us") > pl.col("task_us") + 1).fill_null(value=False)
-        parts.append(part.with_columns(contradicts=late | shorter, offset=pl.Series(line.at(bounds.time))))
+    by_nodes = _by_nodes(ordered)
+    lines = {key: _line(key, _bounds(part)) for key, part in by_nodes.items()}
+    parts = [_judged(part, lines[key]) for key, part in by_nodes.items() if not _contradicted(key, lines)]
     if not parts:
         return ordered.select(_STREAM).clear()
     streams = (
@@ -187,13 +184,29 @@ def _proven_streams(
     return _begun_in_the_log(_ended_with_the_log(streams, tasks, children, sessions), sessions).select(_STREAM)
 
 
+def _judged(pairs: pl.DataFrame, line: ClockLine) -> pl.DataFrame:
+    bounds = _bounds(pairs)
+    late = pl.Series(line.violation(bounds) > TOLERANCE_US)
+    shorter = (pl.col("child_us") > pl.col("task_us") + 1).fill_null(value=False)
+    return pairs.with_columns(contradicts=late | shorter, offset=pl.Series(line.at(bounds.time)))
+
+
+def _contradicted(key: NodePair, lines: Mapping[NodePair, ClockLine]) -> bool:
+    """Whether the pairs in the other direction tell another offset between the same two clocks."""
+    other = lines.get(key[::-1])
+    if other is None:
+        return False
+    line, back = lines[key], other.reversed()
+    return max(line.offset_low - back.offset_high, back.offset_low - line.offset_high) > 2 * TOLERANCE_US
+
+
 def _ended_with_the_log(
     streams: pl.DataFrame, tasks: pl.DataFrame, children: pl.DataFrame, sessions: Sessions
 ) -> pl.DataFrame:
     """Streams where what one side has more than the other lies beyond the end of the other's log."""
     ends = sessions.coverage.select("node", last=_microseconds("last_time"))
-    beyond_child = _first_surplus(streams, tasks, "task_complete", "task_ends")
-    beyond_parent = _first_surplus(streams, children, "child_complete", "child_ends")
+    beyond_child = _first_surplus(streams, tasks, children, "task_ends")
+    beyond_parent = _first_surplus(streams, children, tasks, "child_ends")
     judged = (
         streams.join(beyond_child.rename({"surplus": "surplus_task"}), on=_STREAM, how="left")
         .join(beyond_parent.rename({"surplus": "surplus_child"}), on=_STREAM, how="left")
@@ -205,13 +218,15 @@ def _ended_with_the_log(
     return judged.filter(~lost_children.fill_null(value=False), ~lost_tasks.fill_null(value=False))
 
 
-def _first_surplus(streams: pl.DataFrame, side: pl.DataFrame, complete: str, ends: str) -> pl.DataFrame:
-    """When the first item of each stream ended that is complete but has no partner on the other side.
+def _first_surplus(streams: pl.DataFrame, side: pl.DataFrame, other: pl.DataFrame, ends: str) -> pl.DataFrame:
+    """When the first item of each stream ended that comes after the last of the other side.
 
-    Where the other side has a gap, items without a partner are expected; their stream is left out.
+    Where the other side goes on, but incompletely, items without a partner are expected: its stream is left out.
     """
-    beyond = side.join(streams.select(*_STREAM, "paired"), on=_STREAM, how="inner")
-    return beyond.filter(pl.col(complete) & (pl.col("position") == pl.col("paired"))).select(*_STREAM, surplus=ends)
+    counts = other.group_by(_STREAM).agg(others=pl.len())
+    exhausted = streams.join(counts, on=_STREAM, how="inner").filter(pl.col("others") == pl.col("paired"))
+    beyond = side.join(exhausted.select(*_STREAM, "paired"), on=_STREAM, how="inner")
+    return beyond.filter(pl.col("position") == pl.col("paired")).select(*_STREAM, surplus=ends)
 
 
 def _begun_in_the_log(streams: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
