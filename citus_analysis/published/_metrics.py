@@ -41,6 +41,7 @@ class Metric:
 _SUFFIXES: Final[dict[str, tuple[str, float]]] = {
     "_ops_s": ("rate", 1.0),
     "_ops_sec": ("rate", 1.0),
+    "_requests_second": ("rate", 1.0),
     "_tps": ("rate", 1.0),
     "_mb_s": ("data_rate", 1e6),
     "_kb_s": ("data_rate", 1e3),
@@ -54,6 +55,10 @@ _SUFFIXES: Final[dict[str, tuple[str, float]]] = {
     "_s": ("time", 1.0),
     "_sec": ("time", 1.0),
     "_seconds": ("time", 1.0),
+    "_milliseconds": ("time", 1e-3),
+    "_millisecond": ("time", 1e-3),
+    "_microseconds": ("time", 1e-6),
+    "_microsecond": ("time", 1e-6),
 }
 #: Endings that look like a unit of time and are none.
 _NOT_TIME: Final = ("_per_s", "_rows_s")
@@ -81,7 +86,7 @@ _OTHER_NAMES: Final[dict[str, str]] = {
     " lower_bound",
     "interval_high": "ci_high ci_upper conf_high conf_interval_high confidence_interval_high interval_upper upper high"
     " upper_bound",
-    "connections": "clients concurrency users virtual_users",
+    "connections": "clients concurrency users virtual_users terminals",
     "latency": "mean_latency avg_latency average_latency response_time",
     "client_latency": "ycsb_latency latency_client",
     "latency_p50": "median latency_median median_latency",
@@ -89,8 +94,11 @@ _OTHER_NAMES: Final[dict[str, str]] = {
     "latency_max": "max_latency maximum_latency",
     "scale_factor": "scale scaling scaling_factor",
     "runtime": "duration elapsed run_time",
+    "vcpus": "v_cpus",
 }
 _ALIASES: Final = {name: stem for stem, names in _OTHER_NAMES.items() for name in names.split()}
+#: Sections that tools put in front of a name of their summary, and that add nothing to it.
+_SECTION: Final = re.compile(r"^(?:overall|latency_distribution)_(?=\w)")
 #: Stems whose dimension is known although the name carries no unit.
 _DIMENSIONS: Final = {"throughput": "rate"}
 _COUNTED: Final = (
@@ -117,7 +125,8 @@ _PERCENTILE: Final = re.compile(r"^(?:(?P<of>\w+?)_)?p(?P<q>\d{2,4})$")
 @cache
 def metric_of(name: str, unit: str | None = None) -> Metric:
     """The quantity that a name, and where the name lacks a suffix the unit beside it, stands for."""
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower().replace("%", "_percent")).strip("_")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower().replace("%", "_percent")
+    plain = _SECTION.sub("", re.sub(r"[^a-z0-9]+", "_", words).strip("_"))
     suffix = max((s for s in _SUFFIXES if _ends(plain, s)), key=len, default="")
     dimension, factor = _SUFFIXES.get(suffix) or _UNITS.get((unit or "").strip().lower(), ("", 1.0))
     stem = _canonical(plain.removesuffix(suffix))

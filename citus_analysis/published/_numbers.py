@@ -84,13 +84,13 @@ def resolution(value: float, stated: str) -> float:
     whole, _, decimals = mantissa.partition(".")
     if not float(text) or not value:
         return 10.0 ** -len(decimals)
-    scale = abs(value) / float(text) * 10.0 ** int(exponent or 0)
+    scale = float(f"{abs(value) / float(text):.9g}") * 10.0 ** int(exponent or 0)
     if decimals:
-        return round(scale, 9) * 10.0 ** -len(decimals)
+        return scale * 10.0 ** -len(decimals)
     zeros = len(whole) - len(whole.rstrip("0"))
     if APPROXIMATE not in stated:
         zeros = min(zeros, max(len(whole) - _SURE_DIGITS, 0))
-    return round(scale, 9) * 10.0**zeros
+    return scale * 10.0**zeros
 
 
 def stated_range(value: float, stated: str, step: float | None = None) -> Range:

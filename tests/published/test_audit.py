@@ -131,6 +131,7 @@ class TestOwnTables:
         [
             ("tps,sd,ci_low,ci_high,n\n9000,120.4,8851,9149,9\n", ("red", "interval_n")),
             ("tps,sd,ci_low,ci_high,n\n9000,120.4,8895,9106,5\n", ("amber", "interval_quantile")),
+            ("tps,sd,ci_low,ci_high,n,interval_level\n9000,120.4,8851,9149,5,195\n", ("red", "units_plausible")),
             ("tps,ci_low,ci_high\n9101,9200,9400\n", ("red", "interval_centre")),
             ("tps,ci_low,ci_high\n9101,9000,9400\n", ("amber", "interval_centre")),
             ("tps,clients,latency_ms\n9000,64,9.3\n", ("red", "littles_law")),
@@ -159,6 +160,7 @@ class TestOwnTables:
         "table",
         [
             "tps,sd,ci_low,ci_high,n\n9000,120.4,8851,9149,5\n9100,95.25,8982,9218,5\n",
+            "tps,sd,ci_low,ci_high,n,interval_level\n9000,120.4,8851,9149,5,95\n",
             "tps,clients,latency_ms\n9000,256,28.5\n",  # 256.5 by face value, 255.6 by rounding
             "set-up,tps\ndriver 1,4521\ndriver 2,4480\ntotal,9001\n",
             "set-up,tps,scale_factor\na,4521,1.0\nb,8122,1.8\nc,8136,1.79\n",  # rounded and cut off
@@ -171,6 +173,10 @@ class TestOwnTables:
     )
     def test_rounding_and_repetitions_raise_no_alarm(self, tmp_path: Path, table: str) -> None:
         assert alarms(of(tmp_path, table)) == []
+
+    def test_the_stated_level_counts(self, tmp_path: Path) -> None:
+        result = of(tmp_path, "tps,sd,ci_low,ci_high,n,interval_level\n9000,120.4,8851,9149,5,0.99\n")
+        assert alarms(result) == [("red", "interval_n"), ("amber", "interval_quantile")]
 
     def test_unit_slips_are_named(self, tmp_path: Path) -> None:
         result = of(tmp_path, "tps,clients,latency_ms\n9000,64,7100\n")

@@ -34,6 +34,17 @@ from citus_analysis.published._metrics import Metric, metric_of, percentile_of
         ("link_gbit_s", None, "link", "data_rate", 1.25e8),
         ("snapshots_per_s", None, "snapshots_per_s", "", 1),
         ("clients", None, "connections", "", 1),
+        # headers of BenchBase and YCSB
+        ("Throughput (requests/second)", None, "throughput", "rate", 1),
+        ("Average Latency (millisecond)", None, "latency", "time", 1e-3),
+        ("99th Percentile Latency (microsecond)", None, "latency_p99", "time", 1e-6),
+        ("Latency Distribution.95th Percentile Latency (microseconds)", None, "latency_p95", "time", 1e-6),
+        ("Latency Distribution.Average Latency (microseconds)", None, "latency", "time", 1e-6),
+        ("terminals", None, "connections", "", 1),
+        ("[OVERALL].Throughput(ops/sec)", None, "throughput", "rate", 1),
+        ("[OVERALL].RunTime(ms)", None, "runtime", "time", 1e-3),
+        ("[READ].99thPercentileLatency(us)", None, "read_p99", "time", 1e-6),
+        ("AverageLatency(us)", None, "latency", "time", 1e-6),
         ("workers", None, "workers", "", 1),
     ],
 )

@@ -50,7 +50,10 @@ def stated_interval(row: Row) -> StatedInterval | None:
         return None
     mean = row.mean_for(row["interval_low"])
     level = row["interval_level"].value if row.states("interval_level") else _DEFAULT_LEVEL
-    return None if mean is None else StatedInterval(row, mean, row["interval_low"], row["interval_high"], level)
+    share = level / 100 if level > 1 else level
+    if mean is None or not 0 < share < 1:
+        return None
+    return StatedInterval(row, mean, row["interval_low"], row["interval_high"], share)
 
 
 def implied_n(interval: StatedInterval, method: MeanMethod) -> list[int]:

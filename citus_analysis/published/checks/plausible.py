@@ -49,6 +49,9 @@ def _impossible(row: Row) -> Iterator[Finding]:
             text = "more than the link can carry"
             limit = f"at most {number.printed(link.value)}"
             yield finding("red", "units_plausible", row, limit, f"{stem} {number}", text)
+    if row.states("throughput") and row["throughput"].value == 0:
+        text = "no operation was done: a run that failed is no measurement"
+        yield finding("amber", "units_plausible", row, "more than 0", f"throughput {row['throughput']}", text)
     sigma = row.get("sigma")
     mean = None if sigma is None else row.mean_for(sigma)
     if sigma is not None and mean is not None and sigma.range.low > mean.range.high > 0:
@@ -66,8 +69,8 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
         yield "a whole number", "what is counted is whole"
     if "latency" in stem and "difference" not in stem and number.range.high < _SHORTEST_S:
         yield f"at least {number.printed(_SHORTEST_S)}", "no statement is answered so fast: a unit mistaken?"
-    if stem == "interval_level" and not 0 < number.value < 1:
-        yield "between 0 and 1", "a confidence level is a probability"
+    if stem == "interval_level" and not 0 < number.value < 100:
+        yield "0.95, or 95 for per cent", "a confidence level is a probability"
 
 
 @check("run_length", "Did the run last long enough for what sampled it?")
@@ -79,7 +82,7 @@ def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
             if seconds is None:
                 continue
             rate = row.get("sampling_hz")
-            hertz = DEFAULT_SAMPLING_HZ if rate is None else rate.value
+            hertz = rate.value if rate is not None and rate.value > 0 else DEFAULT_SAMPLING_HZ
             samples, stated = seconds * hertz, f"{show(seconds)} s"
             expected = f"at least {show(ENOUGH_SAMPLES / hertz)} s at {show(hertz)} Hz"
             if samples < ENOUGH_SAMPLES:
