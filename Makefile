@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test lint types pytest bench lock clean
+.PHONY: setup report test lint types pytest ycsb bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.ready
@@ -39,6 +39,11 @@ types: setup
 
 pytest: setup
 	$(BIN)/python -m pytest -n auto
+
+# The YCSB client that some tests launch (needs Maven and Java).
+ycsb:
+	mvn --batch-mode --quiet --file tests/runner/ycsb/pom.xml dependency:copy-dependencies \
+	  -DoutputDirectory=$(CURDIR)/.cache/ycsb/lib
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -147,6 +147,8 @@ def _key_properties(work: Work) -> dict[str, int]:
             "recordcount": work.inserts.stop,
             "insertstart": work.inserts.start,
             "insertcount": work.inserts.count,
+            # Not used by a load, but CoreWorkload reads it to size a zipfian distribution and fails without.
+            "operationcount": work.inserts.count,
         }
     return {"recordcount": work.records, "operationcount": work.operations}
 

@@ -1,0 +1,135 @@
+"""The YCSB driver: its calls, and the real client launched against its built-in database."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
+from citus_analysis.runner.drivers.base import Work
+from citus_analysis.runner.drivers.ycsb import Ycsb, jdbc_url
+from citus_analysis.runner.experiment import YcsbDriver
+from citus_analysis.runner.keys import KeyRange
+from citus_analysis.runner.targets.base import ConnectionInfo, Node
+
+NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
+CONNECTION = ConnectionInfo(NODES, "ycsb", "bench")
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    """A folder that looks like YCSB to the code that builds calls."""
+    (tmp_path / "ycsb" / "lib").mkdir(parents=True)
+    (tmp_path / "ycsb" / "lib" / "core-0.17.0.jar").touch()
+    return tmp_path / "ycsb"
+
+
+def work(workload: str, **changes: Any) -> Work:
+    matrix = {"workloads": [workload], "threads": [8], "records": [100], "operations": [50]}
+    run = make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0]
+    facts = {"part": 0, "threads": 8, "operations": 50, "records": 100, "inserts": KeyRange(34, 33)}
+    return Work(run=run, **{**facts, **changes})
+
+
+def properties(arguments: list[str]) -> dict[str, str]:
+    stated = [arguments[i + 1] for i, word in enumerate(arguments) if word == "-p"]
+    return {name: value for name, _, value in (one.partition("=") for one in stated)}
+
+
+def call(installation: Path, tmp_path: Path, one: Work) -> list[str]:
+    command = Ycsb(YcsbDriver(home=installation)).command(one, CONNECTION, tmp_path)
+    return [str(argument) for argument in command.arguments]
+
+
+def test_load_names_start_and_count_the_right_way_round(installation: Path, tmp_path: Path) -> None:
+    arguments = call(installation, tmp_path, work("load"))
+    found = properties(arguments)
+    assert "-load" in arguments
+    assert (found["insertstart"], found["insertcount"], found["recordcount"]) == ("34", "33", "67")
+
+
+def test_run_states_the_core_workloads_mix(installation: Path, tmp_path: Path) -> None:
+    found = properties(call(installation, tmp_path, work("f", rate_ops_s=12.4)))
+    assert found["readproportion"] == "0.5"
+    assert found["readmodifywriteproportion"] == "0.5"
+    assert found["requestdistribution"] == "zipfian"
+    assert (found["recordcount"], found["operationcount"]) == ("100", "50")
+
+
+def test_the_password_is_in_no_argument_and_in_a_private_file(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "s3cret\\")
+    arguments = call(installation, tmp_path, work("c"))
+    assert not any("s3cret" in argument for argument in arguments)
+    secret = Path(arguments[arguments.index("-P") + 1])
+    assert secret.read_text() == "db.passwd=s3cret\\\\\n"
+    assert secret.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("spread", "url"),
+    [
+        ("load_balance_hosts", "jdbc:postgresql://worker1:5432,worker2:5433/ycsb?loadBalanceHosts=true"),
+        ("even", "jdbc:postgresql://worker1:5432/ycsb;jdbc:postgresql://worker2:5433/ycsb"),
+    ],
+)
+def test_connections_are_spread(spread: str, url: str) -> None:
+    assert jdbc_url(CONNECTION, spread) == url
+
+
+def test_a_missing_installation_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunnerError, match=r"nowhere.*lib/core.*driver\.home"):
+        Ycsb(YcsbDriver(home=tmp_path / "nowhere"))
+
+
+@pytest.fixture(scope="session")
+def ycsb_home() -> Path:
+    """The real client: YCSB_HOME, or what `make ycsb` has put into the cache."""
+    home = Path(os.environ.get("YCSB_HOME", Path(__file__).parents[2] / ".cache" / "ycsb"))
+    if shutil.which("java") is None or not list(home.glob("lib/core-*.jar")):
+        pytest.skip("needs Java and the YCSB client: make ycsb")
+    return home
+
+
+def launch(home: Path, out: Path, workload: str, **matrix: Any) -> RunnerSummary:
+    document = {
+        "name": "basic",
+        "driver": {
+            "kind": "ycsb",
+            "home": str(home),
+            "binding": "site.ycsb.BasicDB",
+            "properties": {"basicdb.verbose": False},
+        },
+        "matrix": {"workloads": [workload], "threads": [4], "records": [200], "operations": [500], **matrix},
+        "iterations": 1,
+        "samplers": {"iostat": False, "vmstat": False},
+    }
+    return run_experiment(parse_experiment(document), out)
+
+
+@pytest.mark.java
+@pytest.mark.server
+def test_the_real_clients_output_is_ingested(ycsb_home: Path, tmp_path: Path) -> None:
+    summary = launch(ycsb_home, tmp_path / "out", "a", drivers=[2])
+    assert summary.failed == {}
+    assert ingest([tmp_path / "out"], tmp_path / "ds").exit_code == 0
+    run = open_dataset(tmp_path / "ds").runs().row(0, named=True)
+    assert (run["status"], run["operations_done"], run["drivers"], run["threads"]) == ("ok", 500, 2, 4)
+    assert run["throughput_ops_s"] > 0
+
+
+@pytest.mark.java
+@pytest.mark.server
+def test_a_load_that_reached_no_table_is_failed(ycsb_home: Path, tmp_path: Path) -> None:
+    # BasicDB swallows its inserts: the client reports success, the table says otherwise.
+    summary = launch(ycsb_home, tmp_path / "out", "load")
+    assert summary.failed == {"basic-w0-t4-load#1": "the table holds 0 rows after the load, not 200"}
+    assert ingest([tmp_path / "out"], tmp_path / "ds").exit_code == 0
+    run = open_dataset(tmp_path / "ds").runs().row(0, named=True)
+    assert run["status"] == "failed"
+    assert run["status_reason"] == "the table holds 0 rows after the load, not 200"
