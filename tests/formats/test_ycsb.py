@@ -281,6 +281,19 @@ def test_messages_of_several_threads_on_one_line(tmp_path: Path) -> None:
     assert result.noise_bytes == len(b"Using shards: 1, batchSize:-1, fetchSize: -1")
 
 
+@pytest.mark.parametrize(
+    ("banner", "limit"),
+    [
+        (b"Command line: -t -db site.ycsb.BasicDB -p maxexecutiontime=60\n", 60),
+        (b"Command line: -t -db site.ycsb.BasicDB -p maxexecutiontime=0\n", None),
+        (b"YCSB Client 0.17.0\nMaximum execution time specified as: 600 secs\n", 600),
+        (b"YCSB Client 0.17.0\n", None),
+    ],
+)
+def test_time_limit(tmp_path: Path, banner: bytes, limit: float | None) -> None:
+    assert client(read_bytes(FORMAT, tmp_path, banner))["time_limit_s"] == limit
+
+
 def test_label_in_front_of_the_status(tmp_path: Path) -> None:
     line = b"Command line: -t -s -db site.ycsb.BasicDB -l night\nnight" + STATUS + b"\n"
     assert read_bytes(FORMAT, tmp_path, line).rejects.is_empty()

@@ -20,7 +20,7 @@ What the lines become:
   missing, so a last line of the right form is taken.
 
 Noise, which carries no data: blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`,
-`Using shards`, `DBWrapper: report latency ...`, announcements of time limits and stops, headings of raw data, and
+`Using shards`, `DBWrapper: report latency ...`, announcements of stops, headings of raw data, and
 what loggers of bindings print below warning level. Anything else that the client did not print itself is
 rejected, and so is the output of a second client behind the first one's: its numbers would be mixed.
 

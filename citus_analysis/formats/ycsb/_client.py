@@ -39,6 +39,7 @@ class Client:
     launched: str | None = None
     measured: list[str] = field(default_factory=list)
     values: dict[tuple[str, str], float] = field(default_factory=dict)
+    time_limit_s: float | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
     last_total: int | None = None
@@ -46,7 +47,7 @@ class Client:
 
     def add_banner(self, lines: pl.DataFrame) -> None:
         """Read how the client was started off its banner and off the line that launched it."""
-        banner = lines.filter(pl.col("kind").is_in(["command", "launch", "version"]))
+        banner = lines.filter(pl.col("kind").is_in(["command", "launch", "version", "limit"]))
         for kind, text in banner.select("kind", "text").iter_rows():
             if kind == "command" and self.arguments is None:
                 self.arguments = text.removeprefix("Command line: ")
@@ -54,6 +55,8 @@ class Client:
                 self.launched = re.split(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*", text, maxsplit=1)[-1]
             elif kind == "version" and self.tool_version is None:
                 self.tool_version = text.removeprefix("YCSB Client ")
+            elif kind == "limit":
+                self.time_limit_s = float(text.split()[-2])
 
     def add_metrics(self, metrics: pl.DataFrame) -> None:
         """Keep what the totals are computed from; it is a few values per operation."""
@@ -95,9 +98,9 @@ class Client:
             "threads": _number(options.get("-threads", properties.get("threadcount"))),
             "target_ops_s": _number(options.get("-target", properties.get("target"))) or None,
             "operations_planned": _planned(properties, loading="-load" in options),
+            "time_limit_s": self.time_limit_s or _number(properties.get("maxexecutiontime")) or None,
             "operations_done": done,
             "failed_operations": failed,
-            "time_limit_s": _number(properties.get("maxexecutiontime")) or None,
             "measurement_type": properties.get("measurementtype") or next(iter(self.measured), None),
             "start_time": self.start_time,
             "end_time": self.end_time,

@@ -9,7 +9,7 @@ import polars as pl
 from citus_analysis.formats._lines import line_frame
 from citus_analysis.formats._messages import SEVERITY, THROWABLE
 
-__all__ = ["NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
+__all__ = ["LIMIT", "NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
 RAW: Final = r"^[A-Za-z][\w-]*,\d{1,15},-?\d{1,18}$"
@@ -19,6 +19,9 @@ NUMBER: Final = r"[-+]?(?:NaN|Infinity|\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
 SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
 #: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
 STATUS: Final = r"^ ?(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}) )?(-?\d+) sec: (-?\d+) operations; ?(.*)$"
+
+#: `Maximum execution time specified as: 600 secs`.
+LIMIT: Final = r"^Maximum execution time specified as: (\d+) secs$"
 
 _COMMAND: Final = r"^Command line: "
 _LAUNCH: Final = r"^[\w/.~-]*java\s.*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b"
@@ -36,11 +39,10 @@ NOISE: Final = "|".join(
         r"^Adding shard node URL: ",
         r"^Using shards: ",
         r"^DBWrapper: report latency for each error is ",
-        r"^(?:mongo )?connection created with ",
+        r"^mongo (?:client )?connection created with ",
         r"^Raw data measurement: will output to ",
         r"^\S+ latency raw data: op, timestamp\(ms\), latency\(us\)$",
         r"^\[[^\]]+\], Below is a summary of latency in microseconds:, -1$",
-        r"^Maximum execution time specified as: ",
         r"^Maximum time elapsed\. Requesting stop for the workload\.$",
         r"^Stop requested for workload\. Now Joining!$",
         r"^Still waiting for thread .* to complete\.",
@@ -70,6 +72,7 @@ _KINDS: Final = {
     "command": _COMMAND,
     "launch": _LAUNCH,
     "version": _VERSION,
+    "limit": LIMIT,
     "continuation": _CONTINUATION,
     "error": _ERROR,
 }
@@ -91,7 +94,7 @@ _WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
 def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     """Lines of a block: `offset`, `length`, `text`, `glued` (text follows without a line end) and `kind`.
 
-    `kind` is one of noise, status, summary, raw, json, command, launch, version, continuation, error, or null.
+    `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
     """
     lines = line_frame(data, offset).drop("terminated").with_columns(glued=pl.lit(value=False))
     # The bulk of a large file are lines of these two kinds; they are spared the search for everything else.
