@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.formats._base import EXCERPT_CHARS, Parsed
-from citus_analysis.formats._content import Block, Content
+from citus_analysis.formats._content import BLOCK_BYTES, Block, Content
 from citus_analysis.formats._redact import redact_expr
 from citus_analysis.schema import TABLES
 
@@ -75,19 +75,20 @@ def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[
     Yields:
         Blocks of whole records, and oversized ones as they come.
     """
-    held = Block(0, b"", 0)
+    held: Block | None = None
     for block in content.blocks():
-        if block.oversized:
-            # What was held back ends here: behind the gap the offsets go on elsewhere.
-            yield from (held, block) if held.data else (block,)
-            held = Block(0, b"", 0)
-            continue
-        offset, data = (held.offset, held.data + block.data) if held.data else (block.offset, block.data)
-        cut = complete(data, offset)
-        if cut:
-            yield Block(offset, data[:cut], cut)
-        held = Block(offset + cut, data[cut:], len(data) - cut)
-    if held.data:
+        if held is not None and (block.oversized or held.oversized):
+            yield held
+        elif held is not None:
+            data = held.data
+            # A record longer than a block is cut: memory stays bounded whatever stands in a file.
+            cut = complete(data, held.offset) or (len(data) if len(data) >= BLOCK_BYTES else 0)
+            if cut:
+                yield Block(held.offset, data[:cut], cut)
+            block = Block(held.offset + cut, data[cut:] + block.data, len(data) - cut + block.length)
+        held = block
+    if held is not None:
+        # The last of all: nothing can go on behind it.
         yield held
 
 

@@ -74,6 +74,8 @@ class Iostat(Format):
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
         """By its CPU and device headers, which no other sampler prints."""
+        if b"avg-cpu:" not in head and b"Device" not in head:
+            return 0.0
         lines = iostat_lines.classified(line_frame(head))
         kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(4).to_list()
         known = {"cpu_header", "device_header"} & set(kinds)

@@ -63,6 +63,8 @@ class PerfReport(Format):
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
         """By the comment lines that name event and columns."""
+        if b"# Samples" not in head and b"# Events" not in head:
+            return 0.0
         text = line_frame(head)["text"]
         return 0.95 if text.str.contains(_TITLES).any() and text.str.contains(SAMPLES).any() else 0.0
 

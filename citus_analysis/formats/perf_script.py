@@ -34,6 +34,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -72,6 +73,8 @@ class PerfScript(Format):
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
         """By a first sample: its header, and a frame behind it or under it."""
+        if not re.search(rb"\d\.\d{6,9}: ", head):
+            return 0.0
         lines = line_frame(head).filter(~pl.col("text").str.contains(r"^(?:#.*)?$"))["text"].head(2)
         if not lines.len() or not lines.str.contains(_HEADER)[0]:
             return 0.0

@@ -24,8 +24,8 @@ from citus_analysis.formats._samples import table
 
 __all__ = ["FORMAT", "PerfStat"]
 
-_TITLE: Final = r"^\s*Performance counter stats for "
-_INTERVAL_HEADER: Final = r"^#\s+time\s.*\bcounts\b.*\bevents"
+#: The title of a run, the header of intervals.
+_MARKS: Final = (rb"(?m)^\s*Performance counter stats for ", rb"(?m)^#\s+time\s.*\bcounts\b.*\bevents")
 _NOISE: Final = r"^\s*$|^#|^\s+# [A-Z].*:$|^\s*Performance counter stats for |^\s*\d+[.,]\d+ \([+-]\d+[.,]\d+\) #*$"
 
 _NUMBER: Final = r"\d[\d.,'\u00a0\u202f ]*|<not supported>|<not counted>"
@@ -66,8 +66,7 @@ class PerfStat(Format):
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
         """By its title, its header under -I, or fields in the order of -x."""
-        lines = head.decode("utf-8", "replace").splitlines()
-        if any(re.match(_TITLE, line) or re.match(_INTERVAL_HEADER, line) for line in lines):
+        if any(re.search(mark, head) for mark in _MARKS):
             return 0.9
         return 0.9 if _separator(head) else 0.0
 
@@ -85,7 +84,7 @@ class PerfStat(Format):
 
 def _separator(head: bytes) -> str | None:
     """The separator of `-x`, None for text."""
-    lines = (line for line in head.decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
+    lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
     first = next(lines, "")
     return next((sep for sep in _SEPARATORS if re.match(_FIELDS.replace("SEP", re.escape(sep)), first)), None)
 

@@ -84,11 +84,11 @@ class Vmstat(Format):
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
         """By its title and header among the first lines."""
+        if b"swpd" not in head:
+            return 0.9 if _other_output(head) else 0.0
         lines = _lines(head, 0, stamped=None)
         first = lines.filter(pl.col("text") != "")["text"].head(2)
-        if first.str.contains(_HEADER).any():
-            return 0.95
-        return 0.9 if _other_output(head) else 0.0
+        return 0.95 if first.str.contains(_HEADER).any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order."""

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Block, Content, Format, Hints, iostat, perf_report, perf_script, perf_stat, vmstat
+from citus_analysis.formats import (
+    Block,
+    Content,
+    Format,
+    Hints,
+    _lines,
+    iostat,
+    perf_report,
+    perf_script,
+    perf_stat,
+    vmstat,
+)
 from tests.formats.sampling import DATA, PERF, read, read_bytes
 
 RECORDED: tuple[tuple[Format, Path], ...] = (
@@ -65,3 +76,21 @@ def test_windows_line_ends_change_nothing(format_: Format, path: Path, tmp_path:
 def test_empty_file_has_no_rows(format_: Format, path: Path, tmp_path: Path) -> None:
     assert format_.detect(path.name, b"") == 0.0
     assert all(frame.is_empty() for frame in read_bytes(format_, tmp_path, b"").tables.values())
+
+
+def test_a_report_without_end_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = (DATA / "iostat-xt-us.out").read_bytes().split(b"\n\n\n")[0] + b"\n"
+    row = first.splitlines(keepends=True)[-1]
+
+    def blocks(content: Content) -> Iterator[Block]:
+        offset = 0
+        for data in (first, *[row * 10] * 50):
+            yield Block(offset, data, len(data))
+            offset += len(data)
+
+    monkeypatch.setattr(Content, "blocks", blocks)
+    monkeypatch.setattr(_lines, "BLOCK_BYTES", 5 * len(row))
+    pieces = list(iostat.FORMAT.parse(Content(DATA / "iostat-xt-us.out"), Hints()))
+    sizes = [piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces]
+    assert sum(sizes) == len(first) + 500 * len(row)
+    assert max(sizes) < 30 * len(row)
