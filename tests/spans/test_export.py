@@ -1,0 +1,185 @@
+"""Exports open in the tools they are meant for."""
+
+import gzip
+import json
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, TracesData
+
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.schema import TABLES
+from citus_analysis.spans import export_traces
+from tests.spans.recordings import load, traces_of
+
+RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]
+
+
+def export(resource: str, out: Path, kind: str) -> int:
+    traces = traces_of(resource)
+    return export_traces(traces.spans, traces.statements, out, kind, nodes=load(resource).nodes)
+
+
+def trace_events(path: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return events
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_slices_of_a_thread_nest(resource: str, tmp_path: Path) -> None:
+    written = export(resource, tmp_path / "trace.json", "perfetto")
+    events = trace_events(tmp_path / "trace.json")
+    assert len(events) == written
+    threads = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            threads[event["pid"], event["tid"]].append((event["ts"], -event["dur"]))
+    for slices in threads.values():
+        open_until: list[float] = []
+        for begin, negative in sorted(slices):
+            while open_until and open_until[-1] <= begin + 0.001:
+                open_until.pop()
+            assert not open_until or begin - negative <= open_until[-1] + 0.01
+            open_until.append(begin - negative)
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_span_arrows_and_names(resource: str, tmp_path: Path) -> None:
+    spans = traces_of(resource).spans
+    export(resource, tmp_path / "trace.json", "perfetto")
+    events = trace_events(tmp_path / "trace.json")
+    phases = defaultdict(list)
+    for event in events:
+        phases[event["ph"]].append(event)
+    assert len(phases["X"]) + len(phases["b"]) + len(phases["i"]) == spans.height
+    linked = spans.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null()).height
+    assert {e["id"] for e in phases["s"]} == {e["id"] for e in phases["f"]}
+    assert len(phases["s"]) == linked
+    assert sorted(e["id"] for e in phases["b"]) == sorted(e["id"] for e in phases["e"])
+    assert {e["args"]["name"] for e in phases["M"] if e["name"] == "process_name"} == {
+        f"node {node}" for node in spans["node"].unique()
+    }
+    assert min(e["ts"] for e in phases["X"]) == 0.0
+
+
+def test_durations_and_records_stay_what_they_were(tmp_path: Path) -> None:
+    export("w2-all-e", tmp_path / "trace.json", "perfetto")
+    spans = traces_of("w2-all-e").spans
+    offsets = {
+        (e["args"]["source_id"], e["args"]["byte_offset"])
+        for e in trace_events(tmp_path / "trace.json")
+        if "args" in e and "byte_offset" in e["args"]
+    }
+    assert offsets == set(spans.select("source_id", "byte_offset").rows())
+    phase = spans.filter(pl.col("kind") == "phase").row(3, named=True)
+    written = [
+        e
+        for e in trace_events(tmp_path / "trace.json")
+        if e["ph"] == "X" and e["cat"] == "phase" and e["args"]["byte_offset"] == phase["byte_offset"]
+    ]
+    assert written[0]["dur"] == pytest.approx(phase["duration_us"])
+
+
+def test_compressed_trace(tmp_path: Path) -> None:
+    export("w2-fail-dup-insert", tmp_path / "trace.json.gz", "perfetto")
+    with gzip.open(tmp_path / "trace.json.gz") as file:
+        assert json.load(file)["traceEvents"]
+
+
+@pytest.mark.skipif(shutil.which("trace_processor_shell") is None, reason="trace_processor_shell is not installed")
+def test_trace_processor_reads_it(tmp_path: Path) -> None:
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    export("w2-all-e", tmp_path / "trace.json", "perfetto")
+    config = TraceProcessorConfig(bin_path=shutil.which("trace_processor_shell"))
+    with TraceProcessor(trace=str(tmp_path / "trace.json"), config=config) as processor:
+        (row,) = processor.query("select count(*) as n from slice where category in ('statement', 'task')")
+    spans = traces_of("w2-all-e").spans
+    assert row.n == spans.filter(pl.col("kind").is_in(["statement", "task"])).height
+
+
+def proto_spans(data: TracesData) -> dict[bytes, tuple[ResourceSpans, Span]]:
+    return {
+        span.span_id: (resource, span)
+        for resource in data.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+
+
+def attributes(span: Span) -> dict[str, Any]:
+    return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_protobuf_holds_every_span(resource: str, tmp_path: Path) -> None:
+    written = export(resource, tmp_path / "traces.binpb", "otlp")
+    found = proto_spans(TracesData.FromString((tmp_path / "traces.binpb").read_bytes()))
+    spans = traces_of(resource).spans
+    assert len(found) == written == spans.height
+    for row in spans.head(50).iter_rows(named=True):
+        resource_spans, span = found[row["span_id"].to_bytes(8, "big")]
+        assert span.trace_id == row["trace_id"].to_bytes(16, "big")
+        assert span.parent_span_id == (
+            b"" if row["parent_span_id"] is None else row["parent_span_id"].to_bytes(8, "big")
+        )
+        assert span.end_time_unix_nano == int(row["end_time"].timestamp() * 1e6) * 1000
+        assert span.start_time_unix_nano <= span.end_time_unix_nano
+        facts = attributes(span)
+        assert facts["db.system.name"] == "postgresql"
+        assert facts["server.address"] == ("coordinator" if row["node"] == "0" else f"worker{row['node']}")
+        assert (facts["server.port"], facts["process.pid"]) == (5432, row["pid"])
+        assert {a.key for a in resource_spans.resource.attributes} == {"service.name", "service.instance.id"}
+
+
+def test_kinds_names_and_failures(tmp_path: Path) -> None:
+    export("w2-fail-dup-insert", tmp_path / "traces.pb", "otlp")
+    found = [span for _, span in proto_spans(TracesData.FromString((tmp_path / "traces.pb").read_bytes())).values()]
+    roots = [span for span in found if attributes(span)["citus.kind"] == "statement" and span.name == "INSERT"]
+    assert len(roots) == 12
+    assert {span.kind for span in roots} == {Span.SPAN_KIND_SERVER}
+    assert {span.status.code for span in roots} == {2}
+    assert {attributes(span)["error.type"] for span in roots} == {"_OTHER"}
+    assert {attributes(span)["db.operation.name"] for span in roots} == {"INSERT"}
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_json_lines_say_the_same_as_protobuf(resource: str, tmp_path: Path) -> None:
+    export(resource, tmp_path / "traces.jsonl", "otlp")
+    export(resource, tmp_path / "traces.pb", "otlp")
+    expected = proto_spans(TracesData.FromString((tmp_path / "traces.pb").read_bytes()))
+    lines = (tmp_path / "traces.jsonl").read_text(encoding="utf-8").splitlines()
+    spans = [
+        span
+        for line in lines
+        for resource_spans in json.loads(line)["resourceSpans"]
+        for scope in resource_spans["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    assert len(spans) == len(expected)
+    for span in spans:
+        _, proto = expected[bytes.fromhex(span["spanId"])]
+        assert (span["name"], span["kind"], span["traceId"]) == (proto.name, proto.kind, proto.trace_id.hex())
+        assert int(span["startTimeUnixNano"]) == proto.start_time_unix_nano
+        values = {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
+        facts = attributes(proto)
+        assert set(values) == set(facts)
+        assert all(str(values[key]) == str(facts[key]) for key in facts)
+        assert span.get("status", {}).get("code", 0) == proto.status.code
+
+
+def test_unknown_export_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="otlp, perfetto"):
+        export("w2-all-e", tmp_path / "x", "jaeger")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["perfetto", "otlp"])
+def test_nothing_to_export(kind: str, tmp_path: Path) -> None:
+    empty = TABLES["spans"].empty(), TABLES["statements"].empty()
+    assert export_traces(*empty, tmp_path / "empty.json", kind) == 0
+    assert (tmp_path / "empty.json").exists()
