@@ -13,8 +13,27 @@ from citus_analysis.schema import TABLES
 
 SEEDS = Path(__file__).parents[2].parent / "shared" / "seeds"
 #: Words that the texts print for a number, and numbers that are printed in another unit than ours.
-WORDS = {"one": 1, "two": 2, "four": 4, "five": 5, "two orders of magnitude": 100, "5/3": 5 / 3}
-MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "million": 1e6, "Million": 1e6, "billion": 1e9, "thousand": 1e3}
+WORDS = {
+    "zero": 0,
+    "one": 1,
+    "two": 2,
+    "four": 4,
+    "five": 5,
+    "ten": 10,
+    "twenty": 20,
+    "two orders of magnitude": 100,
+    "5/3": 5 / 3,
+}
+MULTIPLES = {
+    "Billion": 1e9,
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "million": 1e6,
+    "Million": 1e6,
+    "billion": 1e9,
+    "thousand": 1e3,
+}
 OTHER_UNIT = {
     ("sigmod", "~10s+"): 10_000.0,  # seconds in ms
     ("sigmod", "1 hour"): 3_600.0,
@@ -42,7 +61,7 @@ def names_value(stated: str, source: str, value: float) -> bool:
     text = stated.lstrip("~")
     if text in WORDS:
         return math.isclose(WORDS[text], value, rel_tol=1e-9)
-    found = re.match(r"([\d,]+(?:\.\d+)?)\s*(billion|thousand|[Mm]illion|[kKM](?![a-zA-Z]))?", text)
+    found = re.match(r"([\d,]+(?:\.\d+)?)\s*([Bb]illion|thousand|[Mm]illion|[kKM](?![a-zA-Z]))?", text)
     assert found, stated
     return math.isclose(float(found[1].replace(",", "")) * MULTIPLES.get(found[2] or "", 1), value)
 
