@@ -8,9 +8,11 @@ study did; it can give means only. The means of T, W and C agree where every tas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
+
+from citus_analysis.stats import as_polars
 
 __all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
 
@@ -22,7 +24,10 @@ _DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 
 
 def coarse_profile(
-    statements: pl.DataFrame, *, by: Sequence[str] = ("statement_kind", "executed"), skip_first: int = 0
+    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    *,
+    by: Sequence[str] = ("statement_kind", "executed"),
+    skip_first: int = 0,
 ) -> pl.DataFrame:
     """Mean and percentiles of T, P, W, C and L per group of statements.
 
@@ -36,7 +41,7 @@ def coarse_profile(
         Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (null where n is too
         small to have one), and `warning`: what must be known before it is compared with another group.
     """
-    kept = _after_warm_up(statements, skip_first)
+    kept = _after_warm_up(as_polars(statements), skip_first)
     parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
     order = pl.Enum(list(QUANTITIES))
     profile = pl.concat(parts).with_columns(pl.col("quantity").cast(order)).filter(pl.col("n") > 0)
@@ -92,7 +97,11 @@ def _commit_warning(symbol: str) -> pl.Expr:
     return pl.when(hidden).then(pl.lit(text))
 
 
-def log_line_profile(log_events: pl.DataFrame, *, skip_first: int = 0) -> pl.DataFrame:
+def log_line_profile(
+    log_events: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    *,
+    skip_first: int = 0,
+) -> pl.DataFrame:
     """Means over log lines, nothing paired: the study's original way.
 
     T = durations of parents / number of their statements; W = mean of the task lines; C = durations of children /
@@ -106,7 +115,7 @@ def log_line_profile(log_events: pl.DataFrame, *, skip_first: int = 0) -> pl.Dat
     Returns:
         Per statement kind and quantity (`T`, `W`, `C`, `P`, `L`): `n` lines or statements, `mean_us`.
     """
-    lines = _numbered_lines(log_events)
+    lines = _numbered_lines(as_polars(log_events))
     names = ["statement_kind"]
     data = lines.filter(pl.col("statement_kind").is_in(_DATA_KINDS) & (pl.col("number") > skip_first))
     timed = pl.col("duration_us").is_not_null()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
+
+from citus_analysis.stats import as_polars
 
 __all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
@@ -15,21 +17,22 @@ COMPONENTS: Final = ("parse_us", "bind_us", "parent_execute_us", "child_us", "la
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
-def compose(statements: pl.DataFrame) -> pl.DataFrame:
+def compose(statements: Any) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
     """Statements whose T can be taken apart, with the parts of :data:`COMPONENTS`.
 
     Left out are failed statements, those that touched no shard, and those with a task whose child is unknown.
     """
     remote = pl.col("wait_us").is_not_null()
     known = pl.col("total_us").is_not_null() & (~remote | pl.col("child_us").is_not_null())
-    return statements.filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known).with_columns(
+    frame = as_polars(statements)
+    return frame.filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known).with_columns(
         pl.col("parse_us", "bind_us", "child_us", "latency_us").fill_null(0.0),
         parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0),
     )
 
 
 def percentile_profile(
-    statements: pl.DataFrame,
+    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
     percentiles: Sequence[float] = DEFAULT_PERCENTILES,
@@ -68,7 +71,11 @@ def percentile_profile(
     return pl.concat(rows).sort(*by, "percentile", nulls_last=True)
 
 
-def fan_out_profile(statements: pl.DataFrame, *, by: Sequence[str] = ("statement_kind",)) -> pl.DataFrame:
+def fan_out_profile(
+    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    *,
+    by: Sequence[str] = ("statement_kind",),
+) -> pl.DataFrame:
     """How unevenly the tasks of multi-shard statements take: slowest over median task.
 
     Args:
@@ -80,7 +87,7 @@ def fan_out_profile(statements: pl.DataFrame, *, by: Sequence[str] = ("statement
         `slowest_share`: the slowest task's share of W, on average.
     """
     skew = pl.col("slowest_task_us") / pl.col("median_task_us")
-    several = statements.filter((pl.col("tasks") > 1) & (pl.col("median_task_us") > 0) & ~pl.col("failed"))
+    several = as_polars(statements).filter((pl.col("tasks") > 1) & (pl.col("median_task_us") > 0) & ~pl.col("failed"))
     return (
         several.group_by(list(by))
         .agg(
@@ -96,7 +103,7 @@ def fan_out_profile(statements: pl.DataFrame, *, by: Sequence[str] = ("statement
     )
 
 
-def critical_path(spans: pl.DataFrame) -> pl.DataFrame:
+def critical_path(spans: Any) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
     """The tasks each statement could not have done without waiting for.
 
     Tasks that ran on one child connection follow each other; the connection that was busy longest with a statement
@@ -109,10 +116,11 @@ def critical_path(spans: pl.DataFrame) -> pl.DataFrame:
         Task spans on critical paths, with the connection (`child_node`, `child_pid`), what the child reported
         (`child_us`) and the path's length (`path_us`).
     """
-    remotes = spans.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null()).select(
+    frame = as_polars(spans)
+    remotes = frame.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null()).select(
         span_id="parent_span_id", child_node="node", child_pid="pid", child_us="duration_us"
     )
-    tasks = spans.filter(pl.col("kind") == "task").join(remotes, on="span_id", how="left")
+    tasks = frame.filter(pl.col("kind") == "task").join(remotes, on="span_id", how="left")
     known = pl.col("child_pid").is_not_null()
     connection = pl.when(known).then(pl.struct("child_node", "child_pid").hash()).otherwise("span_id")
     lanes = tasks.with_columns(connection=connection).with_columns(
