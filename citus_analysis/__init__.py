@@ -18,7 +18,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from citus_analysis import dataset, errors, formats, plots, report, scaling, schema, spans, stats, units
+    from citus_analysis import (
+        bottleneck,
+        dataset,
+        errors,
+        formats,
+        plots,
+        report,
+        runner,
+        scaling,
+        schema,
+        spans,
+        stats,
+        units,
+    )
     from citus_analysis.dataset import Dataset, IngestSummary, ingest, open_dataset
     from citus_analysis.errors import CitusAnalysisError
     from citus_analysis.published import AuditResult, audit, audit_runs, published, read_published
@@ -31,6 +44,7 @@ __all__ = [
     "IngestSummary",
     "audit",
     "audit_runs",
+    "bottleneck",
     "compare",
     "dataset",
     "errors",
@@ -41,6 +55,7 @@ __all__ = [
     "published",
     "read_published",
     "report",
+    "runner",
     "scaling",
     "schema",
     "spans",

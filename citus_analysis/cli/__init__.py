@@ -20,9 +20,13 @@ __all__ = ["commands", "main"]
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
-    "compare": "Compare runs: faster, slower, equivalent or inconclusive.",
-    "scale": "Speedup, efficiency and scalability models.",
+    "report": "Make reports of a dataset: notebook, HTML, CSV.",
+    "spans": "Write traces for a trace viewer or collector.",
+    "compare": "Compare runs: faster, slower, equivalent, inconclusive.",
+    "scale": "Speedup, efficiency, scalability and models.",
+    "audit": "Find where tables of results contradict themselves.",
     "run": "Launch an experiment and leave the files that ingest reads.",
+    "doctor": "Say what is installed, and what a missing part costs.",
 }
 
 _INTERRUPTED: Final = 130
@@ -39,11 +43,28 @@ class _Group(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         found: click.Command = import_module(f"citus_analysis.cli.{cmd_name}").command
+        if all(parameter.name != "debug" for parameter in found.params):
+            found.params.append(_debug_option())
         return found
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            result: object = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has left; the interpreter must not complain about it again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(_BROKEN_PIPE)
+        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _debug_option() -> click.Option:
+    # Only named here, so that it may stand anywhere; main looks for it before anything can fail.
+    return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
@@ -56,9 +77,11 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool)
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print it.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def commands(debug: bool) -> None:
+def commands() -> None:
     """Analyse benchmarks of distributed PostgreSQL: raw files to tables, traces, statistics and reports."""
+
+
+commands.params.append(_debug_option())
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -66,11 +89,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code = commands.main(given, prog_name="citus-analysis", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has left; the interpreter must not complain about it again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_BROKEN_PIPE)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(_INTERRUPTED)
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.output import key_values, print_json, printable
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Progress
@@ -21,22 +21,12 @@ __all__ = ["command"]
 _STAGES = {"scan": "looking", "read": "reading", "derive": "deriving"}
 
 
-def _facts(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    facts = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{value!r} is not of the form name=value")
-        facts[name.strip()] = text
-    return facts
-
-
 @click.command("ingest")
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
 @click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
-@click.option("--meta", multiple=True, callback=_facts, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
 @click.option("--strict", is_flag=True, help="Leave the dataset as it was where anything is rejected (exit code 3).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def command(

@@ -13,9 +13,12 @@ import click
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FORMATS", "print_frame", "print_json", "printable"]
+__all__ = ["FORMATS", "key_values", "print_frame", "print_json", "printable"]
 
 FORMATS: Final = ("table", "csv", "json", "parquet")
+
+#: Rows per write: a reader that leaves is noticed soon.
+_CSV_ROWS: Final = 10_000
 
 
 def printable(text: str) -> str:
@@ -26,6 +29,17 @@ def printable(text: str) -> str:
         a\x1b[2Jb
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Callback of options of the form name=value."""
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{value!r} is not of the form name=value")
+        pairs[name.strip()] = text
+    return pairs
 
 
 def print_json(value: object) -> None:
@@ -54,7 +68,9 @@ def _plain(value: object) -> object:
 def print_frame(frame: pl.DataFrame, how: str) -> None:
     """A frame on stdout in one of :data:`FORMATS`."""
     if how == "csv":
-        click.echo(frame.write_csv(), nl=False)
+        click.echo(frame.clear().write_csv(), nl=False)
+        for rows in frame.iter_slices(_CSV_ROWS):
+            click.echo(rows.write_csv(include_header=False), nl=False)
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":
@@ -83,6 +99,8 @@ def _table(frame: pl.DataFrame) -> list[str]:
 def _cell(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}" if abs(value) < 1e6 or not math.isfinite(value) else f"{value:.1f}"
     return printable(str(value))

@@ -10,7 +10,7 @@ import pytest
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
-from tests.dataset.conftest import Tree
+from tests.conftest import Tree
 from tests.dataset.tiny_formats import log
 
 

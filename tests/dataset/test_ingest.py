@@ -15,7 +15,7 @@ from citus_analysis.dataset.manifest import exclusive
 from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Hints, Parsed
-from tests.dataset.conftest import Tree
+from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
 
 pytestmark = pytest.mark.usefixtures("tiny_formats")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from tests.dataset.conftest import Tree
+from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log
 
 #: Imports once and forks for every ingest, before polars has started its threads.

@@ -6,7 +6,7 @@ import pytest
 
 from citus_analysis.dataset.labels import Labels, split_facts
 from citus_analysis.errors import InputError
-from tests.dataset.conftest import Tree
+from tests.conftest import Tree
 
 PATTERNS = """
 files:

@@ -8,7 +8,7 @@ import pytest
 
 from citus_analysis.dataset.walk import Found, display, walk
 from citus_analysis.errors import InputError
-from tests.dataset.conftest import Tree
+from tests.conftest import Tree
 
 
 def names(files: list[Found]) -> list[str]:

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from citus_analysis.cli import main
+from citus_analysis.cli.output import print_json, printable
+from tests.conftest import Tree
+from tests.dataset.tiny_formats import client, log
+
+CITUS_ANALYSIS = [sys.executable, "-m", "citus_analysis"]
+
+
+@pytest.fixture
+def dataset(
+    tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
+) -> Path:
+    run("ingest", tree(study), "--out", tmp_path / "out")
+    capsys.readouterr()
+    return tmp_path / "out"
+
+
+def run(*arguments: object) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(str(ended.value.code))
+
+
+def test_ingest_says_what_it_did(
+    tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tree(study)
+    assert run("ingest", root, "--out", tmp_path / "out", "--jobs", 2) == 0
+    assert capsys.readouterr() == ("9 files: 9 read, 0 unchanged; 26 rows in 5 tables\n", "")
+    assert run("ingest", root, "--out", tmp_path / "out") == 0
+    assert capsys.readouterr().out == "9 files: 0 read, 9 unchanged; 26 rows in 5 tables\n"
+
+
+def test_ingest_with_rejects(
+    tree: Tree, tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tree({"V3/a.log": log(1, bad=1), "V3/\x1b[31m.log": "#tiny-client\ndamaged\n"})
+    assert run("ingest", root, "--out", tmp_path / "out", "--json", "--meta", "system=citus") == 1
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out)
+    assert (summary["files"], summary["rejected"], summary["failed"], summary["exit_code"]) == (2, 2, 1, 1)
+    assert captured.err.splitlines() == [
+        "V3/\\x1b[31m.log: line 2: is damaged",
+        "V3/a.log: 1 stretches rejected, the first at byte 28: is bad",
+    ]
+    assert run("ingest", root, "--out", tmp_path / "new", "--strict") == 3
+    assert capsys.readouterr().err.startswith("error: V3/\\x1b[31m.log: line 2: is damaged (leave out --strict")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["ingest", "{root}"], 2, "error: Missing option '--out'. (see citus-analysis ingest --help)"),
+        (["ingest", "--out", "{out}"], 2, "error: Missing argument 'SRC...'"),
+        (["ingest", "{root}/none", "--out", "{out}"], 3, "none: cannot be read: No such file or directory"),
+        (["ingest", "{root}", "--out", "{out}", "--meta", "threads"], 2, "'threads' is not of the form name=value"),
+        (["ingest", "{root}", "--out", "{out}", "--meta", "threads=x"], 2, "meta: threads must be a whole number"),
+        (["ingest", "{root}", "--out", "{out}", "--meta", "thread=1"], 2, "did you mean 'threads'?"),
+        (["ingest", "{root}", "--out", "{out}", "--format", "ycbs"], 2, "no format is named 'ycbs'"),
+        (["ingest", "{root}", "--out", "{out}", "--jobs", "0"], 2, "0 is not in the range x>=1"),
+        (["ingest", "{root}", "--out", "{root}"], 3, "is not a dataset, yet holds V3"),
+        (["sql", "{root}", "SELECT 1"], 3, "is not a dataset (make one: citus-analysis ingest SRC --out DIR)"),
+        (["sql", "{dataset}", "SELEC 1"], 2, "SQL: Parser Error"),
+        (
+            ["sql", "{dataset}", "SELECT 1", "--format", "xml"],
+            2,
+            "'xml' is not one of 'table', 'csv', 'json', 'parquet'",
+        ),
+        (["spans", "{dataset}", "--out", "x.json"], 1, "the dataset has no spans"),
+        (["spans", "{dataset}", "--out", "x.json", "--run", "q"], 2, "no run with traces is named 'q'"),
+        (["compare", "{dataset}", "--by", "colour"], 2, "no column is named 'colour'"),
+        (["scale", "{dataset}", "--x", "colour"], 2, "'colour'"),
+        (["report", "scalabilty", "--dataset", "{dataset}", "--out", "{out}"], 2, "did you mean 'scalability'?"),
+        (["audit", "{root}/none.csv"], 3, "none.csv"),
+        (["inges"], 2, "error: No such command 'inges'"),
+        (["sql", "--frobnicate"], 2, "No such option"),
+    ],
+)
+def test_errors_are_one_line_with_a_code(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    places = {"root": tmp_path / "src", "out": tmp_path / "new", "dataset": dataset}
+    assert run(*(argument.format(**places) for argument in arguments)) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_traceback_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    for arguments in (["--debug", "sql", str(tmp_path), "SELECT 1"], ["sql", str(tmp_path), "SELECT 1", "--debug"]):
+        done = subprocess.run([*CITUS_ANALYSIS, *arguments], capture_output=True, text=True, check=False)
+        assert "Traceback" in done.stderr
+        assert "DatasetError" in done.stderr
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("odd"), 1)])
+def test_ends_that_are_no_errors_of_the_user(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("citus_analysis.dataset.open_dataset", fail)
+    assert run("sql", dataset, "SELECT 1") == code
+    said = (
+        "\n" if code == 130 else "error: unexpected ZeroDivisionError: odd (citus-analysis --debug ... shows where)\n"
+    )
+    assert capsys.readouterr() == ("", said)
+
+
+def test_sql_formats(dataset: Path) -> None:
+    query = (
+        "SELECT iteration, throughput_ops_s AS x, monitored AS m, NULL AS n, 'NaN'::DOUBLE AS f FROM runs ORDER BY 1"
+    )
+
+    def printed(how: str) -> bytes:
+        command = [*CITUS_ANALYSIS, "sql", str(dataset), query, "--format", how]
+        return subprocess.run(command, capture_output=True, check=True).stdout
+
+    assert printed("table").decode().splitlines() == [
+        "iteration    x  m     n    f",
+        "---------  ---  ----  -  ---",
+        "        1  100  true     nan",
+        "        2  200  true     nan",
+        "(2 rows)",
+    ]
+    assert printed("csv").decode().splitlines() == ["iteration,x,m,n,f", "1,100.0,true,,NaN", "2,200.0,true,,NaN"]
+    assert json.loads(printed("json")) == [
+        {"iteration": 1, "x": 100.0, "m": True, "n": None, "f": None},
+        {"iteration": 2, "x": 200.0, "m": True, "n": None, "f": None},
+    ]
+    assert pl.read_parquet(io.BytesIO(printed("parquet"))).select("iteration", "x").rows() == [(1, 100.0), (2, 200.0)]
+
+
+def test_compare_and_scale(tree: Tree, tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        f"w{workers}/YCSB/raw/load_A_16_600_{iteration}_{workers}_w{workers}_1_0.log": client(
+            100.0 * workers + iteration
+        )
+        for workers in (1, 2)
+        for iteration in (1, 2, 3)
+    }
+    run("ingest", tree(dict(files)), "--out", tmp_path / "out")
+    capsys.readouterr()
+    assert run("compare", tmp_path / "out", "--by", "workers", "--json") == 0
+    comparison = json.loads(capsys.readouterr().out)
+    assert [row["verdict"] for row in comparison["comparisons"]] == ["faster"]
+    assert run("compare", tmp_path / "out", "--by", "workers") == 0
+    assert "faster" in capsys.readouterr().out
+    assert run("scale", tmp_path / "out", "--json") == 0
+    scaling = json.loads(capsys.readouterr().out)
+    assert [point["workers"] for point in scaling["points"]] == [1, 2]
+    assert scaling["points"][1]["speedup"] == pytest.approx(202 / 102, rel=0.01)
+    assert run("scale", tmp_path / "out") == 0
+    assert "over workers" in capsys.readouterr().out
+
+
+def test_audit_of_what_ships_finds_contradictions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("audit", "--json") == 1
+    audit = json.loads(capsys.readouterr().out)
+    assert audit["verdict"] == "red"
+    assert run("audit") == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith("green")
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "perf" else f"/bin/{name}")
+    assert run("doctor", "--json") == 0
+    parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)["parts"]}
+    assert parts["polars"]["found"] == pl.__version__
+    assert (parts["perf"]["found"], parts["java"]["found"]) == (None, "/bin/java")
+    assert run("doctor") == 0
+    assert "missing: no run with CPU profiles; get the package linux-perf" in capsys.readouterr().out
+
+
+def test_doctor_fails_where_a_package_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("citus_analysis.cli.doctor.requires", lambda _: ["no-such-package>=1", "x>=1; extra == 'dev'"])
+    assert run("doctor") == 1
+    assert "no-such-package" in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_ends_the_output_quietly(dataset: Path) -> None:
+    query = "SELECT i, repeat('x', 100) AS x FROM range(100000) t(i)"
+    command = [*CITUS_ANALYSIS, "sql", str(dataset), query, "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "i,x\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
+
+
+HELP = """
+import sys
+from citus_analysis.cli import main
+try:
+    main({arguments})
+except SystemExit as ended:
+    assert ended.code == 0, ended.code
+heavy = sys.modules.keys() & {{"polars", "numpy", "pandas", "pyarrow", "duckdb", "scipy", "rich", "yaml", "pydantic"}}
+assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["", "ingest", "sql", "report", "spans", "compare", "scale", "audit", "run", "doctor"]
+)
+def test_help_imports_nothing_heavy(command: str) -> None:
+    arguments = [*([command] if command else []), "--help"]
+    code = HELP.format(arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert f"Usage: citus-analysis {command}" in done.stdout
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("citus-analysis 0.")
+
+
+@pytest.mark.parametrize(("text", "shown"), [("a\x1b[2J", "a\\x1b[2J"), ("a\nb", "a\\nb"), ("grün µ", "grün µ")])
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_json_is_always_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": float("inf"), "b": (1, float("nan")), 3: {"c": None}})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1, None], "3": {"c": None}}
