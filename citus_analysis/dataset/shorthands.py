@@ -115,3 +115,7 @@ class Shorthands:
     def perf_counters(self) -> pl.DataFrame:
         """Counter values."""
         return self.scan("perf_counters").collect()
+
+    def outcomes(self) -> pl.DataFrame:
+        """How the runner judged the iterations of a resource: what the clients' own output does not show."""
+        return self.scan("outcomes").collect()

@@ -12,7 +12,7 @@ import pytest
 from citus_analysis.cli import main
 from citus_analysis.cli.output import print_json, printable
 from tests.conftest import Tree
-from tests.dataset.tiny_formats import client, log
+from tests.dataset.tiny_formats import log
 
 CITUS_ANALYSIS = [sys.executable, "-m", "citus_analysis"]
 
@@ -144,29 +144,6 @@ def test_sql_formats(dataset: Path) -> None:
         {"iteration": 2, "x": 200.0, "m": True, "n": None, "f": None},
     ]
     assert pl.read_parquet(io.BytesIO(printed("parquet"))).select("iteration", "x").rows() == [(1, 100.0), (2, 200.0)]
-
-
-def test_compare_and_scale(tree: Tree, tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {
-        f"w{workers}/YCSB/raw/load_A_16_600_{iteration}_{workers}_w{workers}_1_0.log": client(
-            100.0 * workers + iteration
-        )
-        for workers in (1, 2)
-        for iteration in (1, 2, 3)
-    }
-    run("ingest", tree(dict(files)), "--out", tmp_path / "out")
-    capsys.readouterr()
-    assert run("compare", tmp_path / "out", "--by", "workers", "--json") == 0
-    comparison = json.loads(capsys.readouterr().out)
-    assert [row["verdict"] for row in comparison["comparisons"]] == ["faster"]
-    assert run("compare", tmp_path / "out", "--by", "workers") == 0
-    assert "faster" in capsys.readouterr().out
-    assert run("scale", tmp_path / "out", "--json") == 0
-    scaling = json.loads(capsys.readouterr().out)
-    assert [point["workers"] for point in scaling["points"]] == [1, 2]
-    assert scaling["points"][1]["speedup"] == pytest.approx(202 / 102, rel=0.01)
-    assert run("scale", tmp_path / "out") == 0
-    assert "over workers" in capsys.readouterr().out
 
 
 def test_audit_of_what_ships_finds_contradictions(capsys: pytest.CaptureFixture[str]) -> None:
