@@ -42,6 +42,12 @@ def test_document_between_reports_is_complete_so_far() -> None:
     assert result.rejects.is_empty()
 
 
+def test_document_of_a_killed_process_keeps_its_reports() -> None:
+    result = read(FORMAT, DATA / "iostat-killed.json")
+    assert result["device_samples"]["sample"].to_list() == [0, 1, 2]
+    assert result.rejects.is_empty()
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, DOCUMENT.stat().st_size))
 def test_every_prefix_yields_the_reports_it_completes(tmp_path: Path, cut: int) -> None:
