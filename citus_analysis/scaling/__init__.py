@@ -4,10 +4,12 @@
 - models: `fit`, `fit_usl`, `fit_model` with `MODELS` (linear, Amdahl, Gustafson, USL);
 - tables of runs: `scale_runs`, `format_scaling`, `little_runs`;
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
-- networks: `mva`, `mva_multiclass`, and what they predict: `what_if`, `calibrate`, `demands_from_statements`;
+- networks: `mva`, `mva_multiclass`, and what they predict: `what_if`, `calibrate`;
+- measured statements: `blocked_time`, `demands_from_residence`;
 - `cost_figures`.
 """
 
+from citus_analysis.scaling.blocked import BlockedTime, blocked_time, demands_from_residence
 from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
 from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy, format_scaling, scale_runs
@@ -28,7 +30,6 @@ from citus_analysis.scaling.whatif import (
     Calibration,
     WhatIf,
     calibrate,
-    demands_from_statements,
     what_if,
     what_if_classes,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "MODELS",
     "USL",
     "Band",
+    "BlockedTime",
     "Bounds",
     "Calibration",
     "CostFigures",
@@ -54,9 +56,10 @@ __all__ = [
     "ScalingStudy",
     "WhatIf",
     "asymptotic_bounds",
+    "blocked_time",
     "calibrate",
     "cost_figures",
-    "demands_from_statements",
+    "demands_from_residence",
     "efficiency",
     "fit",
     "fit_model",

@@ -9,21 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
-import numpy as np
-import polars as pl
-
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.mva import mva, mva_multiclass
-from citus_analysis.stats import Interval, mean_interval
-from citus_analysis.stats.frames import as_polars
 from citus_analysis.units import US_PER_S
 
-__all__ = ["Calibration", "WhatIf", "calibrate", "demands_from_statements", "what_if", "what_if_classes"]
-
-#: Columns of `statements` that together make up a statement's time, and what they are called in a network.
-_PARTS: Final = {"parent_us": "parent", "child_us": "child", "latency_us": "network"}
+__all__ = ["Calibration", "WhatIf", "calibrate", "what_if", "what_if_classes"]
 
 
 @dataclass(frozen=True)
@@ -176,35 +167,3 @@ def calibrate(
     error = (modelled / measured_ops_s - 1) * 100
     notes = (f"the network misses the measured throughput by {error:+.0f} %: read gains as orders only",)
     return Calibration(modelled, measured_ops_s, round(error, 1), notes if abs(error) > 20 else ())
-
-
-def demands_from_statements(
-    statements: Any,  # noqa: ANN401 - any frame
-    client_us: float | None = None,
-) -> dict[str, Interval]:
-    """Mean time per statement at the parent, at the child and in between, with intervals over iterations.
-
-    These are residence times: under load they contain queueing. Taken from a run with few threads they are close to
-    service demands; taken from a saturated run they overstate them, and the result says so.
-
-    Args:
-        statements: rows of the table `statements` of one configuration; failed and unmatched ones are left out.
-        client_us: mean response time seen by the client; what exceeds the statement's time becomes `client`.
-
-    Raises:
-        InsufficientDataError: no matched statement.
-    """
-    frame = as_polars(statements)
-    usable = frame.filter(
-        pl.all_horizontal(pl.col(name).is_not_null() for name in _PARTS)
-        & (pl.col("match").cast(pl.String) != "unmatched")
-        & ~pl.col("failed").fill_null(False)
-    )
-    if usable.is_empty():
-        raise InsufficientDataError("no statement has all of parent, child and network time")
-    per_run = usable.group_by("run_id", "iteration").agg(pl.col(*_PARTS).mean(), pl.col("total_us").mean())
-    found = {name: mean_interval(per_run[column].to_numpy()) for column, name in _PARTS.items()}
-    if client_us is not None:
-        outside = np.maximum(client_us - per_run["total_us"].to_numpy(), 0.0)
-        found["client"] = mean_interval(outside)
-    return found

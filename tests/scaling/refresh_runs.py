@@ -9,6 +9,20 @@ import citus_analysis as ca
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "tests" / "data" / "scaling"
+TRACED = ("w2-t16-insert", "w2-t16-select", "w2-t4-select")
+STATEMENTS = (
+    "run_id",
+    "resource",
+    "statement_kind",
+    "executed",
+    "total_us",
+    "parent_us",
+    "child_us",
+    "latency_us",
+    "match",
+    "failed",
+    "includes_commit",
+)
 LATENCIES = ("run_id", "resource", "role", "operation", "operations", "mean_us")
 
 
@@ -19,6 +33,10 @@ def main() -> None:
         dataset = ca.open_dataset(folder)
         runs = dataset.table("runs").sort("run_id").drop("status_reason")
         latencies = dataset.table("operation_latencies").filter(pl.col("role") == "main").select(LATENCIES)
+        statements = dataset.table("statements").filter(
+            pl.col("resource").is_in(TRACED) & (pl.col("iteration") == 1) & pl.col("executed").is_not_null()
+        )
+        statements.sort("run_id", "trace_id").select(STATEMENTS).write_parquet(TARGET / "statements.parquet")
         runs.write_csv(TARGET / "runs.csv")
         latencies.sort("run_id", "operation").write_csv(TARGET / "operation_latencies.csv")
 

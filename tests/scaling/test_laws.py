@@ -1,13 +1,12 @@
 """Operational laws, exact MVA and what follows from them: textbook tables and identities."""
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis import scaling
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats import mean_interval_from_summary
 
 #: Jain (1991), table 34.1: N, response times per visit of CPU and disks A and B, R, X, queue lengths.
@@ -154,28 +153,6 @@ def test_what_if_nothing_else_limits() -> None:
 def test_a_model_that_misses_the_present_is_warned_about() -> None:
     assert scaling.calibrate({"cpu": 500.0}, 8, 2_000).warnings == ()
     assert "misses the measured throughput by +100 %" in scaling.calibrate({"cpu": 500.0}, 8, 1_000).warnings[0]
-
-
-def test_demands_come_from_matched_statements_per_run() -> None:
-    rows = pl.DataFrame(
-        {
-            "run_id": ["a", "a", "b", "b", "b"],
-            "iteration": [1, 1, 2, 2, 2],
-            "total_us": [1_000.0, 1_200, 900, 1_100, 5_000],
-            "parent_us": [300.0, 400, 250, 350, 5_000],
-            "child_us": [500.0, 600, 450, 550, None],
-            "latency_us": [200.0, 200, 200, 200, None],
-            "match": ["exact", "exact", "exact", "inferred", "unmatched"],
-            "failed": [False, False, None, False, False],
-        }
-    )
-    demands = scaling.demands_from_statements(rows, client_us=1_500)
-    assert demands["parent"].estimate == pytest.approx(325)
-    assert demands["child"].estimate == pytest.approx(525)
-    assert demands["client"].estimate == pytest.approx(450)
-    assert demands["parent"].n == 2
-    with pytest.raises(InsufficientDataError, match="no statement"):
-        scaling.demands_from_statements(rows.filter(pl.col("match") == "unmatched"))
 
 
 def test_cost_figures() -> None:
