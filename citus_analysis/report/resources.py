@@ -1,0 +1,247 @@
+"""What the machines did while the clients measured: CPU, devices, checkpoints, symbols of perf.
+
+Only samples from within a run (its first to its last status line) enter a mean; the sampler's first report,
+which averages since boot, never does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.report.series import operation_name
+from citus_analysis.stats import as_polars
+from citus_analysis.stats.frames import TableSource
+
+__all__ = ["Detail", "ResourceStudy", "study_resources"]
+
+_RUN: Final = ("resource", "run_id")
+_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
+_DEVICE: Final = ("await_ms", "utilization_percent", "write_kb_s", "read_kb_s", "queue_length")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One run over time.
+
+    Attributes:
+        resource: its resource.
+        iteration: its iteration.
+        cpu: `node`, `elapsed_s` and the shares of CPU time.
+        devices: `series` (node and device), `elapsed_s`, `await_ms`, `utilization_percent`, `write_kb_s`.
+        checkpoints: `node`, `start_s`, `end_s`, `reason`, `buffers_written`, `sync_s`, `total_s`.
+    """
+
+    resource: str
+    iteration: int
+    cpu: pl.DataFrame
+    devices: pl.DataFrame
+    checkpoints: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class ResourceStudy:
+    """Samples of the chosen resources.
+
+    Attributes:
+        cpu: per resource: operation, workers, threads, runs, samples, mean shares and `busy_percent`.
+        devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
+        checkpoints: per resource: how many ended within a run, on how many nodes, their mean duration, and the mean
+            await of samples that fell into one and of those that did not.
+        symbols: per resource and event, from the source with the most samples: perf's symbols with their shared
+            object and share of samples.
+        detail: one run over time; None where no run has samples with times.
+    """
+
+    cpu: pl.DataFrame
+    devices: pl.DataFrame
+    checkpoints: pl.DataFrame
+    symbols: pl.DataFrame
+    detail: Detail | None
+
+
+def study_resources(
+    dataset: TableSource, resources: str = "*", *, detail: str = "", iteration: int = 0
+) -> ResourceStudy:
+    """Summaries of all chosen resources, and one run over time.
+
+    Args:
+        dataset: gives `runs`, `cpu_samples`, `device_samples`, `checkpoints` and `perf_symbols`.
+        resources: glob patterns, separated by commas.
+        detail: resource that is shown over time; empty: the one with the most checkpoints within its runs, or
+            with the busiest device.
+        iteration: its iteration; 0: the first that has samples.
+
+    Raises:
+        InsufficientDataError: the chosen resources have no samples at all.
+        UnknownNameError: the resource or iteration for the detail has no samples.
+    """
+    runs = _runs(dataset, resources)
+    cpu = _within(_one_sampler(_chosen(dataset, "cpu_samples", runs)), runs)
+    devices = _within(_chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False)), runs)
+    symbols = _symbols(_chosen(dataset, "perf_symbols", runs))
+    if cpu.is_empty() and devices.is_empty() and symbols.is_empty():
+        raise InsufficientDataError(
+            f"no samples of CPU, devices or perf within runs of resources {resources!r}",
+            way_out="see the tables cpu_samples, device_samples and perf_symbols",
+        )
+    checkpoints = _within(_chosen(dataset, "checkpoints", runs), runs, "end_time")
+    marked = _in_checkpoint(devices, checkpoints)
+    return ResourceStudy(
+        _cpu_summary(cpu, runs),
+        _device_summary(devices),
+        _checkpoint_summary(checkpoints, marked),
+        symbols,
+        _detail(cpu, devices, checkpoints, detail, iteration),
+    )
+
+
+def _runs(dataset: TableSource, resources: str) -> pl.DataFrame:
+    patterns = [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
+    runs = as_polars(dataset.table("runs")).with_columns(pl.col("phase").cast(pl.String))
+    chosen = [r for r in runs["resource"].unique() if any(fnmatchcase(r, pattern) for pattern in patterns)]
+    return runs.filter(pl.col("resource").is_in(chosen))
+
+
+def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFrame:
+    frame = as_polars(dataset.table(table))
+    return frame.filter(pl.col("resource").is_in(runs["resource"].unique().implode()))
+
+
+def _one_sampler(cpu: pl.DataFrame) -> pl.DataFrame:
+    """iostat and vmstat saw the same CPUs: where both ran, iostat's samples are kept."""
+    both = (pl.col("sampler") == "iostat").any().over("resource", "iteration", "node")
+    return cpu.filter((pl.col("sampler") == "iostat") | ~both)
+
+
+def _within(samples: pl.DataFrame, runs: pl.DataFrame, time: str = "sample_time") -> pl.DataFrame:
+    """Samples between begin and end of their run, with `elapsed_s` since its begin.
+
+    Samples without a time cannot be placed: they are left out, rather than averaged with idle time around the run.
+    """
+    if "since_boot" in samples.columns:
+        samples = samples.filter(~pl.col("since_boot"))
+    spans = runs.select(*_RUN, "start_time", "end_time", "phase", "workload", "workers", "threads")
+    placed = samples.rename({"start_time": "begin_time"}, strict=False).join(spans, on=list(_RUN))
+    inside = placed.filter(pl.col(time).is_between(pl.col("start_time"), pl.col("end_time")))
+    return inside.with_columns(elapsed_s=_seconds(pl.col(time) - pl.col("start_time")))
+
+
+def _seconds(duration: pl.Expr) -> pl.Expr:
+    return duration.dt.total_milliseconds() / 1000
+
+
+def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    shares = cpu.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
+    means = shares.group_by("resource", "phase", "workload", "workers", "threads").agg(
+        pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), *(pl.col(s).mean() for s in _SHARES)
+    )
+    names = [operation_name(p, w) for p, w in means.select("phase", "workload").iter_rows()]
+    return (
+        means.with_columns(pl.Series("operation", names, dtype=pl.String), busy_percent=100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0))
+        .select("resource", "operation", "workers", "threads", "runs", "samples", "busy_percent", *_SHARES[:-1])
+        .sort("operation", "workers", "threads", "resource")
+    )
+
+
+def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
+    return (
+        devices.group_by("resource", "device")
+        .agg(
+            pl.col("run_id").n_unique().alias("runs"),
+            pl.len().alias("samples"),
+            pl.col("await_ms").mean(),
+            pl.col("await_ms").max().alias("largest_await_ms"),
+            pl.col("utilization_percent").mean(),
+            pl.col("utilization_percent").max().alias("largest_utilization_percent"),
+            pl.col("write_kb_s").mean(),
+        )
+        .sort("utilization_percent", descending=True)
+    )
+
+
+def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """Device samples of runs with checkpoints, with a flag for those taken during one."""
+    begin = pl.coalesce("begin_time", pl.col("end_time_right"))
+    ends = checkpoints.select(*_RUN, "begin_time", pl.col("end_time").alias("end_time_right")).filter(
+        pl.col("end_time_right").is_not_null()
+    )
+    inside = pl.col("sample_time").is_between(begin, pl.col("end_time_right"))
+    paired = devices.select(*_RUN, "source_id", "sample", "device", "sample_time", "await_ms").join(ends, on=list(_RUN))
+    flagged = paired.group_by(*_RUN, "source_id", "sample", "device").agg(
+        pl.col("await_ms").first(), inside.any().alias("during")
+    )
+    return flagged
+
+
+def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.DataFrame:
+    counts = checkpoints.group_by("resource").agg(
+        pl.len().alias("checkpoints"), pl.col("node").n_unique().alias("nodes"), pl.col("total_s").mean(), pl.col("sync_s").mean()
+    )
+    awaits = marked.group_by("resource").agg(
+        pl.col("during").sum().alias("samples_during"),
+        (~pl.col("during")).sum().alias("samples_outside"),
+        pl.col("await_ms").filter(pl.col("during")).mean().alias("await_during_ms"),
+        pl.col("await_ms").filter(~pl.col("during")).mean().alias("await_outside_ms"),
+    )
+    return counts.join(awaits, on="resource", how="left").sort("checkpoints", "resource", descending=[True, False])
+
+
+def _symbols(symbols: pl.DataFrame) -> pl.DataFrame:
+    """Several reports of one recording show the same samples in different order: one of them is enough."""
+    named = symbols.drop_nulls(["self_percent", "symbol"])
+    key = pl.struct(-pl.col("samples_total").fill_null(0), "source_id")
+    best = named.filter(key == key.min().over("resource", "event"))
+    return (
+        best.group_by("resource", "event", "shared_object", "symbol")
+        .agg(pl.col("self_percent").sum(), pl.col("samples_total").first())
+        .sort("resource", "event", "self_percent", "symbol", descending=[False, False, True, False])
+    )
+
+
+def _detail(
+    cpu: pl.DataFrame, devices: pl.DataFrame, checkpoints: pl.DataFrame, resource: str, iteration: int
+) -> Detail | None:
+    sampled = pl.concat([cpu.select("resource", "iteration"), devices.select("resource", "iteration")]).unique()
+    if sampled.is_empty():
+        return None
+    name = resource or _most_telling(devices, checkpoints, sampled)
+    if name not in sampled["resource"]:
+        raise UnknownNameError("resource with samples within its runs", name, sampled["resource"].unique())
+    iterations = sampled.filter(resource=name)["iteration"].sort().to_list()
+    if iteration and iteration not in iterations:
+        raise UnknownNameError(f"iteration of {name} with samples", str(iteration), map(str, iterations))
+    mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(iteration or iterations[0])
+    node = pl.format("node {}", "node") if devices.filter(mine)["node"].n_unique() > 1 else pl.lit("")
+    series = pl.concat_str([pl.col("device"), node], separator=" ").str.strip_chars().alias("series")
+    return Detail(
+        name,
+        iteration or iterations[0],
+        cpu.filter(mine).select("node", "elapsed_s", "nice_percent", *_SHARES).sort("node", "elapsed_s"),
+        devices.filter(mine).select(series, "elapsed_s", *_DEVICE).sort("series", "elapsed_s"),
+        _checkpoint_times(checkpoints.filter(mine)),
+    )
+
+
+def _checkpoint_times(checkpoints: pl.DataFrame) -> pl.DataFrame:
+    return checkpoints.select(
+        "node",
+        start_s=_seconds(pl.col("begin_time") - pl.col("start_time")),
+        end_s="elapsed_s",
+        reason="reason",
+        buffers_written="buffers_written",
+        sync_s="sync_s",
+        total_s="total_s",
+    ).sort("end_s")
+
+
+def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.DataFrame) -> str:
+    counts = checkpoints.join(sampled, on=["resource", "iteration"], how="semi")["resource"].value_counts(sort=True)
+    if counts.height:
+        return str(counts["resource"][0])
+    busiest = _device_summary(devices)
+    return str(busiest["resource"][0] if busiest.height else sampled["resource"].sort()[0])
