@@ -1,6 +1,9 @@
 """Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
 
+from citus_analysis.plots.comparison import plot_published, plot_ratios
+from citus_analysis.plots.profile import plot_distribution, plot_spans
 from citus_analysis.plots.published import plot_fits, plot_stated_intervals
+from citus_analysis.plots.resources import plot_cpu, plot_device, plot_symbols
 from citus_analysis.plots.scalability import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure
 from citus_analysis.plots.traces import (
@@ -15,15 +18,22 @@ from citus_analysis.plots.traces import (
 __all__ = [
     "TEMPLATE",
     "new_figure",
+    "plot_cpu",
+    "plot_device",
+    "plot_distribution",
     "plot_fits",
     "plot_flame",
     "plot_heat_map",
     "plot_latency_load",
     "plot_percentile_profile",
     "plot_profile",
+    "plot_published",
+    "plot_ratios",
     "plot_relative",
     "plot_series",
+    "plot_spans",
     "plot_stated_intervals",
+    "plot_symbols",
     "plot_tail",
     "plot_waterfall",
 ]

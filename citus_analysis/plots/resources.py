@@ -93,7 +93,12 @@ def _shade(figure: go.Figure, marks: pl.DataFrame) -> None:
             line={"color": _CHECKPOINT, "width": 1},
             layer="below",
         )
-    square = {"symbol": "square", "size": 12, "color": faded(_CHECKPOINT, 0.4), "line": {"color": _CHECKPOINT, "width": 1}}
+    square = {
+        "symbol": "square",
+        "size": 12,
+        "color": faded(_CHECKPOINT, 0.4),
+        "line": {"color": _CHECKPOINT, "width": 1},
+    }
     figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint", marker=square)
 
 

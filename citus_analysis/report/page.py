@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from hashlib import blake2b
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import plotly.graph_objects as go
 import polars as pl
 from IPython.display import display
 
+from citus_analysis.published import audit_runs
+from citus_analysis.report.audit import audit_block
 from citus_analysis.report.notebooks import Scalar
+from citus_analysis.report.series import matching
 from citus_analysis.report.tables import html_table
-from citus_analysis.stats import as_polars
-from citus_analysis.stats.frames import TableSource
 
-__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "identity_of"]
+__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 METADATA_KEY: Final = "citus_analysis"
@@ -33,19 +33,41 @@ METADATA_KEY: Final = "citus_analysis"
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "numba", "plotly", "papermill")
 
 
+#: What the audit of runs reads, in the order in which it takes them.
+_AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series")
+
+
+class Source(Protocol):
+    """What a report needs of a dataset."""
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of everything that was read."""
+
+    def table(self, name: str, /) -> pl.DataFrame:
+        """The table of that name."""
+
+
 class Page:
     """One report while its notebook runs.
 
     Args:
-        dataset: anything that gives the table `sources`; the footer names its content by a hash.
+        dataset: the dataset; the footer names its content by its hash.
         tables: folder for the tables behind the figures as CSV; empty: none are written.
         parameters: the parameters as the notebook received them, for the footer.
     """
 
-    def __init__(self, dataset: TableSource, tables: str = "", **parameters: Scalar) -> None:
+    def __init__(self, dataset: Source, tables: str = "", **parameters: Scalar) -> None:
         self.folder = Path(tables) if tables else None
-        self.dataset = identity_of(dataset)
+        self.dataset = dataset
         self.parameters = parameters
+
+    def audit(self, resources: str = "*") -> None:
+        """Show what the audit found in the runs of the chosen resources: red, amber and green, before any figure."""
+        tables = [matching(self.dataset.table(name), resources) for name in _AUDITED]
+        result = audit_runs(*tables)
+        self._write("audit", result.details)
+        _show(audit_block(result), f"Audit: {result}")
 
     def findings(self, sentences: Sequence[str]) -> None:
         """Show the sentences that state what was found."""
@@ -80,7 +102,7 @@ class Page:
     def footer(self) -> None:
         """Show what the report was made from: data, versions, parameters."""
         facts = {
-            "Dataset": self.dataset,
+            "Dataset": f"content {self.dataset.content_hash}, {self.dataset.table('sources').height} sources",
             "Parameters": ", ".join(f"{key} = {value!r}" for key, value in self.parameters.items()),
             "Versions": ", ".join([f"Python {python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]),
         }
@@ -91,15 +113,6 @@ class Page:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             _flat(table).write_csv(self.folder / f"{name}.csv")
-
-
-def identity_of(dataset: TableSource) -> str:
-    """Names the content of a dataset: the same files give the same hash, whatever order they were read in."""
-    sources = as_polars(dataset.table("sources")).select("path", "content_hash").sort("path", "content_hash")
-    digest = blake2b(digest_size=16)
-    for path, content in sources.iter_rows():
-        digest.update(f"{path}\0{content}\n".encode())
-    return f"{sources.height:,} sources, BLAKE2b {digest.hexdigest()}".replace(",", "\u2009", 1)
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:

@@ -7,13 +7,12 @@ which averages since boot, never does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.series import operation_name
+from citus_analysis.report.series import matching, operation_name
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
@@ -71,7 +70,7 @@ def study_resources(
 
     Args:
         dataset: gives `runs`, `cpu_samples`, `device_samples`, `checkpoints` and `perf_symbols`.
-        resources: glob patterns, separated by commas.
+        resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
         detail: resource that is shown over time; empty: the one with the most checkpoints within its runs, or
             with the busiest device.
         iteration: its iteration; 0: the first that has samples.
@@ -80,7 +79,8 @@ def study_resources(
         InsufficientDataError: the chosen resources have no samples at all.
         UnknownNameError: the resource or iteration for the detail has no samples.
     """
-    runs = _runs(dataset, resources)
+    runs = matching(as_polars(dataset.table("runs")), resources).with_columns(pl.col("phase", "status").cast(pl.String))
+    runs = runs.filter(pl.col("status") == "ok")
     cpu = _within(_one_sampler(_chosen(dataset, "cpu_samples", runs)), runs)
     devices = _within(_chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False)), runs)
     symbols = _symbols(_chosen(dataset, "perf_symbols", runs))
@@ -92,19 +92,12 @@ def study_resources(
     checkpoints = _within(_chosen(dataset, "checkpoints", runs), runs, "end_time")
     marked = _in_checkpoint(devices, checkpoints)
     return ResourceStudy(
-        _cpu_summary(cpu, runs),
+        _cpu_summary(cpu),
         _device_summary(devices),
         _checkpoint_summary(checkpoints, marked),
         symbols,
         _detail(cpu, devices, checkpoints, detail, iteration),
     )
-
-
-def _runs(dataset: TableSource, resources: str) -> pl.DataFrame:
-    patterns = [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
-    runs = as_polars(dataset.table("runs")).with_columns(pl.col("phase").cast(pl.String))
-    chosen = [r for r in runs["resource"].unique() if any(fnmatchcase(r, pattern) for pattern in patterns)]
-    return runs.filter(pl.col("resource").is_in(chosen))
 
 
 def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFrame:
@@ -113,7 +106,7 @@ def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFram
 
 
 def _one_sampler(cpu: pl.DataFrame) -> pl.DataFrame:
-    """iostat and vmstat saw the same CPUs: where both ran, iostat's samples are kept."""
+    """Where iostat and vmstat both saw the same CPUs, iostat's samples are kept."""
     both = (pl.col("sampler") == "iostat").any().over("resource", "iteration", "node")
     return cpu.filter((pl.col("sampler") == "iostat") | ~both)
 
@@ -135,14 +128,17 @@ def _seconds(duration: pl.Expr) -> pl.Expr:
     return duration.dt.total_milliseconds() / 1000
 
 
-def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+def _cpu_summary(cpu: pl.DataFrame) -> pl.DataFrame:
     shares = cpu.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     means = shares.group_by("resource", "phase", "workload", "workers", "threads").agg(
         pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), *(pl.col(s).mean() for s in _SHARES)
     )
     names = [operation_name(p, w) for p, w in means.select("phase", "workload").iter_rows()]
     return (
-        means.with_columns(pl.Series("operation", names, dtype=pl.String), busy_percent=100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0))
+        means.with_columns(
+            pl.Series("operation", names, dtype=pl.String),
+            busy_percent=100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0),
+        )
         .select("resource", "operation", "workers", "threads", "runs", "samples", "busy_percent", *_SHARES[:-1])
         .sort("operation", "workers", "threads", "resource")
     )
@@ -172,15 +168,17 @@ def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataF
     )
     inside = pl.col("sample_time").is_between(begin, pl.col("end_time_right"))
     paired = devices.select(*_RUN, "source_id", "sample", "device", "sample_time", "await_ms").join(ends, on=list(_RUN))
-    flagged = paired.group_by(*_RUN, "source_id", "sample", "device").agg(
+    return paired.group_by(*_RUN, "source_id", "sample", "device").agg(
         pl.col("await_ms").first(), inside.any().alias("during")
     )
-    return flagged
 
 
 def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.DataFrame:
     counts = checkpoints.group_by("resource").agg(
-        pl.len().alias("checkpoints"), pl.col("node").n_unique().alias("nodes"), pl.col("total_s").mean(), pl.col("sync_s").mean()
+        pl.len().alias("checkpoints"),
+        pl.col("node").n_unique().alias("nodes"),
+        pl.col("total_s").mean(),
+        pl.col("sync_s").mean(),
     )
     awaits = marked.group_by("resource").agg(
         pl.col("during").sum().alias("samples_during"),

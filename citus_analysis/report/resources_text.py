@@ -41,8 +41,8 @@ def _device(devices: pl.DataFrame) -> str:
     row = devices.row(0, named=True)
     waiting = "" if row["await_ms"] is None else f", and requests took {row['await_ms']:.2f} ms on average"
     return (
-        f"The busiest device is {row['device']} in {row['resource']}: utilisation {row['utilization_percent']:.0f} % on "
-        f"average and {row['largest_utilization_percent']:.0f} % at most{waiting}."
+        f"The busiest device is {row['device']} in {row['resource']}: utilisation {row['utilization_percent']:.0f} % "
+        f"on average and {row['largest_utilization_percent']:.0f} % at most{waiting}."
     )
 
 
@@ -52,12 +52,14 @@ def _checkpoints(checkpoints: pl.DataFrame) -> list[str]:
     total = int(checkpoints["checkpoints"].sum())
     row = checkpoints.row(0, named=True)
     most = f"most of them in {row['resource']} ({row['checkpoints']})" if checkpoints.height > 1 else row["resource"]
-    sentences = [f"{counted(total, 'checkpoint')} ended within runs of {counted(checkpoints.height, 'resource')}, {most}."]
+    sentences = [
+        f"{counted(total, 'checkpoint')} ended within runs of {counted(checkpoints.height, 'resource')}, {most}."
+    ]
     during, outside = row["await_during_ms"], row["await_outside_ms"]
     if during is not None and outside is not None:
         sentences.append(
-            f"In {row['resource']}, device requests took {during:.2f} ms on average in the {row['samples_during']} samples "
-            f"during a checkpoint and {outside:.2f} ms in the {row['samples_outside']} others."
+            f"In {row['resource']}, device requests took {during:.2f} ms on average in the {row['samples_during']} "
+            f"samples during a checkpoint and {outside:.2f} ms in the {row['samples_outside']} others."
         )
     return sentences
 

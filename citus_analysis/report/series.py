@@ -31,7 +31,7 @@ from citus_analysis.report.words import listed
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
-__all__ = ["SETUP", "Selection", "caveats", "family_of", "operation_name", "select_runs", "series_names"]
+__all__ = ["SETUP", "Selection", "caveats", "family_of", "matching", "operation_name", "select_runs", "series_names"]
 
 #: Columns that, with the settings in which resources differ, describe a run's set-up.
 SETUP: Final = ("system", "family", "phase", "workload", "drivers", "records", "operations", "settings")
@@ -67,14 +67,24 @@ def family_of(resource: str, *, workers: int | None, threads: int | None, driver
     return "-".join(token for token in _SEPARATORS.split(resource) if token.lower() not in repeated)
 
 
-def operation_name(phase: str, workload: str | None) -> str:
+def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
+    """The rows of resources that match one of several glob patterns, separated by commas."""
+    patterns = [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
+    chosen = [name for name in frame["resource"].unique() if any(fnmatchcase(name, p) for p in patterns)]
+    return frame.filter(pl.col("resource").is_in(chosen))
+
+
+def operation_name(phase: str | None, workload: str | None) -> str:
     """What a phase does, as a reader knows it.
 
     Example:
-        >>> operation_name("load", "A"), operation_name("run", "C")
-        ('INSERT (load)', 'Workload C')
+        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "tpcb-like")
+        ('INSERT (load)', 'Workload C', 'tpcb-like')
     """
-    return "INSERT (load)" if phase == "load" else f"Workload {workload or '?'}"
+    if phase == "load":
+        return "INSERT (load)"
+    name = workload or "unknown"
+    return f"Workload {name}" if len(name) == 1 else name
 
 
 def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
@@ -89,11 +99,8 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
     Raises:
         InsufficientDataError: nothing matches, or no run that matches is ok.
     """
-    runs = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    runs = matching(as_polars(dataset.table("runs")), resources).with_columns(pl.col("phase", "status").cast(pl.String))
     settings = as_polars(dataset.table("settings"))
-    patterns = [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
-    chosen = [r for r in runs["resource"].unique().to_list() if any(fnmatchcase(r, p) for p in patterns)]
-    runs = runs.filter(pl.col("resource").is_in(chosen))
     if phase != "all":
         runs = runs.filter(pl.col("phase") == phase)
     if workload:

@@ -1,0 +1,53 @@
+"""The block on top of every report: does what was measured contradict itself?"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.published import AuditResult
+
+__all__ = ["audit_block"]
+
+_COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
+_WORDS: Final = {
+    "red": "contradicts itself",
+    "amber": "doubtful",
+    "green": "consistent",
+}
+
+
+_MOST_RED: Final = 5
+_ALL: Final = "Findings of the audit; where several are one row, it shows the worst. All of them are in audit.csv."
+
+
+def audit_block(result: AuditResult) -> str:
+    """HTML of an audit: how many findings of each severity, the red ones, and all behind a fold."""
+    counts = "".join(
+        f'<span class="badge {severity}"><b>{result.count(severity)}</b> {severity} <small>{meaning}</small></span>'
+        for severity, meaning in _WORDS.items()
+    )
+    red = result.findings.filter(pl.col("severity") == "red")
+    shown = _table(red.head(_MOST_RED), "What contradicts itself.") if red.height else ""
+    return (
+        f'<section class="audit" aria-label="Audit of the runs"><p>Audit of the runs: {counts}</p>{shown}'
+        f"<details><summary>All that was checked</summary>{_table(result.findings, _ALL)}</details></section>"
+    )
+
+
+def _table(findings: pl.DataFrame, caption: str) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    rows = "".join(_row(row) for row in findings.select(_COLUMNS).iter_rows())
+    return (
+        '<div class="scroll" role="region" tabindex="0" aria-label="Findings of the audit"><table>'
+        f"<caption>{caption}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(row: tuple[object, ...]) -> str:
+    severity, *rest = ["" if value is None else str(value) for value in row]
+    cells = "".join(f"<td>{escape(value.replace('_', ' ') if i == 0 else value)}</td>" for i, value in enumerate(rest))
+    return f'<tr><td class="{escape(severity)}">{escape(severity)}</td>{cells}</tr>'

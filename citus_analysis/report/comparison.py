@@ -1,0 +1,245 @@
+"""Set-ups side by side: each with the base where both ran the same operation at the same size and load.
+
+A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, and server
+settings. Only cells with the same operation, workers and threads are compared; what else differs in a cell
+(table size, operations, the node that clients connect to) is said beside the ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.report.series import Selection, operation_name
+from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.stats import Comparison, compare, compare_many, summarise_runs
+
+__all__ = [
+    "ComparisonStudy",
+    "comparison_sentences",
+    "published_numbers",
+    "published_systems",
+    "ratio_rows",
+    "study_comparison",
+]
+
+_METRIC: Final = "throughput_ops_s"
+_VARIANT: Final = ("system", "family", "drivers", "settings")
+_CELL: Final = ("operation", "workers", "threads")
+#: What may differ within a cell; it is said, not held equal.
+_SAID: Final = {"records": "records", "operations": "operations", "entry": "clients connect to the"}
+_NUMBERS: Final = {
+    "ratio": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "n": pl.Int64(),
+    "n_base": pl.Int64(),
+}
+
+
+@dataclass(frozen=True)
+class ComparisonStudy:
+    """Variants against a base.
+
+    Attributes:
+        base: name of the base variant.
+        means: per cell and variant: n, mean, sd, low, high.
+        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, and what
+            else differs.
+        comparisons: what `ratios` rests on.
+        alone: variants with no cell in common with the base.
+    """
+
+    base: str
+    means: pl.DataFrame
+    ratios: pl.DataFrame
+    comparisons: tuple[Comparison, ...]
+    alone: tuple[str, ...] = field(default=())
+
+    def operations(self) -> list[str]:
+        """Names of the operations in which something is compared."""
+        return self.ratios["operation"].unique(maintain_order=True).to_list()
+
+
+def study_comparison(
+    selection: Selection, *, base: str = "", level: float = 0.95, margin: float = 0.05
+) -> ComparisonStudy:
+    """Compare every variant with the base, cell by cell; verdicts are adjusted per variant (Holm).
+
+    Args:
+        selection: runs with their set-up.
+        base: name of a variant; empty: the one with the most runs.
+        level: confidence level.
+        margin: relative difference that counts as none.
+
+    Raises:
+        UnknownNameError: no variant has the name of the base.
+    """
+    runs = _named(selection.runs)
+    names = runs["variant"].value_counts(sort=True)["variant"].to_list()
+    start = base or names[0]
+    if start not in names:
+        raise UnknownNameError("variant", start, names)
+    comparisons = tuple(_compare(runs, start, level, margin))
+    ratios = _ratios(comparisons)
+    met = set(ratios["variant"]) | {start}
+    shared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
+    means = summarise_runs(shared, _METRIC, by=[*_CELL, "variant"], level=level) if shared.height else pl.DataFrame()
+    return ComparisonStudy(start, means, ratios, comparisons, tuple(name for name in sorted(names) if name not in met))
+
+
+def _named(runs: pl.DataFrame) -> pl.DataFrame:
+    operations = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
+    systems = runs["system"].n_unique() > 1
+    variants = [_variant(*row, systems=systems) for row in runs.select(_VARIANT).iter_rows()]
+    return runs.with_columns(
+        pl.Series("operation", operations, dtype=pl.String), pl.Series("variant", variants, dtype=pl.String)
+    ).filter(pl.col("workers").is_not_null() & pl.col("threads").is_not_null())
+
+
+def _variant(system: str, family: str, drivers: int | None, settings: str, *, systems: bool) -> str:
+    generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
+    parts = [system if systems else "", family or "main grid", generators, settings]
+    return ", ".join(part for part in parts if part)
+
+
+def _compare(runs: pl.DataFrame, base: str, level: float, margin: float) -> Iterator[Comparison]:
+    families: dict[str, list[Comparison]] = {}
+    for cell, part in runs.group_by(_CELL, maintain_order=True):
+        reference = part.filter(pl.col("variant") == base)
+        for (variant,), mine in part.filter(pl.col("variant") != base).group_by("variant", maintain_order=True):
+            if reference.is_empty():
+                continue
+            one = compare(
+                mine[_METRIC].to_numpy(),
+                reference[_METRIC].to_numpy(),
+                margin,
+                level=level,
+                label_a=str(variant),
+                label_b=base,
+                metric=_METRIC,
+            )
+            one.stratum.update(
+                zip(_CELL, cell, strict=True), differs=_differs(mine, reference), n_base=reference.height
+            )
+            families.setdefault(str(variant), []).append(one)
+    for family in families.values():
+        yield from compare_many(family, level=level)
+
+
+def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
+    found = []
+    for column, words in _SAID.items():
+        a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
+        if a != b and a and b:
+            left, right = (
+                " or ".join(f"{v:,}".replace(",", "\u2009") if isinstance(v, int) else v for v in s) for s in (a, b)
+            )
+            found.append(f"{words} {left} against {right}")
+    return "; ".join(found)
+
+
+def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
+    rows = [
+        {
+            **{name: c.stratum[name] for name in _CELL},
+            "variant": c.label_a,
+            **{"ratio": c.ratio.estimate, "low": c.ratio.low, "high": c.ratio.high},
+            **{"n": c.mean_a.n, "n_base": c.mean_b.n, "verdict": c.verdict, "runs_missing": c.runs_missing},
+            "also_differs": c.stratum["differs"],
+        }
+        for c in comparisons
+    ]
+    schema = {
+        "operation": pl.String(),
+        "workers": pl.Int32(),
+        "threads": pl.Int32(),
+        "variant": pl.String(),
+        **_NUMBERS,
+    }
+    schema |= {"verdict": pl.String(), "runs_missing": pl.Int64(), "also_differs": pl.String()}
+    return pl.DataFrame(rows, schema=schema).sort("operation", "variant", "workers", "threads")
+
+
+def comparison_sentences(study: ComparisonStudy) -> list[str]:
+    """What the comparisons decided; three to six sentences."""
+    total = study.ratios.height
+    if not total:
+        return [
+            f"No variant shares an operation, number of workers and number of threads with {study.base}: "
+            "nothing can be compared."
+        ]
+    verdicts = dict(study.ratios["verdict"].value_counts().iter_rows())
+    counts = [
+        f"{verdicts[word]} {word}" for word in ("faster", "slower", "equivalent", "inconclusive") if word in verdicts
+    ]
+    sentences = [
+        f"{counted(study.ratios['variant'].n_unique(), 'variant')} were compared with {study.base} in "
+        f"{counted(total, 'cell')}: {listed(counts)}."
+    ]
+    sentences += _decided(study)
+    if single := study.ratios.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height:
+        sentences.append(
+            f"In {single} of {total} cells one side was run only once: without a spread no difference can be told from "
+            "chance there, whatever the ratio is."
+        )
+    if unequal := study.ratios.filter(pl.col("also_differs") != "").height:
+        sentences.append(f"In {unequal} of {total} cells more than the variant differs; the table says what.")
+    return sentences
+
+
+def _decided(study: ComparisonStudy, most: int = 3) -> list[str]:
+    """The clearest decisions; without any, the largest ratios, which then decide nothing."""
+    decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
+    shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
+    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({interval_text(c.ratio)})." for c in shown]
+
+
+def _word(c: Comparison) -> str:
+    if c.verdict == "equivalent":
+        return f"equivalent to {c.label_b} within {c.margin:.0%}"
+    return f"{c.verdict} than {c.label_b}"
+
+
+def _place(c: Comparison) -> str:
+    workers, threads = c.stratum["workers"], c.stratum["threads"]
+    return f"{c.stratum['operation']}, {workers} {'worker' if workers == 1 else 'workers'}, {threads} threads"
+
+
+def ratio_rows(study: ComparisonStudy, operation: str) -> pl.DataFrame:
+    """The ratios of one operation with a `name` per row, for a figure."""
+    rows = study.ratios.filter(pl.col("operation") == operation)
+    sizes = pl.format(" ({}w, {}t)", "workers", "threads")
+    several = rows.select("workers", "threads").unique().height > 1
+    return rows.with_columns(name=pl.col("variant") + (sizes if several else pl.lit("")))
+
+
+def published_systems(published: pl.DataFrame) -> pl.DataFrame:
+    """Per system in the publications: how much is known of it, and the range of its published throughputs."""
+    throughput = pl.col("value").filter(pl.col("metric") == _METRIC)
+    return (
+        published.with_columns(pl.col("system").fill_null("several"))
+        .group_by("system")
+        .agg(
+            pl.len().alias("numbers"),
+            pl.col("source").unique().sort().str.join(", ").alias("sources"),
+            throughput.len().alias("throughputs"),
+            throughput.min().alias("smallest_throughput_ops_s"),
+            throughput.max().alias("largest_throughput_ops_s"),
+        )
+        .sort("system")
+    )
+
+
+def published_numbers(
+    published: pl.DataFrame, metrics: Sequence[str] = (_METRIC, "latency_ms", "nopm")
+) -> pl.DataFrame:
+    """The published rates and latencies, with the place each was read from; never part of a computed number."""
+    columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
+    return (
+        published.filter(pl.col("metric").is_in(list(metrics))).select(columns).sort("system", "source", "table", "row")
+    )
