@@ -148,8 +148,13 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
         {
             **{name: c.stratum[name] for name in _CELL},
             "variant": c.label_a,
-            **{"ratio": c.ratio.estimate, "low": c.ratio.low, "high": c.ratio.high},
-            **{"n": c.mean_a.n, "n_base": c.mean_b.n, "verdict": c.verdict, "runs_missing": c.runs_missing},
+            "ratio": c.ratio.estimate,
+            "low": c.ratio.low,
+            "high": c.ratio.high,
+            "n": c.mean_a.n,
+            "n_base": c.mean_b.n,
+            "verdict": c.verdict,
+            "runs_missing": c.runs_missing,
             "also_differs": c.stratum["differs"],
         }
         for c in comparisons

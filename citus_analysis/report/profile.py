@@ -1,0 +1,205 @@
+"""Where a statement's time goes, by cluster size: means of the spans, distributions, and the client's own view.
+
+The profile is :func:`citus_analysis.spans.coarse_profile`. Statements of one run are not independent, so whether
+times differ between cluster sizes is decided on the means of runs, one value per run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.report.series import Selection
+from citus_analysis.spans import coarse_profile
+from citus_analysis.stats import Comparison, as_polars, compare, compare_many
+from citus_analysis.stats.frames import TableSource
+
+__all__ = ["ProfileStudy", "study_profile"]
+
+_GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
+#: YCSB's operation -> kind of the statement it sends.
+_SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+_DATA_KINDS: Final = ("insert", "select", "update", "delete")
+_PERCENTILES: Final = ("p50_us", "p95_us", "p99_us")
+
+
+@dataclass(frozen=True)
+class ProfileStudy:
+    """Profiles of the sampled statements.
+
+    Attributes:
+        statements: the statements that enter, with `family`, `workers`, `threads` and `name`.
+        profile: per family, workers, threads, kind and place of execution: n, mean and percentiles of T, P, W, C, L.
+        beside_client: per family, workers, threads and kind: T of all places beside the monitor client's latency.
+        sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
+        places: T of local against remote executions of statements that commit nothing.
+        matched: tasks of the chosen runs and how many of them were paired exactly.
+        threads: number of threads that the figures show.
+        skip_first: statements left out at the beginning of each session.
+    """
+
+    statements: pl.DataFrame
+    profile: pl.DataFrame
+    beside_client: pl.DataFrame
+    sizes: tuple[Comparison, ...]
+    places: tuple[Comparison, ...]
+    matched: tuple[int, int]
+    threads: int
+    skip_first: int
+
+    def kinds(self) -> list[str]:
+        """Kinds of statements in the figures, as SQL writes them in capitals."""
+        return sorted({str(kind) for kind in self._shown(self.profile)["statement_kind"]})
+
+    def spans_of(self, kind: str) -> pl.DataFrame:
+        """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure."""
+        rows = self._shown(self.profile).filter(pl.col("statement_kind") == kind)
+        remote = (pl.col("executed") == "remote") & pl.col("quantity").is_in(["P", "C", "L"])
+        local = (pl.col("executed") == "local") & (pl.col("quantity") == "T")
+        place = pl.col("executed").cast(pl.String)
+        name = pl.format("{} {}{}", pl.col("workers").cast(pl.String), _workers(), pl.format(", {}", place))
+        ordered = rows.filter(remote | local).sort("family", "workers", "executed")
+        family = pl.when(pl.col("family") == "").then(pl.lit("")).otherwise(pl.format("{}, ", "family"))
+        return ordered.with_columns(name=family + name)
+
+    def times_of(self, kind: str) -> pl.DataFrame:
+        """Times of single statements of the main family, with a `series` per cluster size and place."""
+        main = self._shown(self.statements).filter(
+            (pl.col("statement_kind") == kind) & pl.col("executed").is_in(["remote", "local"])
+        )
+        families = main["family"].unique().sort()
+        rows = main.filter(pl.col("family") == families[0]) if len(families) else main
+        series = pl.format("{} {}, {}", "workers", _workers(), pl.col("executed").cast(pl.String))
+        return rows.sort("workers", "executed").select(series.alias("series"), "total_us")
+
+    def _shown(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.filter(pl.col("threads") == self.threads)
+
+
+def study_profile(
+    selection: Selection,
+    dataset: TableSource,
+    *,
+    skip_first: int = 5,
+    threads: int = 0,
+    level: float = 0.95,
+    margin: float = 0.05,
+) -> ProfileStudy:
+    """Profile the sampled statements of the chosen runs.
+
+    Args:
+        selection: runs with their set-up; only statements of these runs enter.
+        dataset: gives `statements`, `match_quality` and `operation_latencies`.
+        skip_first: statements left out at the beginning of each session (plans and connections are made there).
+        threads: number of threads that the figures show; 0: the one with the most cluster sizes.
+        level: confidence level of comparisons.
+        margin: relative difference that counts as none.
+
+    Raises:
+        InsufficientDataError: none of the runs has sampled statements.
+        UnknownNameError: no run has that number of threads.
+    """
+    setup = selection.runs.select("resource", "run_id", "family", "workers", "threads")
+    statements = as_polars(dataset.table("statements")).filter(
+        pl.col("statement_kind").cast(pl.String).is_in(list(_DATA_KINDS)) & pl.col("executed").is_not_null()
+    )
+    found = statements.join(setup, on=["resource", "run_id"], maintain_order="left")
+    if found.is_empty():
+        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
+    profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
+    quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
+    return ProfileStudy(
+        found,
+        profile,
+        _beside_client(found, selection, as_polars(dataset.table("operation_latencies")), skip_first),
+        tuple(_compare_sizes(found, level, margin)),
+        tuple(_compare_places(found, level, margin)),
+        (int(quality["tasks"].sum()), int(quality["exact"].sum())),
+        _threads(found, threads),
+        skip_first,
+    )
+
+
+def _workers() -> pl.Expr:
+    return pl.when(pl.col("workers") == 1).then(pl.lit("worker")).otherwise(pl.lit("workers"))
+
+
+def _threads(statements: pl.DataFrame, wanted: int) -> int:
+    sizes = statements.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
+    if wanted and wanted not in sizes["threads"]:
+        raise UnknownNameError("number of threads", str(wanted), map(str, sizes["threads"]))
+    return wanted or int(sizes.sort("workers", "count", descending=True)["threads"][0])
+
+
+def _beside_client(
+    statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame, skip_first: int
+) -> pl.DataFrame:
+    """The server's T over all places of execution, and the latency of the client that sent the same statements."""
+    group = ["family", "workers", "threads", "statement_kind"]
+    server = coarse_profile(statements, by=group, skip_first=skip_first).filter(pl.col("quantity") == "T")
+    sampled = statements.select("resource", "run_id").unique()
+    setup = selection.runs.select("resource", "run_id", "family", "workers", "threads").join(
+        sampled, on=["resource", "run_id"], how="semi"
+    )
+    sent = pl.col("operation").replace_strict(_SENT, default=None, return_dtype=pl.String)
+    monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
+    client = (
+        monitor.with_columns(statement_kind=sent)
+        .drop_nulls("statement_kind")
+        .group_by(group)
+        .agg(
+            pl.len().alias("client_runs"),
+            ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
+            *(pl.col(name).mean().alias(f"client_{name}") for name in _PERCENTILES),
+        )
+    )
+    shown = server.select(*group, "n", "mean_us", *_PERCENTILES).with_columns(pl.col("statement_kind").cast(pl.String))
+    return shown.join(client, on=group, how="left").sort(group)
+
+
+def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    return statements.group_by(*by, "resource", "run_id").agg(pl.col("total_us").mean()).sort(*by, "run_id")
+
+
+def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+    """Largest against smallest cluster of the main family, remote executions, per kind and threads."""
+    main = statements.filter((pl.col("family") == "") & (pl.col("executed") == "remote"))
+    for (kind,), part in main.group_by("statement_kind", maintain_order=True):
+        found = []
+        for (threads,), rows in part.sort("threads").group_by("threads", maintain_order=True):
+            low, high = rows["workers"].min(), rows["workers"].max()
+            if low != high:
+                means = _run_means(rows, ["workers"])
+                one = _times(means.filter(workers=high), means.filter(workers=low), level, margin)
+                one.stratum.update(kind=str(kind), threads=threads, small=low, large=high)
+                found.append(one)
+        yield from compare_many(found, level=level)
+
+
+def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+    """Local against remote executions of statements that commit nothing: only these are comparable."""
+    main = statements.filter((pl.col("family") == "") & (pl.col("statement_kind") == "select"))
+    found = []
+    for (workers, threads), rows in main.sort("workers", "threads").group_by("workers", "threads", maintain_order=True):
+        means = _run_means(rows, ["executed"])
+        local, remote = means.filter(executed="local"), means.filter(executed="remote")
+        if local.height and remote.height:
+            one = _times(local, remote, level, margin)
+            one.stratum.update(workers=workers, threads=threads)
+            found.append(one)
+    yield from compare_many(found, level=level)
+
+
+def _times(a: pl.DataFrame, b: pl.DataFrame, level: float, margin: float) -> Comparison:
+    return compare(
+        a["total_us"].to_numpy(),
+        b["total_us"].to_numpy(),
+        margin,
+        level=level,
+        higher_is_better=False,
+        metric="total_us",
+    )

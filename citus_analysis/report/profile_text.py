@@ -1,0 +1,111 @@
+"""Sentences of the profile report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.report.profile import ProfileStudy
+from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.stats import Comparison
+
+__all__ = ["profile_sentences", "profile_warnings"]
+
+
+def profile_sentences(study: ProfileStudy) -> list[str]:
+    """What entered and how surely it was paired, what remote statements consist of, and what changes with size."""
+    sentences = [_entered(study)]
+    for kind in study.kinds():
+        sentences += _composition(study, kind)
+    return [*sentences, *_sizes(study), *_places(study)][:6]
+
+
+def _entered(study: ProfileStudy) -> str:
+    runs = study.statements.select("resource", "run_id").n_unique()
+    entered = f"{counted(study.statements.height, 'sampled statement')} of {counted(runs, 'run')} were profiled"
+    tasks, exact = study.matched
+    if not tasks:
+        return f"{entered}; none of them waited for another node."
+    share = "all of them" if exact == tasks else f"{exact / tasks:.2%}"
+    return f"{entered}; of {counted(tasks, 'task')} on other nodes, {share} were paired exactly with their execution."
+
+
+def _composition(study: ProfileStudy, kind: str) -> list[str]:
+    """Mean T of remote executions at the largest cluster of the main family, and the shares of P, C and L."""
+    rows = study.profile.filter(
+        (pl.col("statement_kind") == kind)
+        & (pl.col("executed") == "remote")
+        & (pl.col("threads") == study.threads)
+        & (pl.col("family") == "")
+    )
+    if rows.is_empty():
+        return []
+    workers = rows["workers"].max()
+    means = dict(rows.filter(workers=workers).select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
+    if not {"T", "P", "C", "L"} <= means.keys():
+        return []
+    n = rows.filter(workers=workers, quantity="T")["n"][0]
+    shares = [
+        f"{100 * means[symbol] / means['T']:.0f} % {words}"
+        for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
+    ]
+    size = f"{counted(int(str(workers)), 'worker')} and {study.threads} threads"
+    return [
+        f"A remote {kind.upper()} on {size} takes {means['T'] / 1000:.2f} ms on average on the server (n = {n}): "
+        f"{listed(shares)}."
+    ]
+
+
+def _sizes(study: ProfileStudy) -> list[str]:
+    sentences = []
+    for kind in sorted({str(c.stratum["kind"]) for c in study.sizes}):
+        mine = [c for c in study.sizes if c.stratum["kind"] == kind]
+        small, large = mine[0].stratum["small"], mine[0].stratum["large"]
+        ratios = [f"{interval_text(c.ratio)} at {c.stratum['threads']} threads" for c in mine]
+        sentences.append(
+            f"Time of a remote {kind.upper()} on the server, from {small} to {large} workers: {_claim(mine)}. "
+            f"The ratio of the runs' means is {listed(ratios)}."
+        )
+    return sentences
+
+
+def _places(study: ProfileStudy) -> list[str]:
+    if not study.places:
+        return []
+    low = min(c.ratio.estimate for c in study.places)
+    high = max(c.ratio.estimate for c in study.places)
+    return [
+        f"Time of a SELECT executed on its parent's own node against a remote one: {_claim(study.places)}; "
+        f"{low:.2f} to {high:.2f} times as long."
+    ]
+
+
+_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "undecided"}
+
+
+def _claim(comparisons: Sequence[Comparison]) -> str:
+    """The verdicts as one phrase; of a time, `slower` is longer."""
+    counts = Counter(_WORDS[c.verdict] for c in comparisons).most_common()
+    total = counted(len(comparisons), "configuration")
+    if len(counts) == 1:
+        return f"{counts[0][0]} in {'all ' if len(comparisons) > 1 else ''}{total}"
+    return listed([f"{counts[0][0]} in {counts[0][1]} of {total}", *(f"{word} in {n}" for word, n in counts[1:])])
+
+
+def profile_warnings(study: ProfileStudy) -> list[str]:
+    """What must be known before times are compared: above all, which of them contain the commit's WAL flush."""
+    shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
+    keys = ["statement_kind", "executed", "family"]
+    notes = []
+    for (warning,), rows in shown.group_by("warning", maintain_order=True):
+        cases = rows.select(keys).unique(maintain_order=True).iter_rows()
+        words = [
+            f"{executed} {str(kind).upper()}{f' of {family}' if family else ''}" for kind, executed, family in cases
+        ]
+        notes.append(f"{warning} ({listed(words, most=4)}).")
+    if notes:
+        notes.insert(0, "Not all of these times contain the same work, so do not compare them without this:")
+    return notes
