@@ -16,6 +16,10 @@ __all__ = ["plot_published", "plot_ratios"]
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
+#: An axis whose largest ratio is less than this many times its smallest gets finer ticks.
+_NARROW = 3
+_TICKS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3)
+_WIDE_TICKS = (0.01, 0.1, 0.25, 0.5, 1, 2, 4, 10, 100)
 
 
 def plot_ratios(ratios: Any, *, base: str = "the base", margin: float = 0.05, title: str = "") -> go.Figure:  # noqa: ANN401 - any frame
@@ -37,11 +41,11 @@ def plot_ratios(ratios: Any, *, base: str = "the base", margin: float = 0.05, ti
         _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
     names = [text(_short(name)) for name in frame["name"]]
     figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
-    ticks = [0.1, 0.2, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5, 10]
-    figure.update_xaxes(
-        title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks]
-    )
-    return figure
+    ratios_shown = frame["ratio"].to_numpy()
+    ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
+    labels = [f"{tick:g}" for tick in ticks]
+    figure.update_xaxes(title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=labels, tickangle=0)
+    return figure.update_layout(showlegend=True)
 
 
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:

@@ -137,7 +137,7 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
         a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
         if a != b and a and b:
             left, right = (
-                " or ".join(f"{v:,}".replace(",", "\u2009") if isinstance(v, int) else v for v in s) for s in (a, b)
+                " or ".join(f"{v:,}".replace(",", "\u202f") if isinstance(v, int) else v for v in s) for s in (a, b)
             )
             found.append(f"{words} {left} against {right}")
     return "; ".join(found)
@@ -187,6 +187,7 @@ def comparison_sentences(study: ComparisonStudy) -> list[str]:
         f"{counted(total, 'cell')}: {listed(counts)}."
     ]
     sentences += _decided(study)
+    sentences += _undecided(study)
     if single := study.ratios.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height:
         sentences.append(
             f"In {single} of {total} cells one side was run only once: without a spread no difference can be told from "
@@ -198,10 +199,22 @@ def comparison_sentences(study: ComparisonStudy) -> list[str]:
 
 
 def _decided(study: ComparisonStudy, most: int = 3) -> list[str]:
-    """The clearest decisions; without any, the largest ratios, which then decide nothing."""
+    """The clearest decisions."""
     decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
     shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
     return [f"{_place(c)}: {c.label_a} is {_word(c)} ({interval_text(c.ratio)})." for c in shown]
+
+
+def _undecided(study: ComparisonStudy) -> list[str]:
+    """The span of what was observed without proving anything."""
+    rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
+    if rows.height < 2:
+        return []
+    low, high = rows.row(0, named=True), rows.row(-1, named=True)
+    return [
+        f"The undecided ratios lie between {low['ratio']:.2f} ({low['variant']}, {low['operation']}) and "
+        f"{high['ratio']:.2f} ({high['variant']}, {high['operation']})."
+    ]
 
 
 def _word(c: Comparison) -> str:
@@ -218,9 +231,13 @@ def _place(c: Comparison) -> str:
 def ratio_rows(study: ComparisonStudy, operation: str) -> pl.DataFrame:
     """The ratios of one operation with a `name` per row, for a figure."""
     rows = study.ratios.filter(pl.col("operation") == operation)
+    short = rows["variant"].str.split(", ").list.first()
+    unique = short.n_unique() == rows["variant"].n_unique()
     sizes = pl.format(" ({}w, {}t)", "workers", "threads")
     several = rows.select("workers", "threads").unique().height > 1
-    return rows.with_columns(name=pl.col("variant") + (sizes if several else pl.lit("")))
+    return rows.with_columns(name=short if unique else rows["variant"]).with_columns(
+        pl.col("name") + (sizes if several else pl.lit(""))
+    )
 
 
 def published_systems(published: pl.DataFrame) -> pl.DataFrame:

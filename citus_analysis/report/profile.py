@@ -38,6 +38,7 @@ class ProfileStudy:
         sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
         places: T of local against remote executions of statements that commit nothing.
         matched: tasks of the chosen runs and how many of them were paired exactly.
+        main: the family that sizes are compared in: the one without a name, else the one with the most statements.
         threads: number of threads that the figures show.
         skip_first: statements left out at the beginning of each session.
     """
@@ -48,36 +49,44 @@ class ProfileStudy:
     sizes: tuple[Comparison, ...]
     places: tuple[Comparison, ...]
     matched: tuple[int, int]
+    main: str
     threads: int
     skip_first: int
 
-    def kinds(self) -> list[str]:
-        """Kinds of statements in the figures, as SQL writes them in capitals."""
-        return sorted({str(kind) for kind in self._shown(self.profile)["statement_kind"]})
+    def kinds(self, *, main: bool = True) -> list[str]:
+        """Kinds of statements in the figures, of the main family or of all others."""
+        return sorted({str(kind) for kind in self._shown(self.profile, main=main)["statement_kind"]})
 
-    def spans_of(self, kind: str) -> pl.DataFrame:
-        """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure."""
-        rows = self._shown(self.profile).filter(pl.col("statement_kind") == kind)
+    def spans_of(self, kind: str, *, main: bool = True) -> pl.DataFrame:
+        """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure.
+
+        The name says where a time does not contain the commit, or contains it in an unusual place.
+
+        Args:
+            kind: kind of the statement.
+            main: the main family; else all others.
+        """
+        rows = self._shown(self.profile, main=main).filter(pl.col("statement_kind") == kind)
         remote = (pl.col("executed") == "remote") & pl.col("quantity").is_in(["P", "C", "L"])
         local = (pl.col("executed") == "local") & (pl.col("quantity") == "T")
-        place = pl.col("executed").cast(pl.String)
-        name = pl.format("{} {}{}", pl.col("workers").cast(pl.String), _workers(), pl.format(", {}", place))
-        ordered = rows.filter(remote | local).sort("family", "workers", "executed")
-        family = pl.when(pl.col("family") == "").then(pl.lit("")).otherwise(pl.format("{}, ", "family"))
-        return ordered.with_columns(name=family + name)
+        family = pl.lit("") if main else pl.format("{}, ", "family")
+        hidden = pl.col("warning").is_not_null().any().over("family", "workers", "executed")
+        commit = pl.when(hidden & local).then(pl.lit(" (no commit)")).when(hidden).then(pl.lit(" (commit in L)"))
+        name = pl.format("{}{} {}, {}", family, "workers", _workers(), pl.col("executed").cast(pl.String))
+        ordered = rows.filter(remote | local).sort("family", "workers", "executed", descending=[False, False, True])
+        return ordered.with_columns(name=name + commit.otherwise(pl.lit("")))
 
     def times_of(self, kind: str) -> pl.DataFrame:
         """Times of single statements of the main family, with a `series` per cluster size and place."""
-        main = self._shown(self.statements).filter(
-            (pl.col("statement_kind") == kind) & pl.col("executed").is_in(["remote", "local"])
+        rows = self._shown(self.statements).filter(
+            pl.col("statement_kind") == kind, pl.col("executed").is_in(["remote", "local"])
         )
-        families = main["family"].unique().sort()
-        rows = main.filter(pl.col("family") == families[0]) if len(families) else main
         series = pl.format("{} {}, {}", "workers", _workers(), pl.col("executed").cast(pl.String))
         return rows.sort("workers", "executed").select(series.alias("series"), "total_us")
 
-    def _shown(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.filter(pl.col("threads") == self.threads)
+    def _shown(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
+        family = pl.col("family") == self.main if main else pl.col("family") != self.main
+        return rows.filter(pl.col("threads") == self.threads, family)
 
 
 def study_profile(
@@ -110,16 +119,19 @@ def study_profile(
     found = statements.join(setup, on=["resource", "run_id"], maintain_order="left")
     if found.is_empty():
         raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
+    families = found["family"].value_counts(sort=True)["family"].to_list()
+    main = "" if "" in families else str(families[0])
     profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
     return ProfileStudy(
         found,
         profile,
         _beside_client(found, selection, as_polars(dataset.table("operation_latencies")), skip_first),
-        tuple(_compare_sizes(found, level, margin)),
-        tuple(_compare_places(found, level, margin)),
+        tuple(_compare_sizes(found.filter(family=main), level, margin)),
+        tuple(_compare_places(found.filter(family=main), level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
-        _threads(found, threads),
+        main,
+        _threads(found.filter(family=main), threads),
         skip_first,
     )
 
@@ -166,9 +178,10 @@ def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
-    """Largest against smallest cluster of the main family, remote executions, per kind and threads."""
-    main = statements.filter((pl.col("family") == "") & (pl.col("executed") == "remote"))
-    for (kind,), part in main.group_by("statement_kind", maintain_order=True):
+    """Largest against smallest cluster, remote executions, per kind and threads."""
+    for (kind,), part in statements.filter(pl.col("executed") == "remote").group_by(
+        "statement_kind", maintain_order=True
+    ):
         found = []
         for (threads,), rows in part.sort("threads").group_by("threads", maintain_order=True):
             low, high = rows["workers"].min(), rows["workers"].max()
@@ -182,9 +195,9 @@ def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Ite
 
 def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
     """Local against remote executions of statements that commit nothing: only these are comparable."""
-    main = statements.filter((pl.col("family") == "") & (pl.col("statement_kind") == "select"))
+    selects = statements.filter(pl.col("statement_kind") == "select").sort("workers", "threads")
     found = []
-    for (workers, threads), rows in main.sort("workers", "threads").group_by("workers", "threads", maintain_order=True):
+    for (workers, threads), rows in selects.group_by("workers", "threads", maintain_order=True):
         means = _run_means(rows, ["executed"])
         local, remote = means.filter(executed="local"), means.filter(executed="remote")
         if local.height and remote.height:

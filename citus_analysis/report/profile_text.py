@@ -39,7 +39,7 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
         (pl.col("statement_kind") == kind)
         & (pl.col("executed") == "remote")
         & (pl.col("threads") == study.threads)
-        & (pl.col("family") == "")
+        & (pl.col("family") == study.main)
     )
     if rows.is_empty():
         return []

@@ -20,9 +20,11 @@ from citus_analysis.units import label
 
 __all__ = ["html_table", "number_text"]
 
-_THIN_SPACE: Final = "\u2009"
+_THIN_SPACE: Final = "\u202f"
 _DIGITS: Final = 4
 _MISSING: Final = "–"
+#: Columns with texts longer than this many characters get room, or they become towers of single words.
+_LONG: Final = 36
 
 
 def number_text(value: float) -> str:
@@ -30,7 +32,7 @@ def number_text(value: float) -> str:
 
     Example:
         >>> [number_text(v) for v in (0.012345, 12.3456, 1234567.0, float("nan"))]
-        ['0.01235', '12.35', '1\u2009234\u2009567', '–']
+        ['0.01235', '12.35', '1\u202f234\u202f567', '–']
     """
     if math.isnan(value):
         return _MISSING
@@ -61,10 +63,16 @@ def _cell(value: object) -> str:
             return escape(str(value))
 
 
+def _class(column: pl.Series) -> str:
+    if column.dtype.is_numeric():
+        return ' class="number"'
+    longest = column.str.len_chars().max() if column.dtype == pl.String else 0
+    return ' class="long"' if isinstance(longest, int) and longest > _LONG else ""
+
+
 def html_table(frame: pl.DataFrame, caption: str) -> str:
     """A frame as an HTML table with a caption; all text is escaped."""
-    numeric = [dtype.is_numeric() for dtype in frame.dtypes]
-    kinds = [' class="number"' if is_number else "" for is_number in numeric]
+    kinds = [_class(column) for column in frame]
     head = "".join(
         f'<th scope="col"{kind}>{escape(label(n))}</th>' for n, kind in zip(frame.columns, kinds, strict=True)
     )

@@ -13,9 +13,9 @@ from citus_analysis.report.tables import html_table, number_text
     [
         (0.0, "0"),
         (0.95, "0.9500"),
-        (12345.6, "12\u2009346"),
+        (12345.6, "12\u202f346"),
         (-2.5, "−2.500"),
-        (9999.96, "10\u2009000"),
+        (9999.96, "10\u202f000"),
         (1e-6, "1.000e-06"),
         (1e15, "1.000e+15"),
         (math.inf, "∞"),
@@ -40,7 +40,7 @@ def test_missing_values_numbers_and_units_are_shown() -> None:
     html = html_table(frame, "Times")
     assert "duration [µs]" in html
     assert html.count("–") == 3
-    assert "1\u2009200" in html
+    assert "1\u202f200" in html
     assert html.count('class="number"') == 6
 
 
