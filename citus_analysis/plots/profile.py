@@ -15,10 +15,10 @@ __all__ = ["plot_distribution", "plot_spans"]
 
 #: Quantity -> what it stands for and its colour; stacked in this order, they add up to T.
 _STACK: Final = {
-    "P": ("parent: computing (P)", COLOURS[0]),
-    "C": ("child: executing (C)", COLOURS[1]),
-    "L": ("between them: network, queueing (L)", COLOURS[2]),
-    "T": ("executed locally (T)", COLOURS[4]),
+    "P": ("parent (P)", COLOURS[0]),
+    "C": ("child (C)", COLOURS[1]),
+    "L": ("between (L)", COLOURS[2]),
+    "T": ("local (T)", COLOURS[4]),
 }
 #: Points of a distribution's line; more would only make the file larger.
 _POINTS: Final = 400

@@ -64,7 +64,15 @@ TEMPLATE: Final = go.layout.Template(
         "hoverlabel": {"font": {"family": _FONT, "size": 13}, "align": "left"},
         "hovermode": "closest",
         # Below the plot, measured from the figure's edge: plotly then reserves its height whatever the width.
-        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "x": 0,
+            "xanchor": "left",
+            "traceorder": "normal",
+        },
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import nbformat
 from nbconvert.exporters import TemplateExporter
-from nbconvert.filters import markdown2html
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from citus_analysis.report.page import FIGURE_MIME, METADATA_KEY
 
@@ -52,7 +52,7 @@ class _Exporter(TemplateExporter):
     def default_filters(self) -> Iterator[tuple[str, Any]]:
         yield from super().default_filters()  # type: ignore[no-untyped-call] # nbconvert is partly typed
         yield "blocks", _blocks
-        yield "markdown", markdown2html
+        yield "markdown", _markdown
 
 
 def export_html(notebook: Path, *, title: str, tables: str) -> str:
@@ -113,6 +113,11 @@ def _blocks(cell: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"kind": "html", "html": data["text/html"]}
         elif "text/plain" in data or output["output_type"] == "stream":
             yield {"kind": "text", "text": data.get("text/plain") or output.get("text", "")}
+
+
+def _markdown(source: str) -> str:
+    renderer = IPythonRenderer(escape=True, exclude_anchor_links=True)
+    return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
 def _figure(document: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:

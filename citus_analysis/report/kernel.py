@@ -96,7 +96,8 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
                 language="python",
                 progress_bar=False,
                 autosave_cell_every=0,
-                cwd=str(folder),
+                # Not papermill's `cwd`: it changes the directory of this whole process, other reports included.
+                resources={"metadata": {"path": str(folder)}},
             )
         finally:
             ensure_event_loop().close()

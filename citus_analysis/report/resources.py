@@ -49,8 +49,8 @@ class ResourceStudy:
     Attributes:
         cpu: per resource: operation, workers, threads, runs, samples, mean shares and `busy_percent`.
         devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
-        checkpoints: per resource: how many ended within a run, on how many nodes, their mean duration, and the mean
-            await of samples that fell into one and of those that did not.
+        checkpoints: per resource: how many were under way during a run, on how many nodes, their mean duration, and
+            the mean await of samples that fell into one and of those that did not.
         symbols: per resource and event, from the source with the most samples: perf's symbols with their shared
             object and share of samples.
         detail: one run over time; None where no run has samples with times.
@@ -89,7 +89,7 @@ def study_resources(
             f"no samples of CPU, devices or perf within runs of resources {resources!r}",
             way_out="see the tables cpu_samples, device_samples and perf_symbols",
         )
-    checkpoints = _within(_chosen(dataset, "checkpoints", runs), runs, "end_time")
+    checkpoints = _overlapping(_chosen(dataset, "checkpoints", runs), runs)
     marked = _in_checkpoint(devices, checkpoints)
     return ResourceStudy(
         _cpu_summary(cpu),
@@ -111,17 +111,29 @@ def _one_sampler(cpu: pl.DataFrame) -> pl.DataFrame:
     return cpu.filter((pl.col("sampler") == "iostat") | ~both)
 
 
-def _within(samples: pl.DataFrame, runs: pl.DataFrame, time: str = "sample_time") -> pl.DataFrame:
+def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    spans = runs.select(
+        *_RUN, "phase", "workload", "workers", "threads", run_start="start_time", run_end="end_time"
+    ).drop_nulls(["run_start", "run_end"])
+    return rows.join(spans, on=list(_RUN))
+
+
+def _within(samples: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Samples between begin and end of their run, with `elapsed_s` since its begin.
 
     Samples without a time cannot be placed: they are left out, rather than averaged with idle time around the run.
     """
-    if "since_boot" in samples.columns:
-        samples = samples.filter(~pl.col("since_boot"))
-    spans = runs.select(*_RUN, "start_time", "end_time", "phase", "workload", "workers", "threads")
-    placed = samples.rename({"start_time": "begin_time"}, strict=False).join(spans, on=list(_RUN))
-    inside = placed.filter(pl.col(time).is_between(pl.col("start_time"), pl.col("end_time")))
-    return inside.with_columns(elapsed_s=_seconds(pl.col(time) - pl.col("start_time")))
+    placed = _with_runs(samples.filter(~pl.col("since_boot")), runs)
+    inside = placed.filter(pl.col("sample_time").is_between(pl.col("run_start"), pl.col("run_end")))
+    return inside.with_columns(elapsed_s=_seconds(pl.col("sample_time") - pl.col("run_start")))
+
+
+def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Checkpoints that were under way during their run; of one whose beginning was not logged, the end counts."""
+    begin = pl.coalesce("start_time", "end_time")
+    placed = _with_runs(checkpoints, runs)
+    during = placed.filter((begin <= pl.col("run_end")) & (pl.col("end_time") >= pl.col("run_start")))
+    return during.with_columns(begin_time=begin)
 
 
 def _seconds(duration: pl.Expr) -> pl.Expr:
@@ -162,15 +174,11 @@ def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
 
 def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Device samples of runs with checkpoints, with a flag for those taken during one."""
-    begin = pl.coalesce("begin_time", pl.col("end_time_right"))
-    ends = checkpoints.select(*_RUN, "begin_time", pl.col("end_time").alias("end_time_right")).filter(
-        pl.col("end_time_right").is_not_null()
-    )
-    inside = pl.col("sample_time").is_between(begin, pl.col("end_time_right"))
-    paired = devices.select(*_RUN, "source_id", "sample", "device", "sample_time", "await_ms").join(ends, on=list(_RUN))
-    return paired.group_by(*_RUN, "source_id", "sample", "device").agg(
-        pl.col("await_ms").first(), inside.any().alias("during")
-    )
+    marks = checkpoints.select(*_RUN, "begin_time", "end_time")
+    sample = [*_RUN, "source_id", "sample", "device"]
+    paired = devices.select(*sample, "sample_time", "await_ms").join(marks, on=list(_RUN))
+    during = pl.col("sample_time").is_between(pl.col("begin_time"), pl.col("end_time"))
+    return paired.group_by(sample).agg(pl.col("await_ms").first(), during.any().alias("during"))
 
 
 def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.DataFrame:
@@ -192,8 +200,9 @@ def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.D
 def _symbols(symbols: pl.DataFrame) -> pl.DataFrame:
     """Several reports of one recording show the same samples in different order: one of them is enough."""
     named = symbols.drop_nulls(["self_percent", "symbol"])
-    key = pl.struct(-pl.col("samples_total").fill_null(0), "source_id")
-    best = named.filter(key == key.min().over("resource", "event"))
+    order = ["resource", "event", "samples_total", "source_id"]
+    best = named.sort(order, descending=[False, False, True, False], nulls_last=True)
+    best = best.filter(pl.col("source_id") == pl.col("source_id").first().over("resource", "event"))
     return (
         best.group_by("resource", "event", "shared_object", "symbol")
         .agg(pl.col("self_percent").sum(), pl.col("samples_total").first())
@@ -226,15 +235,10 @@ def _detail(
 
 
 def _checkpoint_times(checkpoints: pl.DataFrame) -> pl.DataFrame:
-    return checkpoints.select(
-        "node",
-        start_s=_seconds(pl.col("begin_time") - pl.col("start_time")),
-        end_s="elapsed_s",
-        reason="reason",
-        buffers_written="buffers_written",
-        sync_s="sync_s",
-        total_s="total_s",
-    ).sort("end_s")
+    since = {
+        name: _seconds(pl.col(f"{name}_time") - pl.col("run_start")).alias(f"{name}_s") for name in ("start", "end")
+    }
+    return checkpoints.select("node", *since.values(), "reason", "buffers_written", "sync_s", "total_s").sort("end_s")
 
 
 def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.DataFrame) -> str:

@@ -11,6 +11,8 @@ from citus_analysis.report.words import counted, listed
 
 __all__ = ["resource_sentences"]
 
+#: Fewer samples than this on one side are not worth a mean.
+_ENOUGH: Final = 5
 #: From this share of CPU time on, a sentence says that hardly any was left.
 _NEARLY_ALL_PERCENT: Final = 90.0
 
@@ -48,15 +50,14 @@ def _device(devices: pl.DataFrame) -> str:
 
 def _checkpoints(checkpoints: pl.DataFrame) -> list[str]:
     if checkpoints.is_empty():
-        return ["No checkpoint ended within a run."]
+        return ["No checkpoint was under way during a run."]
     total = int(checkpoints["checkpoints"].sum())
     row = checkpoints.row(0, named=True)
     most = f"most of them in {row['resource']} ({row['checkpoints']})" if checkpoints.height > 1 else row["resource"]
-    sentences = [
-        f"{counted(total, 'checkpoint')} ended within runs of {counted(checkpoints.height, 'resource')}, {most}."
-    ]
+    under_way = f"{counted(total, 'checkpoint')} {'was' if total == 1 else 'were'} under way"
+    sentences = [f"{under_way} during runs of {counted(checkpoints.height, 'resource')}, {most}."]
     during, outside = row["await_during_ms"], row["await_outside_ms"]
-    if during is not None and outside is not None:
+    if min(row["samples_during"] or 0, row["samples_outside"] or 0) >= _ENOUGH:
         sentences.append(
             f"In {row['resource']}, device requests took {during:.2f} ms on average in the {row['samples_during']} "
             f"samples during a checkpoint and {outside:.2f} ms in the {row['samples_outside']} others."
