@@ -80,7 +80,7 @@ class Measurement:
         """Run the load with everything beside it; the files are still in `folder` afterwards."""
         measured = Measured()
         marks = self.target.mark_logs()
-        samplers, skipped = start_samplers(self.processes, self.experiment.samplers, folder)
+        samplers, skipped = start_samplers(self.experiment.samplers, self.target.shells(self.processes), folder)
         measured.notes += skipped
         perf = Perf.start(self.processes, folder) if self.experiment.samplers.perf else None
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
@@ -89,11 +89,13 @@ class Measurement:
         finally:
             if monitor:
                 self.driver.finish(self.processes, monitor)
-            self.processes.stop(*clients, *samplers.values())
+            self.processes.stop(*clients)
+            for sampled in samplers:
+                sampled.sampling.stop()
         if perf:
             measured.notes += perf.collect(run, measured.files)
         self._collect_clients(run, clients, monitor, measured)
-        self._collect_samples(run, samplers, measured)
+        measured.files.update({sampler_output(run, one.sampler, one.node): one.output for one in samplers})
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
@@ -207,13 +209,6 @@ class Measurement:
             measured.files[client_log(run, part=0, monitor=True)] = monitor.output
             if not read_client(monitor.output).operations_done:
                 measured.problems.append("the monitor client did nothing: no sampled statements")
-
-    def _collect_samples(self, run: PlannedRun, samplers: dict[str, Launched], measured: Measured) -> None:
-        # All nodes of an embedded target share this machine: one sampler, filed under the first node.
-        node = self.target.nodes()[0].name
-        for name, sampler in samplers.items():
-            if sampler.output:
-                measured.files[sampler_output(run, name, node)] = sampler.output
 
 
 def _ending(exit_code: int) -> str:

@@ -1,4 +1,4 @@
-"""Samplers beside the load: iostat, vmstat and, on request, perf.
+"""Samplers beside the load: iostat and vmstat on every node with a shell.
 
 Example:
     >>> sampler_arguments("iostat", interval_s=1)
@@ -7,19 +7,30 @@ Example:
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from citus_analysis.runner.experiment import Samplers
-from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.shells import Sampling, Shell
 
-__all__ = ["ENVIRONMENT", "chosen_samplers", "sampler_arguments", "start_samplers"]
+__all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
 
-#: Dates in ISO form and UTC, whatever the machine's locale.
+#: Dates in ISO form and UTC, whatever the node's locale.
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO"}
 
 _ARGUMENTS: Final = {"iostat": ["iostat", "-x", "-t"], "vmstat": ["vmstat", "-n", "-t"]}
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A sampler on a node, and the file its output goes to."""
+
+    sampler: str
+    node: str
+    output: Path
+    sampling: Sampling
 
 
 def chosen_samplers(samplers: Samplers) -> list[str]:
@@ -32,22 +43,20 @@ def sampler_arguments(name: str, *, interval_s: int) -> list[str]:
     return [*_ARGUMENTS[name], str(interval_s)]
 
 
-def start_samplers(processes: Processes, samplers: Samplers, folder: Path) -> tuple[dict[str, Launched], list[str]]:
-    """Start the samplers on this machine.
+def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path) -> tuple[list[Sampled], list[str]]:
+    """Start the samplers on all nodes.
 
     Returns:
-        sampler -> process, and for each sampler that is not installed a sentence that says so.
+        what was started, and for each sampler that a node lacks a sentence that says so.
     """
-    started: dict[str, Launched] = {}
+    started: list[Sampled] = []
     skipped: list[str] = []
-    for name in chosen_samplers(samplers):
-        if shutil.which(name) is None:
-            skipped.append(f"{name} is not installed: no samples of it")
-            continue
-        started[name] = processes.launch(
-            name,
-            sampler_arguments(name, interval_s=samplers.interval_s),
-            output=folder / f"{name}.out",
-            environment=ENVIRONMENT,
-        )
+    for node, shell in shells.items():
+        for name in chosen_samplers(samplers):
+            if not shell.has(name):
+                skipped.append(f"{name} is not installed on node {node}: no samples of it")
+                continue
+            output = folder / f"{name}-{node}.out"
+            arguments = sampler_arguments(name, interval_s=samplers.interval_s)
+            started.append(Sampled(name, node, output, shell.start(arguments, ENVIRONMENT, output)))
     return started, skipped

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.processes import Processes
+from citus_analysis.runner.shells import Shell
 
 __all__ = ["ConnectionInfo", "Node", "Target"]
 
@@ -20,7 +22,6 @@ class Node:
     Attributes:
         name: name in file names; `0` is the coordinator or the only server.
         nodeid: Citus' pg_dist_node.nodeid, None for other systems.
-        local: samplers can be started on this machine for it.
     """
 
     name: str
@@ -29,7 +30,6 @@ class Node:
     role: str
     nodeid: int | None = None
     groupid: int | None = None
-    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,9 @@ class Target(Protocol):
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
         """Copy what a node logged since the mark."""
+
+    def shells(self, processes: Processes) -> Mapping[str, Shell]:
+        """Node name -> where its samplers run; a machine that carries several nodes appears once."""
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Make sure the monitor's role is there and logs its statements."""

@@ -14,6 +14,8 @@ from typing import Final
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment import ClusterTarget, Monitor, NodeAddress, Setting
 from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.processes import Processes
+from citus_analysis.runner.shells import LocalShell, Shell, SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
 from citus_analysis.runner.targets.logs import LogReader, make_log_reader
@@ -58,6 +60,7 @@ class Cluster:
         self._readers = self._log_readers() if self._can.server_logs else {}
         self._workers_in_use = len(self._workers())
         self._settings_changed: set[str] = set()
+        self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
 
     @property
     def system(self) -> str:
@@ -131,6 +134,8 @@ class Cluster:
         """Take back the settings that were changed."""
         for reader in self._readers.values():
             reader.close()
+        for _node, shell in self._shells.values():
+            shell.close()
         for name in self._settings_changed:
             for node in self._all:
                 with self._connection(node) as connection:
@@ -150,9 +155,13 @@ class Cluster:
         listed = [_named(address, number) for number, address in enumerate(_coordinator_first(self._target.nodes))]
         if self._target.system != "citus" or not self._target.discover:
             return listed
-        shells = {(node.host, node.port): node.local for node in listed}
         with sql.connect(listed[0], database=self._target.database, user=self._target.user) as connection:
             rows = sql.read_citus_nodes(connection)
+        if all(groupid != 0 for _, groupid, _, _ in rows):
+            raise RunnerError(
+                "pg_dist_node does not list the coordinator",
+                way_out="SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false",
+            )
         return [
             Node(
                 name=str(groupid),
@@ -162,16 +171,24 @@ class Cluster:
                 role="coordinator" if groupid == 0 else "worker",
                 nodeid=nodeid,
                 groupid=groupid,
-                local=shells.get((host, port), False),
             )
             for nodeid, groupid, host, port in rows
         ]
 
+    def shells(self, processes: Processes) -> Mapping[str, Shell]:
+        """This machine for nodes with `shell: local`, a connection for those with `shell: ssh`; each host once."""
+        for node in self.nodes():
+            address = self._address(node)
+            if address is None or address.shell == "none" or (address.host, address.shell) in self._shells:
+                continue
+            self._shells[address.host, address.shell] = node.name, _shell(address, processes)
+        return dict(self._shells.values())
+
+    def _address(self, node: Node) -> NodeAddress | None:
+        return next((one for one in self._target.nodes if (one.host, one.port) == (node.host, node.port)), None)
+
     def _log_readers(self) -> dict[str, LogReader]:
-        addresses = {(address.host, address.port): address for address in self._target.nodes}
-        return {
-            node.name: make_log_reader(node, addresses.get((node.host, node.port)), self._target) for node in self._all
-        }
+        return {node.name: make_log_reader(node, self._address(node), self._target) for node in self._all}
 
     def _use_workers(self, number: int) -> None:
         """The first workers carry shards, the others none; the table is made anew by the next fill."""
@@ -201,11 +218,17 @@ class Cluster:
         return tuple(f"{self.system} has no {what}" for what, there in missing.items() if not there)
 
 
+def _shell(address: NodeAddress, processes: Processes) -> Shell:
+    if address.shell == "local":
+        return LocalShell(processes)
+    return SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
+
+
 def _coordinator_first(addresses: list[NodeAddress]) -> list[NodeAddress]:
     return sorted(addresses, key=lambda address: address.role != "coordinator")
 
 
 def _named(address: NodeAddress, number: int) -> Node:
     first_worker = 0 if address.role == "coordinator" else 1
-    node = Node(str(number), address.host, address.port, address.role, local=address.shell == "local")
+    node = Node(str(number), address.host, address.port, address.role)
     return replace(node, name=address.name) if address.name else replace(node, name=str(max(number, first_worker)))

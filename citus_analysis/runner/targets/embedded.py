@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ import psutil
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment import EmbeddedTarget, Monitor, Setting
 from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.processes import Processes
+from citus_analysis.runner.shells import LocalShell, Shell
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
 from citus_analysis.runner.targets.programs import (
@@ -96,7 +99,6 @@ class Embedded:
                 # citus_set_coordinator_host comes first, so node ids count from 1 in our own order.
                 nodeid=number + 1 if cluster else None,
                 groupid=number if cluster else None,
-                local=True,
             )
             for number, server in enumerate(self._servers)
         ]
@@ -137,6 +139,10 @@ class Embedded:
         """Role with logging, on every node."""
         with self._connection() as connection:
             sql.make_monitor_role(connection, monitor)
+
+    def shells(self, processes: Processes) -> Mapping[str, Shell]:
+        """All servers share this machine: its samples are filed under the first."""
+        return {self.nodes()[0].name: LocalShell(processes)}
 
     def mark_logs(self) -> dict[str, LogMark]:
         """Sizes of the servers' logs."""

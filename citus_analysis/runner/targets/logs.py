@@ -16,13 +16,13 @@ import paramiko
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment import ClusterTarget, NodeAddress
+from citus_analysis.runner.shells import open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import LogMark, Node
 
 __all__ = ["FolderLogs", "LogReader", "SftpLogs", "SqlLogs", "make_log_reader"]
 
 _CHUNK_BYTES: Final = 8 * 2**20
-_CONNECT_TIMEOUT_S: Final = 15
 
 
 class LogReader(Protocol):
@@ -43,7 +43,7 @@ def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarg
     if address and address.log_directory and address.shell == "local":
         return FolderLogs(Path(address.log_directory))
     if address and address.log_directory and address.shell == "ssh":
-        return SftpLogs(address.host, address.ssh_user, address.log_directory, port=address.ssh_port)
+        return SftpLogs(open_ssh(address.host, address.ssh_user, address.ssh_port), address.log_directory)
     return SqlLogs(node, target.database, target.user)
 
 
@@ -113,20 +113,12 @@ class FolderLogs:
 
 
 class SftpLogs:
-    """By sftp: no remote shell reads a path. Host keys must be known, keys come from the agent or the configuration."""
+    """By sftp: no remote shell reads a path."""
 
-    def __init__(self, host: str, user: str | None, folder: str, *, port: int = 22) -> None:
+    def __init__(self, client: paramiko.SSHClient, folder: str) -> None:
+        self._client = client
         self._folder = PurePosixPath(folder)
-        self._client = paramiko.SSHClient()
-        self._client.load_system_host_keys()
-        self._client.set_missing_host_key_policy(paramiko.RejectPolicy())
-        try:
-            self._client.connect(host, port=port, username=user, timeout=_CONNECT_TIMEOUT_S)
-            self._sftp = self._client.open_sftp()
-        except (paramiko.SSHException, OSError) as error:
-            raise RunnerError(
-                f"ssh to {host}: {error}", way_out="check that `ssh HOST` works without a password"
-            ) from error
+        self._sftp = client.open_sftp()
 
     def mark(self) -> LogMark:
         """The newest file and its size."""
