@@ -50,7 +50,7 @@ class PgLog(Format):
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
         ties, checkpoints = Ties(), Checkpoints()
         for chunk in chunks(content, prefix, _BLOCK):
-            yield _piece(scan(chunk.data, chunk.offset, chunk.tail, prefix), server, ties, checkpoints)
+            yield _piece(scan(chunk, prefix), server, ties, checkpoints)
 
 
 def _piece(scanned: Scanned, server: ZoneInfo | None, ties: Ties, checkpoints: Checkpoints) -> Parsed:

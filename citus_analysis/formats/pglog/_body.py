@@ -31,7 +31,7 @@ _BOUND: Final = r"^bind [^ \n]+ to ([^\n]+)"
 _TASK: Final = (
     r"^task execution \([0-9]+\) for placement \((?P<placement>[0-9]{1,18})\) "
     r"on anchor shard \((?P<shard>[0-9]{1,18})\) "
-    r"finished in (?P<task>[0-9]{1,18}) microseconds on worker node (?P<host>[^\s]*):(?P<port>[0-9]{1,5})"
+    r"finished in (?P<task>[0-9]{1,18}) microseconds on worker node (?P<host>[^ \t\n\r\x0b\x0c]*):(?P<port>[0-9]{1,5})"
 )
 _LOCK: Final = (
     r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
@@ -70,11 +70,11 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
 def redacted(messages: pl.Series) -> pl.Series:
     """Messages with secrets replaced, cut to :data:`MESSAGE_CHARS` characters."""
     message = pl.col(messages.name)
-    suspicious = message.str.contains_any(list(_SECRETIVE), ascii_case_insensitive=True)
-    picked = messages.to_frame().with_row_index("row").filter(suspicious)
-    clean = picked.select("row", clean=redact_expr(message))
-    joined = messages.to_frame().with_row_index("row").join(clean, on="row", how="left", maintain_order="left")
-    return joined.select(pl.coalesce("clean", message).str.head(MESSAGE_CHARS).alias(messages.name)).to_series()
+    suspicious = message.str.contains_any(list(_SECRETIVE), ascii_case_insensitive=True).fill_null(value=False)
+    rows = messages.to_frame().select(suspicious.arg_true()).to_series()
+    if rows.len():
+        messages = messages.scatter(rows, messages.gather(rows).to_frame().select(redact_expr(message)).to_series())
+    return messages.str.head(MESSAGE_CHARS)
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:

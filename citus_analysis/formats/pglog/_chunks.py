@@ -9,34 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, find_openers
+from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
 
 __all__ = ["Chunk", "chunks", "valid_utf8"]
 
 _WINDOWS: Final = (16 * 2**10, 2**20)
 _INVALID: Final = re.compile("[\udc80-\udcff]")
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Whole records.
-
-    Attributes:
-        offset: where it begins in the source.
-        data: its bytes, valid UTF-8 of the same length (each invalid byte became a question mark).
-        tail: bytes behind `data` that belong to its last record, which is capped.
-    """
-
-    offset: int
-    data: bytes
-    tail: int = 0
 
 
 def valid_utf8(data: bytes) -> bytes:
@@ -57,17 +42,18 @@ def valid_utf8(data: bytes) -> bytes:
 
 def chunks(content: Content, prefix: Prefix, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`."""
-    held = Chunk(0, b"")
+    held, fresh = Chunk(0, b""), True
     for block in content.blocks(block_bytes):
         if block.oversized or held.tail:
             ready, held = _grow(held, block, prefix)
         else:
-            ready, held = _split(
-                Chunk(held.offset if held.data else block.offset, held.data + valid_utf8(block.data)), prefix
-            )
-        yield from ready
+            offset = held.offset if held.data else block.offset
+            ready, held = _split(Chunk(offset, held.data + valid_utf8(block.data)), prefix)
+        for chunk in ready:
+            yield replace(chunk, fresh=fresh)
+            fresh = fresh and not chunk.data.strip() and not chunk.tail
     if held.data:
-        yield held
+        yield replace(held, fresh=fresh)
 
 
 def _split(chunk: Chunk, prefix: Prefix) -> tuple[list[Chunk], Chunk]:

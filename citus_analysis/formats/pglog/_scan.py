@@ -20,13 +20,32 @@ from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS, Pre
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 
-__all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Lines", "Scanned", "find_openers", "find_records", "scan"]
+__all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Lines", "Scanned", "find_openers", "find_records", "scan", "stray_rejects"]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
+_BROKEN_OFF: Final = "the log ends within this line"
+_NO_PREFIX: Final = "no log_line_prefix where a record should begin"
 #: A line that is no continuation (those begin with a tab) and holds a severity is a record under another prefix.
-_FOREIGN: Final = rf"^(?:[^\t\n][^\n]*[^A-Za-z\n])?(?:{'|'.join(SEVERITY_WORDS)})[1-5]?:  "
+_FOREIGN: Final = rf"(?:^|[^A-Za-z])(?:{'|'.join(SEVERITY_WORDS)})[1-5]?:  "
 _GPID: Final = r" gpid=([0-9]{1,18})$"
 CONTINUED, RECORD, BLANK, STRAY = range(4)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole records.
+
+    Attributes:
+        offset: where it begins in the source.
+        data: its bytes, valid UTF-8 of the same length (each invalid byte became a question mark).
+        tail: bytes behind `data` that belong to its only record (or stray line), which is capped.
+        fresh: nothing but blank lines is before it in the source.
+    """
+
+    offset: int
+    data: bytes
+    tail: int = 0
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,17 +80,24 @@ class Scanned:
     noise_bytes: int
 
 
-def find_records(data: bytes, prefix: Prefix) -> Lines:
+def find_records(data: bytes, prefix: Prefix, *, fresh: bool) -> Lines:
     """The lines of `data`, which must be valid UTF-8, and the part each one plays.
 
     A line without prefix continues the record before it. Where none is open (before the first record and behind
-    a line that is astray) it is blank or astray itself, so that no line's part depends on how a log is cut.
+    a line that is astray) it is astray itself; blank lines at the source's very beginning are no loss.
+
+    Args:
+        data: whole records.
+        prefix: the log's prefix.
+        fresh: nothing but blank lines was before.
     """
     lines = find_openers(data, prefix)
     roles = lines.roles
     opener = np.maximum.accumulate(np.where(roles != CONTINUED, np.arange(len(roles)), -1))
-    loose = (roles == CONTINUED) & ((opener < 0) | (roles[opener] == STRAY))
-    roles[loose] = np.where(_blank(data, lines.starts[:-1][loose], lines.starts[1:][loose]), BLANK, STRAY)
+    roles[(roles == CONTINUED) & ((opener < 0) | (roles[opener] == STRAY))] = STRAY
+    if fresh:
+        filled = next((place for place, start in enumerate(lines.starts[:-1]) if _filled_line(data, start)), len(roles))
+        roles[:filled] = BLANK
     return lines
 
 
@@ -87,7 +113,7 @@ def find_openers(data: bytes, prefix: Prefix, *, complete: bool = True) -> Lines
     lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
     line = pl.col("line")
     heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
-    looks = lines.select(record=heads.get_column("severity").is_not_null(), stray=line.str.contains(_FOREIGN))
+    looks = lines.select(record=heads.get_column("severity").is_not_null(), stray=~line.str.starts_with("\t") & line.str.contains(_FOREIGN))
     roles = np.where(looks.get_column("record"), RECORD, np.where(looks.get_column("stray"), STRAY, CONTINUED))
     unfinished = (
         complete and not data.endswith(b"\n") and lengths[-1] <= LINE_CAP and not data.startswith(b"\t", begins[-1])
@@ -97,42 +123,40 @@ def find_openers(data: bytes, prefix: Prefix, *, complete: bool = True) -> Lines
     return Lines(starts, roles, heads)
 
 
-def _blank(data: bytes, starts: Integers, ends: Integers) -> npt.NDArray[np.bool_]:
-    return np.array(
-        [not data[a:b].strip(_BLANKS) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)], dtype=np.bool_
+def _filled_line(data: bytes, start: int) -> bool:
+    end = data.find(b"\n", start)
+    return bool(data[start : len(data) if end < 0 else end].strip(_BLANKS))
+
+
+def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
+    """The records of a chunk, which must not be empty."""
+    data = chunk.data
+    lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
+    roles = lines.roles
+    if chunk.tail:
+        roles[1:] = CONTINUED
+    before = np.concatenate([[CONTINUED], roles[:-1]])
+    opening = np.flatnonzero((roles == RECORD) | ((roles != CONTINUED) & (roles != before)))
+    bounds = np.append(lines.starts[opening], len(data) + chunk.tail)
+    sizes, roles = np.diff(bounds), roles[opening]
+    stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
+    return Scanned(
+        frame=_frame(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
+        rejects=stray_rejects(chunk, bounds[stray], sizes[stray]),
+        parsed_bytes=int(sizes[records].sum()),
+        noise_bytes=int(sizes[roles == BLANK].sum()),
     )
 
 
-def scan(data: bytes, offset: int, tail: int, prefix: Prefix) -> Scanned:
-    """The records of a chunk.
-
-    Args:
-        data: whole records, valid UTF-8, not empty.
-        offset: where the chunk begins in the source.
-        tail: bytes behind `data` that belong to its one record (or stray line), which is capped.
-        prefix: the log's prefix.
-    """
-    lines = find_records(data, prefix)
-    roles = lines.roles
-    if tail:
-        roles[1:] = CONTINUED
-    opening = np.flatnonzero(roles != CONTINUED)
-    bounds = np.append(lines.starts[opening], len(data) + tail)
-    sizes, roles = np.diff(bounds), roles[opening]
-    stray = np.flatnonzero(roles == STRAY)
-    rejects = [
-        Reject(offset + start, size, _reason(data, start + size), data[start : start + size][: 4 * EXCERPT_CHARS])
-        for start, size in zip(bounds[stray].tolist(), sizes[stray].tolist(), strict=True)
-    ]
-    records = np.flatnonzero(roles == RECORD)
-    frame = _frame(data, offset, lines.heads[opening[records]], bounds[records], sizes[records])
-    return Scanned(frame, rejects, int(sizes[records].sum()), int(sizes[roles == BLANK].sum()))
-
-
-def _reason(data: bytes, end: int) -> str:
-    if end == len(data) and not data.endswith(b"\n"):
-        return "the log ends within this line"
-    return "no log_line_prefix where a record should begin"
+def stray_rejects(chunk: Chunk, starts: Integers, sizes: Integers) -> list[Reject]:
+    """One reject per run of lines that are astray."""
+    data = chunk.data
+    rejects = []
+    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+        broken_off = start + size == len(data) and b"\n" not in data[start:]
+        reason = _BROKEN_OFF if broken_off and not chunk.tail else _NO_PREFIX
+        rejects.append(Reject(chunk.offset + start, size, reason, data[start : start + min(size, 4 * EXCERPT_CHARS)]))
+    return rejects
 
 
 def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:

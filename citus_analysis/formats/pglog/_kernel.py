@@ -1,0 +1,462 @@
+"""Compiled: one walk over the bytes of a chunk that fills the columns of its records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats.pglog import _kernel_body as body
+from citus_analysis.formats.pglog._compiled import compiled
+from citus_analysis.formats.pglog._kernel_body import (
+    begins,
+    bound_name,
+    lock_us,
+    microseconds,
+    milliseconds_end,
+    task_numbers,
+    verb_at,
+)
+from citus_analysis.formats.pglog._kernel_prefix import (
+    Numbers32,
+    Numbers64,
+    digits,
+    digits_end,
+    hex_end,
+    is_digit,
+    is_letter,
+    match_head,
+    severity_at,
+    stamp_clock,
+)
+from citus_analysis.formats.pglog._kernel_statement import fingerprint_of, fnv
+from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS
+from citus_analysis.formats.pglog._program import FIELDS
+from citus_analysis.formats.pglog._views import Bytes
+from citus_analysis.schema import KINDS
+
+__all__ = ["COLUMNS_32", "COLUMNS_64", "COLUMNS_8", "MISSING_32", "MISSING_64", "scan_chunk"]
+
+MISSING_32: Final = -(2**31)
+MISSING_64: Final = -(2**63)
+COLUMNS_64: Final = ("clock", "local_xid", "session_line", "gpid", "duration", "shard_id", "placement_id", "task_us")
+COLUMNS_32: Final = (
+    *("start", "size", "text", "text_end", "pid", "backend_id", "worker_port", "statement"),
+    *("zone", "application", "user", "database", "client_host", "sqlstate", "worker_host", "statement_name"),
+)
+COLUMNS_8: Final = ("severity", "kind", "phase", "message")
+CLOCK, XID, LINE, GPID, DURATION, SHARD, PLACEMENT, TASK = range(8)
+START, SIZE, TEXT, TEXT_END, PID, BACKEND, PORT, STATEMENT, ZONE, APP, USER, DATABASE, HOST, STATE, WORKER, NAME = range(16)
+SEVERITY, KIND, PHASE, MESSAGE = range(4)
+
+_KIND: Final = {name: number for number, name in enumerate(KINDS)}
+K_DURATION, K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE = (_KIND[k] for k in ("duration", "statement", "parse", "bind", "execute"))
+K_PARAMETERS, K_DETAIL, K_ERROR, K_TASK, K_LOCK = (_KIND[k] for k in ("parameters", "detail", "error", "task", "lock_wait"))
+K_CHECKPOINT, K_VACUUM, K_TEMP, K_CONNECTION, K_OTHER = (
+    _KIND[k] for k in ("checkpoint", "autovacuum", "temp_file", "connection", "other")
+)
+_SEVERITY: Final = {name: number for number, name in enumerate(SEVERITY_WORDS)}
+S_LOG, S_DEBUG, S_DETAIL, S_STATEMENT, S_QUERY = (_SEVERITY[s] for s in ("LOG", "DEBUG", "DETAIL", "STATEMENT", "QUERY"))
+S_WARNING, S_ERROR, S_FATAL, S_PANIC = (_SEVERITY[s] for s in ("WARNING", "ERROR", "FATAL", "PANIC"))
+F_CLOCK, F_EPOCH, F_PID, F_HEX, F_VXID, F_LINE = (FIELDS[f] for f in ("clock", "epoch", "pid", "hex_pid", "vxid", "line"))
+F_APP, F_USER, F_DATABASE, F_HOST, F_REMOTE, F_STATE = (
+    FIELDS[f] for f in ("app", "user", "database", "host", "remote", "state")
+)
+#: Parts that a chunk may be in when a line begins.
+BLANKS, STRAYS, RECORDS = range(3)
+#: Entries of `counts`.
+N_RECORDS, N_STRAYS, N_TEXTS, N_STATEMENTS, N_BLANK, FULL = range(6)
+#: Phase of records that name none.
+NO_PHASE: Final = 255
+#: What `add_text` and `add_statement` give when their tables are full.
+NO_ROOM: Final = -3
+BEGINNINGS: Final = np.array(
+    [
+        *((word, K_CHECKPOINT) for word in (body.CHECKPOINT, body.CHECKPOINTS, body.RESTARTPOINT)),
+        (body.AUTOMATIC, K_VACUUM),
+        (body.TEMPORARY, K_TEMP),
+        *((word, K_CONNECTION) for word in range(body.RECEIVED, body.DISCONNECTION + 1)),
+    ],
+    np.int32,
+)
+HIGH: Final = np.uint64(0x8080808080808080)
+LOW: Final = np.uint64(0x0101010101010101)
+NEWLINES: Final = np.uint64(0x0A0A0A0A0A0A0A0A)
+Words64 = npt.NDArray[np.uint64]
+
+
+@compiled
+def newline_at(buffer: Bytes, words: Words64, begin: int, end: int) -> int:
+    """Where the next line feed stands; `end` where there is none. Eight bytes at a time."""
+    place = begin
+    while place < end and place & 7:
+        if buffer[place] == 10:
+            return place
+        place += 1
+    word = place >> 3
+    last = end >> 3
+    while word < last:
+        mixed = words[word] ^ NEWLINES
+        if (mixed - LOW) & ~mixed & HIGH:
+            break
+        word += 1
+    place = max(place, word << 3)
+    while place < end and buffer[place] != 10:
+        place += 1
+    return min(place, end)
+
+
+@compiled
+def add_text(buffer: Bytes, begin: int, end: int, texts: Numbers32, slots: Numbers32, counts: Numbers64) -> int:
+    """The number of a short text among the distinct ones of this chunk."""
+    value = np.uint64(0xCBF29CE484222325)
+    for place in range(begin, end):
+        value = fnv(value, buffer[place])
+    mask = slots.shape[0] - 1
+    slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
+    while slots[slot] >= 0:
+        number = slots[slot]
+        first, length = texts[number, 0], texts[number, 1] - texts[number, 0]
+        if length == end - begin:
+            index = 0
+            while index < length and buffer[first + index] == buffer[begin + index]:
+                index += 1
+            if index == length:
+                return number
+        slot = (slot + 1) & mask
+    number = counts[N_TEXTS]
+    if number >= texts.shape[0]:
+        counts[FULL] = 1
+        return NO_ROOM
+    slots[slot] = number
+    texts[number, 0], texts[number, 1] = begin, end
+    counts[N_TEXTS] += 1
+    return number
+
+
+@compiled
+def add_statement(
+    value: np.uint64, begin: int, end: int, hashes: Words64, places: Numbers32, slots: Numbers32, counts: Numbers64
+) -> int:
+    """The number of a statement among the distinct ones of this chunk."""
+    mask = slots.shape[0] - 1
+    slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
+    while slots[slot] >= 0:
+        if hashes[slots[slot]] == value:
+            return slots[slot]
+        slot = (slot + 1) & mask
+    number = counts[N_STATEMENTS]
+    if number >= places.shape[0]:
+        counts[FULL] = 1
+        return NO_ROOM
+    slots[slot] = number
+    hashes[number] = value
+    places[number, 0], places[number, 1] = begin, end
+    counts[N_STATEMENTS] += 1
+    return number
+
+
+@compiled
+def is_foreign(buffer: Bytes, begin: int, limit: int, words: Bytes) -> bool:
+    """Whether a line that is no continuation holds a severity, as a record under another prefix does."""
+    if begin >= limit or buffer[begin] == 9:
+        return False
+    for colon in range(begin + 3, limit - 2):
+        if buffer[colon] != 58 or buffer[colon + 1] != 32 or buffer[colon + 2] != 32:
+            continue
+        stop = colon - 1 if 49 <= buffer[colon - 1] <= 53 else colon
+        first = stop
+        while first > begin and is_letter(buffer[first - 1]):
+            first -= 1
+        severity = severity_at(buffer, first, stop, words)
+        if severity >= 0 and words[severity, 0] == stop - first:
+            return True
+    return False
+
+
+@compiled
+def is_blank(buffer: Bytes, begin: int, end: int) -> bool:
+    for place in range(begin, end):
+        if buffer[place] != 32 and not 9 <= buffer[place] <= 13:
+            return False
+    return True
+
+
+@compiled
+def cut(buffer: Bytes, begin: int, length: int, limit: int) -> int:
+    """At most `limit` bytes that do not end within a UTF-8 character."""
+    if length <= limit:
+        return length
+    for back in range(3):
+        if buffer[begin + limit - back] & 0xC0 != 0x80:
+            return limit - back
+    return limit - 3
+
+
+@compiled
+def fill_prefix(
+    buffer: Bytes,
+    record: int,
+    fields: Numbers32,
+    c64: Numbers64,
+    c32: Numbers32,
+    texts: Numbers32,
+    slots: Numbers32,
+    counts: Numbers64,
+) -> None:
+    """Columns that the prefix tells."""
+    begin, end = fields[F_CLOCK, 0], fields[F_CLOCK, 1]
+    if begin >= 0:
+        width = 23 if buffer[begin + 19] == 46 else 19
+        c64[CLOCK, record] = stamp_clock(buffer, begin, width == 23, MISSING_64)
+        c32[ZONE, record] = add_text(buffer, begin + width + 1, end, texts, slots, counts)
+    begin, end = fields[F_EPOCH, 0], fields[F_EPOCH, 1]
+    if begin >= 0:
+        c64[CLOCK, record] = digits(buffer, begin, end - 4) * 1000 + digits(buffer, end - 3, end)
+    begin, end = fields[F_PID, 0], fields[F_PID, 1]
+    if begin >= 0:
+        c32[PID, record] = digits(buffer, begin, end)
+    begin, end = fields[F_HEX, 0], fields[F_HEX, 1]
+    if begin >= 0:
+        place = hex_end(buffer, begin, end, 16) + 1
+        value = 0
+        while place < end:
+            byte = buffer[place]
+            value = value * 16 + (byte - 48 if is_digit(byte) else byte - 87)
+            place += 1
+        c32[PID, record] = value
+    begin, end = fields[F_VXID, 0], fields[F_VXID, 1]
+    if begin >= 0 and end > begin:
+        negative = buffer[begin] == 45
+        slash = digits_end(buffer, begin + negative, end, 9)
+        backend = digits(buffer, begin + negative, slash)
+        c32[BACKEND, record] = -backend if negative else backend
+        c64[XID, record] = digits(buffer, slash + 1, end)
+    begin, end = fields[F_LINE, 0], fields[F_LINE, 1]
+    if begin >= 0:
+        c64[LINE, record] = digits(buffer, begin, end)
+    begin, end = fields[F_APP, 0], fields[F_APP, 1]
+    if begin >= 0:
+        number = end
+        while number > begin and is_digit(buffer[number - 1]):
+            number -= 1
+        label = number - 6
+        if (
+            1 <= end - number <= 18
+            and label >= begin
+            and buffer[label] == 32
+            and buffer[label + 1] == 103
+            and buffer[label + 2] == 112
+            and buffer[label + 3] == 105
+            and buffer[label + 4] == 100
+            and buffer[label + 5] == 61
+        ):
+            c64[GPID, record] = digits(buffer, number, end)
+            end = label
+        if end > begin:
+            c32[APP, record] = add_text(buffer, begin, end, texts, slots, counts)
+    begin, end = fields[F_REMOTE, 0], fields[F_REMOTE, 1]
+    if begin >= 0:
+        if end - begin >= 3 and buffer[end - 1] == 41:
+            place = end - 1
+            while place > begin and is_digit(buffer[place - 1]):
+                place -= 1
+            if place < end - 1 and place > begin and buffer[place - 1] == 40:
+                end = place - 1
+        if end > begin:
+            c32[HOST, record] = add_text(buffer, begin, end, texts, slots, counts)
+    for field, column in ((F_USER, USER), (F_DATABASE, DATABASE), (F_HOST, HOST), (F_STATE, STATE)):
+        begin, end = fields[field, 0], fields[field, 1]
+        if begin >= 0 and end > begin:
+            c32[column, record] = add_text(buffer, begin, end, texts, slots, counts)
+
+
+@compiled
+def finish(
+    buffer: Bytes,
+    record: int,
+    end: int,
+    tail: int,
+    words: Bytes,
+    c64: Numbers64,
+    c32: Numbers32,
+    c8: Bytes,
+    texts: Numbers32,
+    text_slots: Numbers32,
+    hashes: Words64,
+    places: Numbers32,
+    hash_slots: Numbers32,
+    numbers: Numbers64,
+    state: Numbers64,
+    counts: Numbers64,
+) -> None:
+    """Columns that the text tells, once the record's end is known."""
+    start, text = c32[START, record], c32[TEXT, record]
+    c32[SIZE, record] = end - start
+    if end - start + tail > LINE_CAP:
+        end = start + cut(buffer, start, end - start, EXCERPT_BYTES)
+    while end > text and (buffer[end - 1] == 10 or buffer[end - 1] == 13):
+        end -= 1
+    c32[TEXT_END, record] = end
+    severity = c8[SEVERITY, record]
+    log, debug = severity == S_LOG, severity == S_DEBUG
+    statement, verb, timed = -1, -1, False
+    name, name_end = -1, -1
+    kind = K_OTHER
+    if log or debug:
+        at = text
+        clock = begins(buffer, text, end, words, body.DURATION)
+        if clock >= 0:
+            last = milliseconds_end(buffer, clock, end, words)
+            if last >= 0:
+                timed = log
+                if log:
+                    c64[DURATION, record] = microseconds(buffer, clock, last)
+                at = last + 2 if last + 1 < end and buffer[last] == 32 and buffer[last + 1] == 32 else end
+        verb, name, name_end, statement = verb_at(buffer, at, end, words)
+        if debug and verb < 0:
+            name, name_end = bound_name(buffer, text, end, words)
+            if name >= 0:
+                verb = 2
+        if name >= 0:
+            c32[NAME, record] = add_text(buffer, name, name_end, texts, text_slots, counts)
+        if verb >= 0:
+            c8[PHASE, record] = 3 if verb == 0 else verb - 1
+        if debug and task_numbers(buffer, text, end, words, numbers):
+            c64[PLACEMENT, record], c64[SHARD, record], c64[TASK, record] = numbers[0], numbers[1], numbers[2]
+            c32[WORKER, record] = add_text(buffer, numbers[3], numbers[4], texts, text_slots, counts)
+            c32[PORT, record] = numbers[5]
+            kind = K_TASK
+        if log and kind == K_OTHER:
+            waited = lock_us(buffer, text, end, words)
+            if waited >= 0:
+                c64[DURATION, record] = waited
+                kind = K_LOCK
+        if timed:
+            kind = K_DURATION
+        if verb >= 0:
+            named = K_STATEMENT if verb == 0 else (K_PARSE if verb == 1 else (K_BIND if verb == 2 else K_EXECUTE))
+            if not timed or verb == 1 or verb == 2:
+                kind = named
+        if log and kind == K_OTHER:
+            for index in range(BEGINNINGS.shape[0]):
+                if begins(buffer, text, end, words, BEGINNINGS[index, 0]) >= 0:
+                    kind = BEGINNINGS[index, 1]
+                    break
+    elif severity >= S_DETAIL:
+        kind = K_DETAIL
+        if severity == S_DETAIL:
+            begun = begins(buffer, text, end, words, body.PARAMETERS)
+            if begun >= 0 or begins(buffer, text, end, words, body.PARAMETERS_18) >= 0:
+                kind = K_PARAMETERS
+        if severity == S_STATEMENT or severity == S_QUERY:
+            statement = text
+    elif severity == S_WARNING or severity == S_ERROR or severity == S_FATAL or severity == S_PANIC:
+        kind = K_ERROR
+    c8[KIND, record] = kind
+    if statement >= 0:
+        value, shard = fingerprint_of(buffer, statement, end, state)
+        c32[STATEMENT, record] = add_statement(value, statement, end, hashes, places, hash_slots, counts)
+        if shard >= 0 and c64[SHARD, record] == MISSING_64:
+            c64[SHARD, record] = shard
+    c8[MESSAGE, record] = kind > K_TASK and severity != S_STATEMENT and severity != S_QUERY
+
+
+@compiled
+def scan_chunk(
+    buffer: Bytes,
+    newline_words: Words64,
+    size: int,
+    complete: bool,
+    tail: int,
+    part: int,
+    code: Numbers32,
+    literals: Bytes,
+    optional_from: int,
+    severities: Bytes,
+    words: Bytes,
+    c64: Numbers64,
+    c32: Numbers32,
+    c8: Bytes,
+    strays: Numbers64,
+    texts: Numbers32,
+    text_slots: Numbers32,
+    hashes: Words64,
+    places: Numbers32,
+    hash_slots: Numbers32,
+    fields: Numbers32,
+    choices: Numbers32,
+    memo: Numbers32,
+    counts: Numbers64,
+) -> None:
+    """Fill the columns (`c64`, `c32`, `c8`), the stray runs, the distinct texts and statements, and `counts`."""
+    numbers = np.zeros(8, np.int64)
+    state = np.zeros(8, np.int64)
+    place, line = 0, 0
+    record = -1
+    run = -1
+    while place < size:
+        line += 1
+        content_end = newline_at(buffer, newline_words, place, size)
+        line_end = min(content_end + 1, size)
+        limit = min(content_end, place + HEAD_LIMIT)
+        severity = -1
+        inside_tail = tail > 0 and place > 0
+        if not inside_tail:
+            severity = match_head(
+                buffer, place, limit, code, literals, optional_from, severities, fields, choices, memo, line
+            )
+        if severity >= 0:
+            if part == RECORDS:
+                finish(
+                    buffer, record, place, 0, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots, numbers,
+                    state, counts,
+                )
+            elif part == STRAYS and run >= 0:
+                strays[run, 1] = place
+            record += 1
+            for column in range(c64.shape[0]):
+                c64[column, record] = MISSING_64
+            for column in range(c32.shape[0]):
+                c32[column, record] = MISSING_32
+            c8[PHASE, record] = NO_PHASE
+            part = RECORDS
+            c32[START, record], c32[TEXT, record] = place, fields[-1, 0]
+            c8[SEVERITY, record] = severity
+            fill_prefix(buffer, record, fields, c64, c32, texts, text_slots, counts)
+        elif not inside_tail and (part != STRAYS or run < 0):
+            broken_off = (
+                complete
+                and content_end == size
+                and line_end - place <= LINE_CAP
+                and buffer[place] != 9
+            )
+            if part == BLANKS:
+                astray = tail > 0 or not is_blank(buffer, place, line_end)
+                if not astray:
+                    counts[N_BLANK] += line_end - place
+            else:
+                astray = part == STRAYS or broken_off or is_foreign(buffer, place, limit, severities)
+            if astray:
+                if part == RECORDS:
+                    finish(
+                        buffer, record, place, 0, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots,
+                        numbers, state, counts,
+                    )
+                part = STRAYS
+                run += 1
+                strays[run, 0] = place
+        place = line_end
+        if counts[FULL]:
+            return
+    if part == RECORDS:
+        finish(
+            buffer, record, size, tail, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots, numbers, state,
+            counts,
+        )
+    elif part == STRAYS:
+        strays[run, 1] = size
+    counts[N_RECORDS] = record + 1
+    counts[N_STRAYS] = run + 1
