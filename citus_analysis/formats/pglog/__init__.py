@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from citus_analysis.formats._base import Format, Hints, Parsed, rejects_frame
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._checkpoints import Checkpoints
-from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
-from citus_analysis.formats.pglog._scan import Scanned, scan
+from citus_analysis.formats.pglog._read import scanned_chunks
+from citus_analysis.formats.pglog._scan import Scanned
 from citus_analysis.formats.pglog._ties import Ties
 from citus_analysis.formats.pglog._times import server_zone, to_utc
 from citus_analysis.schema import TABLES
@@ -20,7 +20,6 @@ from citus_analysis.schema import TABLES
 __all__ = ["FORMAT", "PgLog"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
-_BLOCK: Final = 8 * 2**20
 
 
 class PgLog(Format):
@@ -49,8 +48,8 @@ class PgLog(Format):
         server = server_zone(hints.options.get("timezone"))
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
         ties, checkpoints = Ties(), Checkpoints()
-        for chunk in chunks(content, prefix, _BLOCK):
-            yield _piece(scan(chunk, prefix), server, ties, checkpoints)
+        for scanned in scanned_chunks(content, prefix, hints.jobs):
+            yield _piece(scanned, server, ties, checkpoints)
 
 
 def _piece(scanned: Scanned, server: ZoneInfo | None, ties: Ties, checkpoints: Checkpoints) -> Parsed:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats._content import LINE_CAP
 from citus_analysis.formats.pglog import _kernel as kernel
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
 from citus_analysis.formats.pglog._kernel_body import WORDS
@@ -23,7 +23,7 @@ from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import FIELDS, SEVERITY_TABLE, Program, least_bytes, program_of
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, scan, stray_rejects
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import KINDS, TABLES
 
 __all__ = ["scan_fast"]
 
@@ -37,66 +37,63 @@ _kinds: Final[dict[int, str]] = {}
 _kinds_lock: Final = threading.Lock()
 
 
-class _Tables:
-    """The arrays one call of the compiled scanner fills."""
-
-    def __init__(self, size: int, program: Program) -> None:
-        rows = size // least_bytes(program) + 2
-        self.c64 = np.empty((len(kernel.COLUMNS_64), rows), np.int64)
-        self.c32 = np.empty((len(kernel.COLUMNS_32), rows), np.int32)
-        self.c8 = np.empty((len(kernel.COLUMNS_8), rows), np.uint8)
-        self.strays = np.empty((rows + 1, 2), np.int64)
-        self.texts = np.empty((_ROOM // 2, 2), np.int32)
-        self.text_slots = np.full(_ROOM, -1, np.int32)
-        self.hashes = np.empty(_ROOM // 2, np.uint64)
-        self.statements = np.empty((_ROOM // 2, 2), np.int32)
-        self.hash_slots = np.full(_ROOM, -1, np.int32)
-        self.fields = np.full((len(FIELDS) + 1, 2), -1, np.int32)
-        self.choices = np.empty((len(program.code) + 2, 3), np.int32)
-        self.memo = np.zeros((max(len(program.code), 1), MEMO_WIDTH), np.int32)
-        self.counts = np.zeros(6, np.int64)
+def _output(size: int, program: Program) -> kernel.Output:
+    """Room for the records of `size` bytes; memory that is not written costs nothing."""
+    rows = size // least_bytes(program) + 2
+    return kernel.Output(
+        c64=np.empty((len(kernel.COLUMNS_64), rows), np.int64),
+        c32=np.empty((len(kernel.COLUMNS_32), rows), np.int32),
+        c8=np.empty((len(kernel.COLUMNS_8), rows), np.uint8),
+        strays=np.empty((rows + 1, 2), np.int64),
+        texts=np.empty((_ROOM // 2, 2), np.int32),
+        text_slots=np.full(_ROOM, -1, np.int32),
+        hashes=np.empty(_ROOM // 2, np.uint64),
+        statements=np.empty((_ROOM // 2, 2), np.int32),
+        hash_slots=np.full(_ROOM, -1, np.int32),
+        fields=np.full((len(FIELDS) + 1, 2), -1, np.int32),
+        choices=np.empty((len(program.code) + 2, 3), np.int32),
+        memo=np.zeros((max(len(program.code), 1), MEMO_WIDTH), np.int32),
+        numbers=np.zeros(8, np.int64),
+        state=np.zeros(8, np.int64),
+        counts=np.zeros(6, np.int64),
+    )
 
 
 def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk, which must not be empty."""
-    data = chunk.data
-    buffer = np.frombuffer(data, np.uint8)
+    buffer = np.frombuffer(chunk.data, np.uint8)
     program = program_of(prefix)
-    tables = _Tables(len(data), program)
+    out = _output(len(buffer), program)
+    whole = buffer[: len(buffer) // 8 * 8]
     # Copied where it is not aligned: the compiled code has one signature.
-    aligned = np.ascontiguousarray(buffer[: len(data) // 8 * 8])
-    newline_words = aligned.view(np.uint64) if aligned.ctypes.data % 8 == 0 else np.copy(aligned).view(np.uint64)
-    kernel.scan_chunk(
-        *(buffer, newline_words, len(data), True, chunk.tail, kernel.BLANKS if chunk.fresh else kernel.STRAYS),
-        *(program.code, program.literals, program.optional_from, SEVERITY_TABLE, WORDS),
-        *(tables.c64, tables.c32, tables.c8, tables.strays, tables.texts, tables.text_slots),
-        *(tables.hashes, tables.statements, tables.hash_slots),
-        *(tables.fields, tables.choices, tables.memo, tables.counts),
-    )
-    if tables.counts[kernel.FULL]:
+    newline_words = (whole if whole.ctypes.data % 8 == 0 else whole.copy()).view(np.uint64)
+    part = kernel.BLANKS if chunk.fresh else kernel.STRAYS
+    matcher = (program.code, program.literals, program.optional_from, SEVERITY_TABLE)
+    kernel.scan_chunk(buffer, newline_words, chunk.tail, part, *matcher, WORDS, out)
+    if out.counts[kernel.FULL]:
         return scan(chunk, prefix)
-    rows = int(tables.counts[kernel.N_RECORDS])
-    runs = tables.strays[: tables.counts[kernel.N_STRAYS]]
+    runs = out.strays[: out.counts[kernel.N_STRAYS]]
     starts, sizes = runs[:, 0], runs[:, 1] - runs[:, 0]
     if chunk.tail and len(sizes):
         sizes[-1] += chunk.tail
-    frame = _frame(chunk, buffer, tables, rows, program)
+    frame = _frame(chunk, buffer, out, program)
     return Scanned(
         frame=frame,
         rejects=stray_rejects(chunk, starts, sizes),
         parsed_bytes=int(frame.get_column("byte_length").sum()),
-        noise_bytes=int(tables.counts[kernel.N_BLANK]),
+        noise_bytes=int(out.counts[kernel.N_BLANK]),
     )
 
 
-def _frame(chunk: Chunk, buffer: Bytes, tables: _Tables, rows: int, program: Program) -> pl.DataFrame:
-    c64 = {name: tables.c64[index, :rows] for index, name in enumerate(kernel.COLUMNS_64)}
-    c32 = {name: tables.c32[index, :rows] for index, name in enumerate(kernel.COLUMNS_32)}
-    c8 = {name: tables.c8[index, :rows] for index, name in enumerate(kernel.COLUMNS_8)}
+def _frame(chunk: Chunk, buffer: Bytes, out: kernel.Output, program: Program) -> pl.DataFrame:
+    rows = int(out.counts[kernel.N_RECORDS])
+    c64 = {name: out.c64[index, :rows] for index, name in enumerate(kernel.COLUMNS_64)}
+    c32 = {name: out.c32[index, :rows] for index, name in enumerate(kernel.COLUMNS_32)}
+    c8 = {name: out.c8[index, :rows] for index, name in enumerate(kernel.COLUMNS_8)}
     sizes = c32["size"].astype(np.int64)
     if chunk.tail and rows:
         sizes[-1] += chunk.tail
-    texts = _texts(buffer, tables)
+    texts = _texts(buffer, out)
     columns = {
         "byte_offset": pl.Series(c32["start"].astype(np.int64) + chunk.offset),
         "byte_length": pl.Series(sizes),
@@ -106,9 +103,9 @@ def _frame(chunk: Chunk, buffer: Bytes, tables: _Tables, rows: int, program: Pro
         **{name: _picked(texts, c32[name]) for name in _TEXT_COLUMNS},
         "duration_us": _numbers(c64["duration"], kernel.MISSING_64).cast(pl.Float64),
         "severity": _named(SEVERITY_WORDS, "severity", c8["severity"]),
-        "kind": _named(None, "kind", c8["kind"]),
+        "kind": _named(KINDS, "kind", c8["kind"]),
         "phase": _named(_PHASES, "phase", c8["phase"]),
-        **_statement_columns(buffer, tables, c32["statement"]),
+        **_statement_columns(buffer, out, c32["statement"]),
         "message": _messages(buffer, c32, c8["message"]),
     }
     if program.epoch:
@@ -116,15 +113,15 @@ def _frame(chunk: Chunk, buffer: Bytes, tables: _Tables, rows: int, program: Pro
     return pl.DataFrame(columns)
 
 
-def _texts(buffer: Bytes, tables: _Tables) -> pl.Series:
-    places = tables.texts[: tables.counts[kernel.N_TEXTS]].astype(np.int64)
+def _texts(buffer: Bytes, out: kernel.Output) -> pl.Series:
+    places = out.texts[: out.counts[kernel.N_TEXTS]].astype(np.int64)
     return string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]).cast(pl.Categorical())
 
 
-def _statement_columns(buffer: Bytes, tables: _Tables, numbers: npt.NDArray[np.int32]) -> dict[str, pl.Series]:
-    count = tables.counts[kernel.N_STATEMENTS]
-    hashes = tables.hashes[:count]
-    kinds = _kinds_of(buffer, hashes, tables.statements[:count].astype(np.int64))
+def _statement_columns(buffer: Bytes, out: kernel.Output, numbers: npt.NDArray[np.int32]) -> dict[str, pl.Series]:
+    count = out.counts[kernel.N_STATEMENTS]
+    hashes = out.hashes[:count]
+    kinds = _kinds_of(buffer, hashes, out.statements[:count].astype(np.int64))
     dtype = _TABLE["statement_kind"].dtype
     return {
         "statement_fingerprint": _picked(pl.Series(hashes), numbers),
@@ -170,10 +167,9 @@ def _picked(values: pl.Series, numbers: npt.NDArray[np.int32]) -> pl.Series:
     return values.gather(_numbers(numbers, kernel.MISSING_32))
 
 
-def _named(names: tuple[str, ...] | None, column: str, codes: Bytes) -> pl.Series:
+def _named(names: tuple[str, ...], column: str, codes: Bytes) -> pl.Series:
     """Enum values from their numbers; a number beyond the names is null."""
-    dtype = _TABLE[column].dtype
-    labels = pl.Series(names if names is not None else dtype.categories, dtype=dtype)
+    labels = pl.Series(names, dtype=_TABLE[column].dtype)
     numbers = codes.astype(np.int32)
     inside = np.where(numbers < labels.len(), numbers, np.int32(kernel.MISSING_32))
     return _picked(labels, inside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,9 @@ from citus_analysis.formats.pglog._program import FIELDS
 from citus_analysis.formats.pglog._views import Bytes
 from citus_analysis.schema import KINDS
 
-__all__ = ["COLUMNS_32", "COLUMNS_64", "COLUMNS_8", "MISSING_32", "MISSING_64", "scan_chunk"]
+__all__ = ["COLUMNS_8", "COLUMNS_32", "COLUMNS_64", "MISSING_32", "MISSING_64", "scan_chunk"]
+
+Words64 = npt.NDArray[np.uint64]
 
 MISSING_32: Final = -(2**31)
 MISSING_64: Final = -(2**63)
@@ -48,22 +50,24 @@ COLUMNS_32: Final = (
 )
 COLUMNS_8: Final = ("severity", "kind", "phase", "message")
 CLOCK, XID, LINE, GPID, DURATION, SHARD, PLACEMENT, TASK = range(8)
-START, SIZE, TEXT, TEXT_END, PID, BACKEND, PORT, STATEMENT, ZONE, APP, USER, DATABASE, HOST, STATE, WORKER, NAME = range(16)
+START, SIZE, TEXT, TEXT_END, PID, BACKEND, PORT, STATEMENT, ZONE, APP, USER, DATABASE, HOST, STATE, WORKER, NAME = (
+    range(16)
+)
 SEVERITY, KIND, PHASE, MESSAGE = range(4)
 
 _KIND: Final = {name: number for number, name in enumerate(KINDS)}
-K_DURATION, K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE = (_KIND[k] for k in ("duration", "statement", "parse", "bind", "execute"))
-K_PARAMETERS, K_DETAIL, K_ERROR, K_TASK, K_LOCK = (_KIND[k] for k in ("parameters", "detail", "error", "task", "lock_wait"))
-K_CHECKPOINT, K_VACUUM, K_TEMP, K_CONNECTION, K_OTHER = (
-    _KIND[k] for k in ("checkpoint", "autovacuum", "temp_file", "connection", "other")
-)
+K_DURATION, K_STATEMENT, K_PARSE = _KIND["duration"], _KIND["statement"], _KIND["parse"]
+K_BIND, K_EXECUTE, K_PARAMETERS = _KIND["bind"], _KIND["execute"], _KIND["parameters"]
+K_DETAIL, K_ERROR, K_TASK, K_LOCK = _KIND["detail"], _KIND["error"], _KIND["task"], _KIND["lock_wait"]
+K_CHECKPOINT, K_VACUUM, K_TEMP = _KIND["checkpoint"], _KIND["autovacuum"], _KIND["temp_file"]
+K_CONNECTION, K_OTHER = _KIND["connection"], _KIND["other"]
 _SEVERITY: Final = {name: number for number, name in enumerate(SEVERITY_WORDS)}
-S_LOG, S_DEBUG, S_DETAIL, S_STATEMENT, S_QUERY = (_SEVERITY[s] for s in ("LOG", "DEBUG", "DETAIL", "STATEMENT", "QUERY"))
-S_WARNING, S_ERROR, S_FATAL, S_PANIC = (_SEVERITY[s] for s in ("WARNING", "ERROR", "FATAL", "PANIC"))
-F_CLOCK, F_EPOCH, F_PID, F_HEX, F_VXID, F_LINE = (FIELDS[f] for f in ("clock", "epoch", "pid", "hex_pid", "vxid", "line"))
-F_APP, F_USER, F_DATABASE, F_HOST, F_REMOTE, F_STATE = (
-    FIELDS[f] for f in ("app", "user", "database", "host", "remote", "state")
-)
+S_LOG, S_DEBUG, S_DETAIL = _SEVERITY["LOG"], _SEVERITY["DEBUG"], _SEVERITY["DETAIL"]
+S_STATEMENT, S_QUERY, S_WARNING = _SEVERITY["STATEMENT"], _SEVERITY["QUERY"], _SEVERITY["WARNING"]
+S_ERROR, S_FATAL, S_PANIC = _SEVERITY["ERROR"], _SEVERITY["FATAL"], _SEVERITY["PANIC"]
+F_CLOCK, F_EPOCH, F_PID, F_HEX = FIELDS["clock"], FIELDS["epoch"], FIELDS["pid"], FIELDS["hex_pid"]
+F_VXID, F_LINE, F_APP, F_USER = FIELDS["vxid"], FIELDS["line"], FIELDS["app"], FIELDS["user"]
+F_DATABASE, F_HOST, F_REMOTE, F_STATE = FIELDS["database"], FIELDS["host"], FIELDS["remote"], FIELDS["state"]
 #: Parts that a chunk may be in when a line begins.
 BLANKS, STRAYS, RECORDS = range(3)
 #: Entries of `counts`.
@@ -81,10 +85,49 @@ BEGINNINGS: Final = np.array(
     ],
     np.int32,
 )
+
+
+class Output(NamedTuple):
+    """What a scan fills.
+
+    Attributes:
+        c64: columns of 64-bit integers, named by `COLUMNS_64`; `MISSING_64` is null.
+        c32: columns of 32-bit integers, named by `COLUMNS_32`; `MISSING_32` is null.
+        c8: columns of bytes, named by `COLUMNS_8`.
+        strays: begin and end of each run of lines that are astray.
+        texts: begin and end of each distinct short text.
+        text_slots: hash table of `texts`.
+        hashes: fingerprint of each distinct statement.
+        statements: begin and end of each distinct statement's first occurrence.
+        hash_slots: hash table of `hashes`.
+        fields: begin and end of each field of the last prefix.
+        choices: stack of the prefix matcher.
+        memo: places that failed, of the prefix matcher.
+        numbers: of the last task record.
+        state: of the last statement.
+        counts: how many of each there are.
+    """
+
+    c64: Numbers64
+    c32: Numbers32
+    c8: Bytes
+    strays: Numbers64
+    texts: Numbers32
+    text_slots: Numbers32
+    hashes: Words64
+    statements: Numbers32
+    hash_slots: Numbers32
+    fields: Numbers32
+    choices: Numbers32
+    memo: Numbers32
+    numbers: Numbers64
+    state: Numbers64
+    counts: Numbers64
+
+
 HIGH: Final = np.uint64(0x8080808080808080)
 LOW: Final = np.uint64(0x0101010101010101)
 NEWLINES: Final = np.uint64(0x0A0A0A0A0A0A0A0A)
-Words64 = npt.NDArray[np.uint64]
 
 
 @compiled
@@ -109,15 +152,16 @@ def newline_at(buffer: Bytes, words: Words64, begin: int, end: int) -> int:
 
 
 @compiled
-def add_text(buffer: Bytes, begin: int, end: int, texts: Numbers32, slots: Numbers32, counts: Numbers64) -> int:
+def add_text(buffer: Bytes, begin: int, end: int, out: Output) -> int:
     """The number of a short text among the distinct ones of this chunk."""
+    texts, slots, counts = out.texts, out.text_slots, out.counts
     value = np.uint64(0xCBF29CE484222325)
     for place in range(begin, end):
         value = fnv(value, buffer[place])
     mask = slots.shape[0] - 1
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
     while slots[slot] >= 0:
-        number = slots[slot]
+        number = int(slots[slot])
         first, length = texts[number, 0], texts[number, 1] - texts[number, 0]
         if length == end - begin:
             index = 0
@@ -126,7 +170,7 @@ def add_text(buffer: Bytes, begin: int, end: int, texts: Numbers32, slots: Numbe
             if index == length:
                 return number
         slot = (slot + 1) & mask
-    number = counts[N_TEXTS]
+    number = int(counts[N_TEXTS])
     if number >= texts.shape[0]:
         counts[FULL] = 1
         return NO_ROOM
@@ -137,17 +181,16 @@ def add_text(buffer: Bytes, begin: int, end: int, texts: Numbers32, slots: Numbe
 
 
 @compiled
-def add_statement(
-    value: np.uint64, begin: int, end: int, hashes: Words64, places: Numbers32, slots: Numbers32, counts: Numbers64
-) -> int:
+def add_statement(value: np.uint64, begin: int, end: int, out: Output) -> int:
     """The number of a statement among the distinct ones of this chunk."""
+    hashes, places, slots, counts = out.hashes, out.statements, out.hash_slots, out.counts
     mask = slots.shape[0] - 1
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
     while slots[slot] >= 0:
         if hashes[slots[slot]] == value:
-            return slots[slot]
+            return int(slots[slot])
         slot = (slot + 1) & mask
-    number = counts[N_STATEMENTS]
+    number = int(counts[N_STATEMENTS])
     if number >= places.shape[0]:
         counts[FULL] = 1
         return NO_ROOM
@@ -196,29 +239,21 @@ def cut(buffer: Bytes, begin: int, length: int, limit: int) -> int:
 
 
 @compiled
-def fill_prefix(
-    buffer: Bytes,
-    record: int,
-    fields: Numbers32,
-    c64: Numbers64,
-    c32: Numbers32,
-    texts: Numbers32,
-    slots: Numbers32,
-    counts: Numbers64,
-) -> None:
+def fill_prefix(buffer: Bytes, record: int, out: Output) -> None:
     """Columns that the prefix tells."""
-    begin, end = fields[F_CLOCK, 0], fields[F_CLOCK, 1]
+    c64, c32, fields = out.c64, out.c32, out.fields
+    begin, end = int(fields[F_CLOCK, 0]), int(fields[F_CLOCK, 1])
     if begin >= 0:
         width = 23 if buffer[begin + 19] == 46 else 19
         c64[CLOCK, record] = stamp_clock(buffer, begin, width == 23, MISSING_64)
-        c32[ZONE, record] = add_text(buffer, begin + width + 1, end, texts, slots, counts)
-    begin, end = fields[F_EPOCH, 0], fields[F_EPOCH, 1]
+        c32[ZONE, record] = add_text(buffer, begin + width + 1, end, out)
+    begin, end = int(fields[F_EPOCH, 0]), int(fields[F_EPOCH, 1])
     if begin >= 0:
         c64[CLOCK, record] = digits(buffer, begin, end - 4) * 1000 + digits(buffer, end - 3, end)
-    begin, end = fields[F_PID, 0], fields[F_PID, 1]
+    begin, end = int(fields[F_PID, 0]), int(fields[F_PID, 1])
     if begin >= 0:
         c32[PID, record] = digits(buffer, begin, end)
-    begin, end = fields[F_HEX, 0], fields[F_HEX, 1]
+    begin, end = int(fields[F_HEX, 0]), int(fields[F_HEX, 1])
     if begin >= 0:
         place = hex_end(buffer, begin, end, 16) + 1
         value = 0
@@ -227,17 +262,17 @@ def fill_prefix(
             value = value * 16 + (byte - 48 if is_digit(byte) else byte - 87)
             place += 1
         c32[PID, record] = value
-    begin, end = fields[F_VXID, 0], fields[F_VXID, 1]
+    begin, end = int(fields[F_VXID, 0]), int(fields[F_VXID, 1])
     if begin >= 0 and end > begin:
         negative = buffer[begin] == 45
         slash = digits_end(buffer, begin + negative, end, 9)
         backend = digits(buffer, begin + negative, slash)
         c32[BACKEND, record] = -backend if negative else backend
         c64[XID, record] = digits(buffer, slash + 1, end)
-    begin, end = fields[F_LINE, 0], fields[F_LINE, 1]
+    begin, end = int(fields[F_LINE, 0]), int(fields[F_LINE, 1])
     if begin >= 0:
         c64[LINE, record] = digits(buffer, begin, end)
-    begin, end = fields[F_APP, 0], fields[F_APP, 1]
+    begin, end = int(fields[F_APP, 0]), int(fields[F_APP, 1])
     if begin >= 0:
         number = end
         while number > begin and is_digit(buffer[number - 1]):
@@ -256,8 +291,8 @@ def fill_prefix(
             c64[GPID, record] = digits(buffer, number, end)
             end = label
         if end > begin:
-            c32[APP, record] = add_text(buffer, begin, end, texts, slots, counts)
-    begin, end = fields[F_REMOTE, 0], fields[F_REMOTE, 1]
+            c32[APP, record] = add_text(buffer, begin, end, out)
+    begin, end = int(fields[F_REMOTE, 0]), int(fields[F_REMOTE, 1])
     if begin >= 0:
         if end - begin >= 3 and buffer[end - 1] == 41:
             place = end - 1
@@ -266,34 +301,19 @@ def fill_prefix(
             if place < end - 1 and place > begin and buffer[place - 1] == 40:
                 end = place - 1
         if end > begin:
-            c32[HOST, record] = add_text(buffer, begin, end, texts, slots, counts)
+            c32[HOST, record] = add_text(buffer, begin, end, out)
     for field, column in ((F_USER, USER), (F_DATABASE, DATABASE), (F_HOST, HOST), (F_STATE, STATE)):
-        begin, end = fields[field, 0], fields[field, 1]
+        begin, end = int(fields[field, 0]), int(fields[field, 1])
         if begin >= 0 and end > begin:
-            c32[column, record] = add_text(buffer, begin, end, texts, slots, counts)
+            c32[column, record] = add_text(buffer, begin, end, out)
 
 
 @compiled
-def finish(
-    buffer: Bytes,
-    record: int,
-    end: int,
-    tail: int,
-    words: Bytes,
-    c64: Numbers64,
-    c32: Numbers32,
-    c8: Bytes,
-    texts: Numbers32,
-    text_slots: Numbers32,
-    hashes: Words64,
-    places: Numbers32,
-    hash_slots: Numbers32,
-    numbers: Numbers64,
-    state: Numbers64,
-    counts: Numbers64,
-) -> None:
+def finish(buffer: Bytes, record: int, end: int, tail: int, words: Bytes, out: Output) -> None:
     """Columns that the text tells, once the record's end is known."""
-    start, text = c32[START, record], c32[TEXT, record]
+    c64, c32, c8, numbers = out.c64, out.c32, out.c8, out.numbers
+    # Plain integers throughout: each further type of an argument is one more compilation.
+    start, text = int(c32[START, record]), int(c32[TEXT, record])
     c32[SIZE, record] = end - start
     if end - start + tail > LINE_CAP:
         end = start + cut(buffer, start, end - start, EXCERPT_BYTES)
@@ -321,12 +341,12 @@ def finish(
             if name >= 0:
                 verb = 2
         if name >= 0:
-            c32[NAME, record] = add_text(buffer, name, name_end, texts, text_slots, counts)
+            c32[NAME, record] = add_text(buffer, name, name_end, out)
         if verb >= 0:
             c8[PHASE, record] = 3 if verb == 0 else verb - 1
         if debug and task_numbers(buffer, text, end, words, numbers):
             c64[PLACEMENT, record], c64[SHARD, record], c64[TASK, record] = numbers[0], numbers[1], numbers[2]
-            c32[WORKER, record] = add_text(buffer, numbers[3], numbers[4], texts, text_slots, counts)
+            c32[WORKER, record] = add_text(buffer, int(numbers[3]), int(numbers[4]), out)
             c32[PORT, record] = numbers[5]
             kind = K_TASK
         if log and kind == K_OTHER:
@@ -342,8 +362,8 @@ def finish(
                 kind = named
         if log and kind == K_OTHER:
             for index in range(BEGINNINGS.shape[0]):
-                if begins(buffer, text, end, words, BEGINNINGS[index, 0]) >= 0:
-                    kind = BEGINNINGS[index, 1]
+                if begins(buffer, text, end, words, int(BEGINNINGS[index, 0])) >= 0:
+                    kind = int(BEGINNINGS[index, 1])
                     break
     elif severity >= S_DETAIL:
         kind = K_DETAIL
@@ -357,8 +377,8 @@ def finish(
         kind = K_ERROR
     c8[KIND, record] = kind
     if statement >= 0:
-        value, shard = fingerprint_of(buffer, statement, end, state)
-        c32[STATEMENT, record] = add_statement(value, statement, end, hashes, places, hash_slots, counts)
+        value, shard = fingerprint_of(buffer, statement, end, out.state)
+        c32[STATEMENT, record] = add_statement(value, statement, end, out)
         if shard >= 0 and c64[SHARD, record] == MISSING_64:
             c64[SHARD, record] = shard
     c8[MESSAGE, record] = kind > K_TASK and severity != S_STATEMENT and severity != S_QUERY
@@ -368,8 +388,6 @@ def finish(
 def scan_chunk(
     buffer: Bytes,
     newline_words: Words64,
-    size: int,
-    complete: bool,
     tail: int,
     part: int,
     code: Numbers32,
@@ -377,23 +395,24 @@ def scan_chunk(
     optional_from: int,
     severities: Bytes,
     words: Bytes,
-    c64: Numbers64,
-    c32: Numbers32,
-    c8: Bytes,
-    strays: Numbers64,
-    texts: Numbers32,
-    text_slots: Numbers32,
-    hashes: Words64,
-    places: Numbers32,
-    hash_slots: Numbers32,
-    fields: Numbers32,
-    choices: Numbers32,
-    memo: Numbers32,
-    counts: Numbers64,
+    out: Output,
 ) -> None:
-    """Fill the columns (`c64`, `c32`, `c8`), the stray runs, the distinct texts and statements, and `counts`."""
-    numbers = np.zeros(8, np.int64)
-    state = np.zeros(8, np.int64)
+    """Fill `out` with the records of a chunk.
+
+    Args:
+        buffer: the chunk.
+        newline_words: its bytes eight by eight.
+        tail: bytes behind the chunk that belong to its only record.
+        part: what the chunk begins with where its first line is no record.
+        code: the prefix's elements.
+        literals: bytes of its literals.
+        optional_from: the first element that may be absent.
+        severities: table of severity words.
+        words: table of the words that texts begin with.
+        out: filled.
+    """
+    size = len(buffer)
+    c64, c32, strays, counts = out.c64, out.c32, out.strays, out.counts
     place, line = 0, 0
     record = -1
     run = -1
@@ -406,14 +425,11 @@ def scan_chunk(
         inside_tail = tail > 0 and place > 0
         if not inside_tail:
             severity = match_head(
-                buffer, place, limit, code, literals, optional_from, severities, fields, choices, memo, line
+                buffer, place, limit, code, literals, optional_from, severities, out.fields, out.choices, out.memo, line
             )
         if severity >= 0:
             if part == RECORDS:
-                finish(
-                    buffer, record, place, 0, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots, numbers,
-                    state, counts,
-                )
+                finish(buffer, record, place, 0, words, out)
             elif part == STRAYS and run >= 0:
                 strays[run, 1] = place
             record += 1
@@ -421,18 +437,13 @@ def scan_chunk(
                 c64[column, record] = MISSING_64
             for column in range(c32.shape[0]):
                 c32[column, record] = MISSING_32
-            c8[PHASE, record] = NO_PHASE
+            out.c8[PHASE, record] = NO_PHASE
             part = RECORDS
-            c32[START, record], c32[TEXT, record] = place, fields[-1, 0]
-            c8[SEVERITY, record] = severity
-            fill_prefix(buffer, record, fields, c64, c32, texts, text_slots, counts)
+            c32[START, record], c32[TEXT, record] = place, out.fields[-1, 0]
+            out.c8[SEVERITY, record] = severity
+            fill_prefix(buffer, record, out)
         elif not inside_tail and (part != STRAYS or run < 0):
-            broken_off = (
-                complete
-                and content_end == size
-                and line_end - place <= LINE_CAP
-                and buffer[place] != 9
-            )
+            broken_off = content_end == size and line_end - place <= LINE_CAP and buffer[place] != 9
             if part == BLANKS:
                 astray = tail > 0 or not is_blank(buffer, place, line_end)
                 if not astray:
@@ -441,10 +452,7 @@ def scan_chunk(
                 astray = part == STRAYS or broken_off or is_foreign(buffer, place, limit, severities)
             if astray:
                 if part == RECORDS:
-                    finish(
-                        buffer, record, place, 0, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots,
-                        numbers, state, counts,
-                    )
+                    finish(buffer, record, place, 0, words, out)
                 part = STRAYS
                 run += 1
                 strays[run, 0] = place
@@ -452,10 +460,7 @@ def scan_chunk(
         if counts[FULL]:
             return
     if part == RECORDS:
-        finish(
-            buffer, record, size, tail, words, c64, c32, c8, texts, text_slots, hashes, places, hash_slots, numbers, state,
-            counts,
-        )
+        finish(buffer, record, size, tail, words, out)
     elif part == STRAYS:
         strays[run, 1] = size
     counts[N_RECORDS] = record + 1

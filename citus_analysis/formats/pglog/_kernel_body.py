@@ -39,7 +39,7 @@ WORDS: Final[Bytes] = np.array([[len(word), *word.ljust(_WIDTH, b"\0")] for word
 @compiled
 def begins(buffer: Bytes, place: int, end: int, words: Bytes, word: int) -> int:
     """Where a word ends that stands at `place`; -1 where it does not."""
-    length = words[word, 0]
+    length = int(words[word, 0])
     if place + length > end:
         return -1
     for index in range(length):
@@ -129,7 +129,9 @@ def number_then(buffer: Bytes, begin: int, end: int, words: Bytes, word: int) ->
 
 
 @compiled
-def task_numbers(buffer: Bytes, begin: int, end: int, words: Bytes, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+def task_numbers(
+    buffer: Bytes, begin: int, end: int, words: Bytes, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> bool:
     """Fill placement, shard, microseconds, begin and end of the host, port; false where it is no task record."""
     place = begins(buffer, begin, end, words, TASK)
     if place < 0:

@@ -101,7 +101,11 @@ def stamp_end(buffer: Bytes, begin: int, limit: int, with_ms: int) -> int:
 @compiled
 def stamp_clock(buffer: Bytes, begin: int, with_ms: int, missing: int) -> int:
     """Milliseconds since 1970 as the clock showed them; `missing` for a date or time that does not exist."""
-    year, month, day = digits(buffer, begin, begin + 4), digits(buffer, begin + 5, begin + 7), digits(buffer, begin + 8, begin + 10)
+    year, month, day = (
+        digits(buffer, begin, begin + 4),
+        digits(buffer, begin + 5, begin + 7),
+        digits(buffer, begin + 8, begin + 10),
+    )
     hour, minute = digits(buffer, begin + 11, begin + 13), digits(buffer, begin + 14, begin + 16)
     second = digits(buffer, begin + 17, begin + 19)
     millisecond = digits(buffer, begin + 20, begin + 23) if with_ms else 0
@@ -128,7 +132,7 @@ def stamp_clock(buffer: Bytes, begin: int, with_ms: int, missing: int) -> int:
 def severity_at(buffer: Bytes, begin: int, limit: int, words: Bytes) -> int:
     """Which severity word stands at `begin`; -1 for none."""
     for word in range(words.shape[0]):
-        length = words[word, 0]
+        length = int(words[word, 0])
         if begin + length > limit or buffer[begin] != words[word, 1]:
             continue
         index = 1
@@ -175,7 +179,7 @@ def element_end(buffer: Bytes, begin: int, limit: int, element: Numbers32, liter
     """Where an element other than text ends; -1 where it does not stand at `begin`."""
     kind = element[0]
     if kind == LITERAL:
-        length = element[4] - element[3]
+        length = int(element[4]) - int(element[3])
         if begin + length > limit:
             return -1
         for index in range(length):
@@ -183,10 +187,10 @@ def element_end(buffer: Bytes, begin: int, limit: int, element: Numbers32, liter
                 return -1
         return begin + length
     if kind == STAMP:
-        return stamp_end(buffer, begin, limit, element[3])
+        return stamp_end(buffer, begin, limit, int(element[3]))
     if kind == DIGITS:
         place = begin + 1 if element[5] and begin < limit and buffer[begin] == 45 else begin
-        end = digits_end(buffer, place, limit, element[4])
+        end = digits_end(buffer, place, limit, int(element[4]))
         return end if end - place >= element[3] else -1
     if kind == VXID:
         return vxid_end(buffer, begin, limit)
@@ -263,7 +267,7 @@ def match_head(
         if place >= 0 and (absent or index == count):
             severity = severity_at(buffer, place, limit, words) if place < limit else -1
             if severity >= 0:
-                end = severity_end(buffer, place, limit, words[severity, 0])
+                end = severity_end(buffer, place, limit, int(words[severity, 0]))
                 if end >= 0:
                     fields[-1, 0] = end
                     if absent:
@@ -295,18 +299,20 @@ def match_head(
         while True:
             if depth == 0:
                 return -1
-            choice = choices[depth - 1, 0]
+            choice = int(choices[depth - 1, 0])
             if choice == -1:
                 depth -= 1
                 absent = True
-                place = choices[depth, 1]
+                place = int(choices[depth, 1])
                 break
             absent = False
-            end = choices[depth - 1, 2]
+            end = int(choices[depth - 1, 2])
             memo[choice, end - begin] = stamp
             end += 1
-            if choice + 1 < count and code[choice + 1, 0] == LITERAL and choice + 1 != optional_from and code[choice, 2] >= 0:
-                first = literals[code[choice + 1, 3]]
+            following = choice + 1
+            literal = following < count and following != optional_from and code[following, 0] == LITERAL
+            if literal and code[choice, 2] >= 0:
+                first = literals[code[following, 3]]
                 while end <= limit and (end == limit or buffer[end] != first):
                     end += 1
             while end <= limit and memo[choice, end - begin] == stamp:
@@ -321,5 +327,5 @@ def match_head(
             place = end
             if code[choice, 2] < 0:
                 place = skip_padding(buffer, end, limit, code, choice, literals)
-            index = choice + 1
+            index = following
             break

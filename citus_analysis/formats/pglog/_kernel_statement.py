@@ -91,6 +91,11 @@ def underscored_end(buffer: Bytes, begin: int, limit: int) -> int:
 
 
 @compiled
+def is_hex_letter(byte: int) -> bool:
+    return 97 <= byte <= 102 or 65 <= byte <= 70
+
+
+@compiled
 def number_end(buffer: Bytes, begin: int, limit: int) -> int:
     """Behind a number; -1 where none stands at `begin`."""
     byte = buffer[begin]
@@ -98,9 +103,7 @@ def number_end(buffer: Bytes, begin: int, limit: int) -> int:
     lower = following | 32
     if byte == 48 and (lower == 120 or lower == 111 or lower == 98):
         place = begin + 2
-        while place < limit and (
-            is_digit(buffer[place]) or buffer[place] == 95 or 97 <= (buffer[place] | 32) <= 102 and is_letter(buffer[place])
-        ):
+        while place < limit and (is_digit(buffer[place]) or buffer[place] == 95 or is_hex_letter(buffer[place])):
             place += 1
         if place > begin + 2:
             return place

@@ -16,13 +16,12 @@ __all__ = ["FIELDS", "SEVERITY_TABLE", "Program", "least_bytes", "program_of"]
 
 #: Kinds of elements.
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH = range(8)
+_FIELDS: Final = (
+    *("none", "clock", "epoch", "pid", "hex_pid", "vxid", "line"),
+    *("app", "user", "database", "host", "remote", "state"),
+)
 #: What a field is for; the first element of an escape fills it, further ones are matched only.
-FIELDS: Final = {
-    name: number
-    for number, name in enumerate(
-        ("none", "clock", "epoch", "pid", "hex_pid", "vxid", "line", "app", "user", "database", "host", "remote", "state")
-    )
-}
+FIELDS: Final = {name: number for number, name in enumerate(_FIELDS)}
 _FIELD_OF: Final = {
     "m": "clock",
     "t": "clock",

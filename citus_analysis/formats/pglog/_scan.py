@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.formats._base import EXCERPT_CHARS, Reject
@@ -20,7 +19,19 @@ from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS, Pre
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 
-__all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Lines", "Scanned", "find_openers", "find_records", "scan", "stray_rejects"]
+__all__ = [
+    "BLANK",
+    "CONTINUED",
+    "RECORD",
+    "STRAY",
+    "Chunk",
+    "Lines",
+    "Scanned",
+    "find_openers",
+    "find_records",
+    "scan",
+    "stray_rejects",
+]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _BROKEN_OFF: Final = "the log ends within this line"
@@ -113,7 +124,10 @@ def find_openers(data: bytes, prefix: Prefix, *, complete: bool = True) -> Lines
     lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
     line = pl.col("line")
     heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
-    looks = lines.select(record=heads.get_column("severity").is_not_null(), stray=~line.str.starts_with("\t") & line.str.contains(_FOREIGN))
+    looks = lines.select(
+        record=heads.get_column("severity").is_not_null(),
+        stray=~line.str.starts_with("\t") & line.str.contains(_FOREIGN),
+    )
     roles = np.where(looks.get_column("record"), RECORD, np.where(looks.get_column("stray"), STRAY, CONTINUED))
     unfinished = (
         complete and not data.endswith(b"\n") and lengths[-1] <= LINE_CAP and not data.startswith(b"\t", begins[-1])
