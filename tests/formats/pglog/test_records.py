@@ -177,7 +177,8 @@ def test_checkpoints_pair_start_and_completion(tmp_path: Path) -> None:
 )
 def test_time_zones(tmp_path: Path, stamp: str, zone: str | None, expected: str | None) -> None:
     path = written(tmp_path, f"{stamp} [7] [3/4] : [1-1] LOG:  duration: 1.000 ms\n".encode())
-    (time,) = read(path, **({"timezone": zone} if zone else {})).events.get_column("log_time")
+    options = {"timezone": zone} if zone else {}
+    (time,) = read(path, 1, **options).events.get_column("log_time")
     assert (None if time is None else time.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]) == expected
 
 
@@ -186,8 +187,8 @@ def test_time_zones(tmp_path: Path, stamp: str, zone: str | None, expected: str 
     [
         (
             "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-            "2017-09-06 08:41:41 UTC [36]: [121-1] user=postgres,db=bench,app=pgbench,client=172.23.0.1 LOG:  duration: 2.280 ms",
-            {"pid": 36, "session_line": 121, "user": "postgres", "database": "bench", "client_host": "172.23.0.1"},
+            "2017-09-06 08:41:41 UTC [36]: [121-1] user=a,db=bench,app=pgbench,client=10.0.0.1 LOG:  duration: 2.2 ms",
+            {"pid": 36, "session_line": 121, "user": "a", "database": "bench", "client_host": "10.0.0.1"},
         ),
         (
             "%-10u|%6p|%e|%r|",
