@@ -135,37 +135,38 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
             `records`, `operations`, `iteration`, `workers` and `drivers`, as the files' names say.
 
     Returns:
-        The table `runs`, in the order of `run_identity`. `threads` and `operations` are the sum of what the
-        clients were started with, over all load generators; where a client does not say, the identity's value.
+        The table `runs`, in the order of `run_identity`. Rows without a client, a phase and a number of drivers
+        belong to no run (the output of `pgbench -i`, for instance) and are left out. `threads` and `operations`
+        are the sum of what the clients were started with, over all load generators; where a client does not say,
+        the identity's value.
     """
-    of_runs = clients.filter(pl.col("run_id").is_not_null())
-    main = of_runs.filter(pl.col("role") == "main")
-    merged = merge_clients(main, _RUN).join(
-        main.group_by(_RUN).agg(
-            main_clients=pl.len(),
-            incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
-            time_limited=pl.col("time_limit_s").is_not_null().any(),
-        ),
-        on=_RUN,
-        nulls_equal=True,
-    )
-    monitored = of_runs.filter(pl.col("role") == "monitor").select(_RUN).unique().with_columns(monitored=True)
-    joined = (
-        run_identity.rename({"threads": "identity_threads", "operations": "identity_operations"})
-        .join(merged, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
-        .join(monitored, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(
-            pl.col("monitored").fill_null(value=False),
-            pl.col("main_clients", "incomplete").fill_null(0),
-            drivers=pl.coalesce("drivers", "main_clients"),
-        )
-    )
-    known = joined.with_columns(
+    known = _with_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
+    started = known.with_columns(
         threads=_as_started("threads", "identity_threads"),
         operations=_as_started("operations_planned", "identity_operations"),
-        time_limited=pl.col("time_limited").fill_null(value=False),
     ).with_columns(attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0))
-    return TABLES["runs"].conform(_with_status(known).select(pl.col(n) for n in TABLES["runs"].names()))
+    return TABLES["runs"].conform(_with_status(started).select(TABLES["runs"].names()))
+
+
+def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the merged values of their main clients; rows to which nothing was launched are left out."""
+    main = clients.filter(pl.col("role") == "main")
+    counts = main.group_by(_RUN).agg(
+        main_clients=pl.len().cast(pl.Int32),
+        incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
+        time_limited=pl.col("time_limit_s").is_not_null().any(),
+    )
+    monitored = clients.filter(pl.col("role") == "monitor").select(_RUN).unique().with_columns(monitored=True)
+    joined = run_identity.rename({"threads": "identity_threads", "operations": "identity_operations"})
+    for facts in (merge_clients(main, _RUN), counts, monitored):
+        joined = joined.join(facts, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
+    filled = joined.with_columns(
+        pl.col("monitored", "time_limited").fill_null(value=False), pl.col("main_clients", "incomplete").fill_null(0)
+    )
+    launched = (pl.col("main_clients") > 0) | pl.any_horizontal(pl.col("phase", "drivers").is_not_null(), "monitored")
+    return filled.filter(launched).with_columns(
+        drivers=pl.coalesce("drivers", pl.col("main_clients").clip(lower_bound=1))
+    )
 
 
 def _as_started(of_clients: str, of_identity: str) -> pl.Expr:

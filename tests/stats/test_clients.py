@@ -42,7 +42,7 @@ def run(*changes: Mapping[str, Any], **identity: Any) -> dict[str, Any]:
     """The run that comes of one client per change."""
     rows = [CLIENT | {"source_id": str(n), "part": n} | dict(change) for n, change in enumerate(changes)]
     clients = TABLES["clients"].conform(pl.DataFrame(rows)) if rows else TABLES["clients"].empty()
-    table = derive_runs(clients, pl.DataFrame([IDENTITY | identity]))
+    table = derive_runs(clients, pl.DataFrame([IDENTITY | identity], schema_overrides={"drivers": pl.Int32}))
     assert table.schema == TABLES["runs"].polars_schema()
     assert table.height == 1
     return table.row(0, named=True)
@@ -118,6 +118,16 @@ def test_a_run_without_any_log_failed() -> None:
     found = run()
     assert (found["status"], found["status_reason"]) == ("failed", "no log of 1 of 1 main clients")
     assert found["throughput_ops_s"] is None
+
+
+def test_what_only_the_name_of_a_file_calls_a_run() -> None:
+    """The name of an old tree says a phase but no number of drivers; that of another file says neither."""
+    found = run(drivers=None)
+    assert (found["status"], found["drivers"]) == ("failed", 1)
+    other = pl.DataFrame(
+        [IDENTITY | {"drivers": None, "phase": None}], schema_overrides={"drivers": pl.Int32, "phase": pl.String}
+    )
+    assert derive_runs(TABLES["clients"].empty(), other).is_empty()
 
 
 def test_percentiles_are_never_merged() -> None:
