@@ -12,7 +12,6 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published import AuditResult, audit, published, published_summaries, runs_like
-from citus_analysis.published._rows import result_tables
 from citus_analysis.scaling import ScalingFit, fit
 from citus_analysis.shipped import shipped
 from citus_analysis.stats import Comparison, compare_summaries, ratio_interval_from_summaries
@@ -126,9 +125,8 @@ def _triple(row: dict[str, float]) -> tuple[float, float, int]:
 
 def monitoring_comparison(margin: float = 0.05, level: float = 0.95) -> Comparison:
     """The thesis's table 5.3 as a comparison: does monitoring cost throughput, and what could four runs show?"""
-    stated: dict[str, tuple[float, float, int]] = {}
-    for table in result_tables(published("thesis", "5.3")):
-        stated |= {row.label: (row["throughput"].value, row["sigma"].value, row.n or 1) for row in table.rows}
+    rows = published_summaries(published("thesis", "5.3"), level=level).iter_rows(named=True)
+    stated = {row["row"]: _triple(row) for row in rows}
     on, off = "monitored", "not monitored"
     return compare_summaries(stated[on], stated[off], margin, level=level, label_a=on, label_b=off)
 

@@ -75,6 +75,13 @@ class TestRecordings:
         assert row["expected"] == "80,000 operations"
         assert "overstates by 4.7%" in row["explanation"]
 
+    def test_a_throughput_that_counts_failures(self, recorded: Tables) -> None:
+        half = pl.when(resource="w2-all-f").then(pl.col("operations_done") // 2).otherwise("operations_done")
+        lost = recorded.runs.with_columns(operations_done=half, failed_operations=pl.col("operations_done") - half)
+        row = details(audit_runs(lost), "throughput_identity").filter(source="w2-all-f").row(0, named=True)
+        assert row["severity"] == "amber"
+        assert row["explanation"] == "the client's throughput counts 20,000 failed operations"
+
     def test_little_law_shows_the_client(self, honest: AuditResult) -> None:
         rows = details(honest, "littles_law")
         many = rows.filter(source="w2-t128-select").row(0, named=True)

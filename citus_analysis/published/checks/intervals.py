@@ -169,7 +169,7 @@ def _judge_resolution(row: Row) -> Iterator[Finding]:
     stated = f"sigma {sigma.value / abs(mean.value):.1%} of the mean, n = {n}"
     expected = f"± {_COARSE:.0%} or better"
     if share > _COARSE:
-        text = f"the mean is known to ± {share:.1%} (Student's t): smaller differences, or none, cannot be shown"
+        text = f"the mean is known to ± {share:.1%} (Student's t): smaller differences, or their absence, do not show"
         yield finding("amber", "interval_resolution", row, expected, stated, text)
     else:
         yield finding("green", "interval_resolution", row, expected, stated, f"the mean is known to ± {share:.1%}")

@@ -87,17 +87,20 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         if done is None:
             continue
         implied = run["throughput_ops_s"] * run["runtime_ms"] / 1e3
-        low, high = done * (1 - _SUMS), (done + (run["failed_operations"] or 0)) * (1 + _SUMS)
+        failed = run["failed_operations"] or 0
+        low, high = done * (1 - _SUMS), (done + failed) * (1 + _SUMS)
         stated = f"{show(run['throughput_ops_s'])} operations/s × {show(run['runtime_ms'] / 1e3)} s = {show(implied)}"
         severity: Severity = "green"
         text = "they agree"
         if implied > high and (run["drivers"] or 1) > 1:
             severity = "amber"
-            excess = f"{implied / done - 1:.1%}"
+            excess = f"{implied / done - 1:.1%}" if done else "all of it"
             text = f"the load generators did not run all the time together: their sum overstates by {excess}"
         elif not low <= implied <= high:
             severity, text = "red", "throughput and run time do not give the operations that were done"
-        yield _about(severity, "throughput_identity", run, f"{show(done)} operations", stated, text, implied / done)
+        elif implied > done * (1 + _SUMS):
+            severity, text = "amber", f"the client's throughput counts {show(failed)} failed operations"
+        yield _about(severity, "throughput_identity", run, f"{show(done)} operations", stated, text, implied - done)
 
 
 def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -226,7 +229,7 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
         half = interval.relative_half_width
         stated = f"± {half:.1%} at n = {len(values)}"
         if half > _COARSE:
-            text = "so well is the mean throughput known (Student's t): smaller differences, or none, cannot be shown"
+            text = "the mean is known no better (Student's t): smaller differences, or their absence, do not show"
             yield _about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
         else:
             yield _about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
