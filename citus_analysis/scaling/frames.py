@@ -149,9 +149,9 @@ def scale_runs(
             raise UnknownNameError("column", name, runs.columns)
     if not runs.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in runs.schema.items() if t.is_numeric()])
-    measured = runs.filter(pl.col(x) > 0)
+    measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():
-        raise InsufficientDataError(f"no run says its {x}")
+        raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
     strata, differing = dimensions(measured, x) if within is None else (tuple(within), ())
     curves, single = [], 0
     for stratum, part in strata_of(measured, strata):
@@ -163,7 +163,7 @@ def scale_runs(
     if single:
         also.append(f"{single} configuration{'s' if single > 1 else ''} left out: one {x} value each")
     if missing := runs.height - measured.height:
-        also.append(f"{missing} run{'s' if missing > 1 else ''} left out: {x} unknown")
+        also.append(f"{missing} run{'s' if missing > 1 else ''} left out: {x} or {metric} is unknown or 0")
     adjusted = compare_many([curve.growth for curve in curves], level=level)
     curves = [replace(curve, growth=growth) for curve, growth in zip(curves, adjusted, strict=True)]
     return ScalingStudy(x, metric, tuple(curves), (*notes, *also))

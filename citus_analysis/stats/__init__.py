@@ -20,6 +20,7 @@ from citus_analysis.stats.intervals import (
     ratio_interval,
     ratio_interval_from_summaries,
 )
+from citus_analysis.stats.latencies import latency_percentiles
 from citus_analysis.stats.percentiles import (
     histogram_percentile_interval,
     percentile_interval,
@@ -70,6 +71,7 @@ __all__ = [
     "hodges_lehmann",
     "holm",
     "influence",
+    "latency_percentiles",
     "lower_is_better",
     "mann_whitney_p",
     "mean_interval",

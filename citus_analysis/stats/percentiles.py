@@ -168,7 +168,8 @@ def histogram_percentile_interval(
         raise UsageError("bucket edges and counts need the same length, and edges that ascend")
     n = int(cumulative[-1]) if cumulative.size else 0
     ranks = percentile_ranks(n, q, level)
-    middle = max(1, math.ceil(check_percentile(q) * n))
+    # 0.95 * 100 is 95.00000000000001 in floating point; unrounded, its ceiling would be 96.
+    middle = max(1, math.ceil(round(check_percentile(q) * n, 6)))
     first, at, last = np.searchsorted(cumulative, [ranks[0], middle, ranks[1]])
     notes = () if np.isfinite(highs[last]) else ("the upper end lies in the overflow bucket and is unbounded",)
     estimate = (lows[at] + highs[at]) / 2 if np.isfinite(highs[at]) else lows[at]

@@ -112,13 +112,22 @@ def compare_runs(
     levels = runs[by].unique().sort()
     chosen = _base_level(levels, base, by)
     strata, differing = dimensions(runs, by) if within is None else (tuple(within), ())
+    runs, unusable = _with_ratio(runs, metric, (*strata, by))
     better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
     plan = _Plan(metric, by, chosen, strata, margin, level, better)
     comparisons = [one for stratum, part in strata_of(runs, strata) for one in plan.compare(part, stratum)]
     if not comparisons:
         notes = (*notes, _nothing_to_compare(levels, by, strata))
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in differing if comparisons)
-    return RunComparison(compare_many(comparisons, level=level), by, metric, strata, unique((*notes, *also)))
+    return RunComparison(compare_many(comparisons, level=level), by, metric, strata, unique((*notes, *unusable, *also)))
+
+
+def _with_ratio(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Runs of the groups whose mean can stand in a ratio, and words on the others."""
+    positive = pl.col(metric).mean().over(groups) > 0
+    dropped = runs.filter(~positive).select(groups).unique().height
+    note = f"{dropped} group{'s' if dropped > 1 else ''} left out: a mean {metric} that is not positive has no ratio"
+    return runs.filter(positive), [note] if dropped else []
 
 
 def _base_level(levels: pl.Series, base: object, by: str) -> object:

@@ -83,7 +83,7 @@ def test_columns_and_sizes_that_do_not_exist(runs: pl.DataFrame) -> None:
         scaling.scale_runs(runs, "worker")
     with pytest.raises(UnknownNameError, match="no numeric column is named 'phase'"):
         scaling.scale_runs(runs, "phase")
-    with pytest.raises(InsufficientDataError, match="no run says its workers"):
+    with pytest.raises(InsufficientDataError, match="no run has both a workers and a throughput_ops_s above 0"):
         scaling.scale_runs(runs.with_columns(workers=pl.lit(None, pl.Int32)))
     lacking = scaling.scale_runs(runs.filter(pl.col("records") == 60_000), base=3, resamples=50)
     assert all("no run at workers 3: speedup refers to 1" in curve.warnings for curve in lacking)

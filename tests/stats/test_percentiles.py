@@ -93,6 +93,13 @@ def test_merged_histograms_equal_the_histogram_of_all_values() -> None:
     assert merged.estimate != pytest.approx(np.mean(alone))
 
 
+def test_the_rank_of_a_percentile_is_not_pushed_up_by_rounding() -> None:
+    ones = [1] * 100
+    edges = np.arange(101.0)
+    # The 95th of 100 values lies in the bucket from 94 to 95.
+    assert stats.histogram_percentile_interval(edges[:-1], edges[1:], ones, 95).estimate == 94.5
+
+
 def test_an_overflow_bucket_gives_no_upper_bound_and_says_so() -> None:
     interval = stats.histogram_percentile_interval([0, 1_000], [1_000, math.inf], [900, 100], 95)
     assert (interval.low, interval.high) == (1_000, math.inf)

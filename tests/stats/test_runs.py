@@ -139,6 +139,36 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         stats.compare_runs(frame, statuses=["degraded"])
 
 
+def test_a_mean_without_a_ratio_is_left_out_and_said() -> None:
+    rows = [
+        {**row, "failed_operations": 0 if row["system"] == "z" else 3} for row in grid(x=[1, 2], y=[3, 4], z=[5, 6])
+    ]
+    result = stats.compare_runs(runs(*rows), metric="failed_operations")
+    assert [(c.label_a, c.verdict) for c in result] == [("y", "equivalent")]
+    assert result.warnings == ("1 group left out: a mean failed_operations that is not positive has no ratio",)
+
+
+def test_monitoring_overhead_is_a_comparison_of_a_flag() -> None:
+    rows = [
+        {**row, "monitored": row["system"] == "on", "system": "citus"}
+        for row in grid(on=[98, 131, 90, 110], off=[105, 95, 125, 102])
+    ]
+    (comparison,) = stats.compare_runs(runs(*rows), by="monitored", base=False)
+    assert (comparison.label_a, comparison.verdict) == ("True", "inconclusive")
+    assert comparison.runs_missing is not None
+    assert comparison.runs_missing > 50
+
+
+def test_only_selects_runs_by_value() -> None:
+    frame = runs(*grid(x=[1, 2], y=[3, 4], z=[5, 6]))
+    result = stats.compare_runs(frame, only={"iteration": 1})
+    assert all(c.ratio.n == 1 for c in result)
+    with pytest.raises(UnknownNameError, match="no column is named 'iter'"):
+        stats.compare_runs(frame, only={"iter": 1})
+    with pytest.raises(InsufficientDataError, match="iteration=9"):
+        stats.compare_runs(frame, only={"iteration": 9})
+
+
 def test_nothing_to_compare_is_said() -> None:
     assert stats.compare_runs(runs(*grid(x=[1, 2]))).warnings == ("nothing to compare: system has one level",)
 
