@@ -71,15 +71,15 @@ class EmbeddedTarget(_Part):
 class NodeAddress(_Part):
     """How to reach one node of a cluster."""
 
-    host: str
-    port: int = Field(5432, gt=0, lt=65536)
-    role: Literal["coordinator", "worker"] = "worker"
+    host: str = Field(description="name or address")
+    port: int = Field(5432, gt=0, lt=65536, description="PostgreSQL's port")
+    role: Literal["coordinator", "worker"] = Field("worker", description="what the node is in the cluster")
     name: str | None = Field(None, description="name in file names; default: 0 for the coordinator, then 1, 2, ...")
     shell: Literal["none", "local", "ssh"] = Field(
         "none", description="how samplers run and logs are read: not at all (logs over SQL), on this machine, by ssh"
     )
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
-    ssh_port: int = Field(22, gt=0, lt=65536)
+    ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
     log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
 
 
@@ -87,9 +87,13 @@ class ClusterTarget(_Part):
     """Servers that are there already."""
 
     kind: Literal["cluster"] = "cluster"
-    system: Literal["citus", "postgresql", "aurora", "spanner"] = "citus"
-    nodes: Annotated[list[NodeAddress], Field(min_length=1)]
-    database: str = "postgres"
+    system: Literal["citus", "postgresql", "aurora", "spanner"] = Field(
+        "citus", description="decides what can be asked of it; Spanner is reached through PGAdapter"
+    )
+    nodes: Annotated[list[NodeAddress], Field(min_length=1)] = Field(
+        description="addresses; Citus: the coordinator is enough, workers are listed to give them a shell"
+    )
+    database: str = Field("postgres", description="database that holds the table")
     user: str = Field("postgres", description="the password comes from PGPASSWORD or PGPASSFILE")
     discover: bool = Field(True, description="Citus: read the workers from pg_dist_node instead of `nodes`")
     connect_to: Literal["workers", "coordinator", "all"] = Field(
@@ -115,7 +119,7 @@ class PgbenchDriver(_Part):
     """YCSB's table and core workloads as pgbench scripts."""
 
     kind: Literal["pgbench"] = "pgbench"
-    protocol: Literal["simple", "extended", "prepared"] = "prepared"
+    protocol: Literal["simple", "extended", "prepared"] = Field("prepared", description="pgbench's query mode")
     distribution: Literal["uniform", "zipfian", "latest"] | None = Field(
         None, description="key distribution of requests; default: the core workload's own"
     )
@@ -133,7 +137,7 @@ class YcsbDriver(_Part):
         description="one URL with all nodes and loadBalanceHosts, or nodes assigned evenly over the load generators",
     )
     properties: dict[str, Setting] = Field(default_factory=dict, description="further YCSB properties")
-    java_options: list[str] = Field(default_factory=list)
+    java_options: list[str] = Field(default_factory=list, description="options of the Java machine, such as -Xmx4g")
 
     @field_validator("properties")
     @classmethod
@@ -149,13 +153,15 @@ class Matrix(_Part):
     workloads: Annotated[list[str], Field(min_length=1)] = Field(
         description="`load` (INSERT phase of workload a), `load-e`, or a core workload a to f"
     )
-    threads: Annotated[list[Positive], Field(min_length=1)] = [1]
+    threads: Annotated[list[Positive], Field(min_length=1)] = Field(
+        [1], description="client threads, over all load generators"
+    )
     workers: list[Annotated[int, Field(ge=0)]] = Field([0], description="worker nodes; 0 = a single server")
-    records: list[Positive] = [10_000]
+    records: list[Positive] = Field([10_000], description="records in the table; the load phase inserts them")
     operations: list[Positive] = Field([10_000], description="ignored by the load phase, which inserts all records")
     drivers: list[Positive] = Field([1], description="load generators that run at once")
     protocol: list[Literal["simple", "extended", "prepared"]] = Field([], description="pgbench: overrides the driver's")
-    monitored: list[bool] = [False]
+    monitored: list[bool] = Field([False], description="whether the sampled client runs beside the load")
     settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
 
     @field_validator("workloads", mode="before")
@@ -183,10 +189,10 @@ class Monitor(_Part):
 class Samplers(_Part):
     """What is recorded beside the load, on every node with a shell."""
 
-    iostat: bool = True
-    vmstat: bool = True
+    iostat: bool = Field(True, description="CPU and devices, with times")
+    vmstat: bool = Field(True, description="memory and scheduler, with times")
     perf: bool = Field(False, description="perf record of the server processes, reported with call graphs")
-    interval_s: Positive = 1
+    interval_s: Positive = Field(1, description="time between two samples")
 
 
 class Limits(_Part):
@@ -202,29 +208,31 @@ class StopRule(_Part):
     rule: Literal["fixed", "interval"] = Field(
         "fixed", description="`interval`: at least `iterations`, then until the mean's interval is narrow enough"
     )
-    relative_half_width: float = Field(0.05, gt=0, lt=1)
-    level: float = Field(0.95, gt=0, lt=1)
-    max_iterations: Positive = 20
+    relative_half_width: float = Field(0.05, gt=0, lt=1, description="of the mean throughput's interval")
+    level: float = Field(0.95, gt=0, lt=1, description="confidence level of the interval (Student's t)")
+    max_iterations: Positive = Field(20, description="end in any case")
 
 
 class Experiment(_Part):
     """One experiment file."""
 
     name: str = Field(description="letters, digits, `_` and `-`; begins the names of the resources")
-    description: str = ""
-    target: Annotated[EmbeddedTarget | ClusterTarget | FilesTarget, Field(discriminator="kind")] = EmbeddedTarget()
-    driver: Annotated[PgbenchDriver | YcsbDriver, Field(discriminator="kind")] = PgbenchDriver()
-    matrix: Matrix
-    iterations: Positive = 3
+    description: str = Field("", description="for readers; kept with the results")
+    target: EmbeddedTarget | ClusterTarget | FilesTarget = Field(
+        EmbeddedTarget(), discriminator="kind", description="the servers under test"
+    )
+    driver: PgbenchDriver | YcsbDriver = Field(PgbenchDriver(), discriminator="kind", description="the load generator")
+    matrix: Matrix = Field(description="what is varied")
+    iterations: Positive = Field(3, description="runs of every configuration")
     order: Literal["interleaved", "sequential"] = Field(
         "interleaved", description="interleaved: one randomised block per iteration, so that drift meets all alike"
     )
     seed: int = Field(1, description="of the random order; recorded with the results")
-    warmup_s: Annotated[float, Field(ge=0)] = 0
-    limits: Limits = Limits()
-    stop: StopRule = StopRule()
-    monitor: Monitor = Monitor()
-    samplers: Samplers = Samplers()
+    warmup_s: float = Field(0, ge=0, description="load before every measured run, not recorded")
+    limits: Limits = Field(Limits(), description="when a measured run ends")
+    stop: StopRule = Field(StopRule(), description="how many iterations are enough")
+    monitor: Monitor = Field(Monitor(), description="the sampled client")
+    samplers: Samplers = Field(Samplers(), description="what is recorded beside the load")
 
     @field_validator("name")
     @classmethod

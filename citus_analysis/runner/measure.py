@@ -27,7 +27,7 @@ from citus_analysis.runner.targets.base import Target
 
 __all__ = ["Measured", "Measurement", "publish"]
 
-_POLL_S: Final = 0.2
+_POLL_S: Final = 0.5
 _MANY: Final = 10**9  # record numbers
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
 _PACE_PROBE_S: Final = 1
@@ -48,7 +48,7 @@ class Measurement:
     """How runs of an experiment are measured.
 
     Attributes:
-        watch: called about five times a second with the current throughput (None while unknown).
+        watch: called about twice a second with the current throughput (None while unknown).
     """
 
     experiment: Experiment
