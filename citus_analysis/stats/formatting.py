@@ -31,6 +31,7 @@ def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
         y         3  21    ±12 %  +91 % [+58 %, +130 %] [1]  0.002  faster
         <BLANKLINE>
         [1] 3 against 3 runs are too few for a rank test at 0.05 (smallest p 0.1)
+        ±: half the 95 % interval of the mean (Student t); vs base: ratio with 95 % interval (Welch t on the log ratio)
     """
     whole = comparisons.warnings if isinstance(comparisons, RunComparison) else ()
     items = list(comparisons)
@@ -40,7 +41,19 @@ def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
     for key, group in groupby(items, key=lambda item: (item.metric, item.stratum)):
         blocks.append("\n".join([*_title(*key), *_table(list(group), numbers)]))
     remarks = [f"[{number}] {note}" for note, number in numbers.items()] + [f"note: {note}" for note in whole]
-    return "\n\n".join([*blocks, *(["\n".join(remarks)] if remarks else [])])
+    return "\n\n".join([*blocks, "\n".join([*remarks, *_legend(items)])]).strip("\n")
+
+
+def _legend(items: list[Comparison]) -> list[str]:
+    if not items:
+        return []
+    mean, ratio = items[0].mean_a, items[0].ratio
+    level = f"{ratio.level * 100:g} %"
+    adjusted = "; verdicts and p after Holm's adjustment" if len(items) > 1 else ""
+    return [
+        f"±: half the {level} interval of the mean ({mean.method}); "
+        f"vs base: ratio with {level} interval ({ratio.method}){adjusted}"
+    ]
 
 
 def _title(metric: str, stratum: dict[str, object]) -> list[str]:

@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import curve_fit
 
@@ -200,6 +202,15 @@ def test_no_extrapolation_beyond_twice_the_range_unless_forced(sdm91: scaling.Mo
     )
     with pytest.raises(UsageError, match="twice"):
         sdm91.band([100, 500])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(1e-3, 1e6), st.sampled_from(["amdahl", "gustafson", "usl"]))
+def test_units_change_gamma_alone(factor: float, name: str) -> None:
+    model = scaling.MODELS[name]
+    plain, scaled = (solve(model, np.array(WORKERS, float), np.array(THESIS, float) * unit) for unit in (1.0, factor))
+    assert scaled[0] == pytest.approx(plain[0] * factor, rel=1e-6)
+    assert scaled[1:] == pytest.approx(plain[1:], rel=1e-5, abs=1e-12)
 
 
 def test_results_are_repeatable() -> None:

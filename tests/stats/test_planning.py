@@ -18,7 +18,7 @@ def sample_with(mean: float, sd: float, n: int) -> list[float]:
 
 
 def test_required_runs_is_jains_example() -> None:
-    # Example 13.8: mean 20 s, standard deviation 5 s, ±5 % at 95 %: 96.04, so 97 observations.
+    # Chapter 13, sample size for a mean: mean 20 s, standard deviation 5 s, ±5 % at 95 %: 96.04, so 97 observations.
     values = sample_with(20, 5, 30)
     assert stats.required_runs(values, 0.05, method="normal") == 97
     needed = stats.required_runs(values, 0.05)
