@@ -16,6 +16,15 @@ from citus_analysis.published._numbers import APPROXIMATE, Range, resolution, sh
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]
 
 _WHOLE: Final = re.compile(r"[\d,]+%?")
+#: Unit that a finding prints where the table leaves it to the metric's name.
+_UNITS: Final = {
+    ("rate", 1.0): "operations/s",
+    ("time", 1.0): "s",
+    ("time", 1e-3): "ms",
+    ("time", 1e-6): "µs",
+    ("percent", 1.0): "%",
+    ("data_rate", 1e6): "MB/s",
+}
 #: Stems whose spread a sigma or an interval may describe, in order of preference.
 _MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 
@@ -151,7 +160,7 @@ def _number(cells: Mapping[str, Any], steps: Mapping[tuple[str, str, str], float
         value * metric.factor,
         allowed.scaled(metric.factor),
         stated,
-        cells["unit"] or "",
+        cells["unit"] or _UNITS.get((metric.dimension, metric.factor), ""),
         cells["note"] or "",
         cells["seed"] is not None,
     )
