@@ -17,7 +17,7 @@ from urllib.parse import quote
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part, sync_folder
-from citus_analysis.schema import PARTITION_KEY, TABLES, Table
+from citus_analysis.schema import PARTITION_KEY, TABLES, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -44,12 +44,25 @@ def part_path(table: str, resource: str, stem: str) -> str:
 
 
 def stored_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame of the table as it is stored: no partition key, categories as text."""
-    columns = [c for c in table if c.name != PARTITION_KEY]
-    return table.conform(frame).select(
-        pl.col(c.name).cast(pl.String) if isinstance(c.dtype, pl.Categorical | pl.Enum) else pl.col(c.name)
-        for c in columns
-    )
+    """A frame of the table as it is stored: no partition key, absent columns null, categories as text.
+
+    Raises:
+        ValueError: the frame has a column that the table does not define.
+    """
+    unknown = [name for name in frame.columns if name not in table]
+    if unknown:
+        raise ValueError(f"{table.name} defines no column {', '.join(unknown)}")
+    present = set(frame.columns)
+    return frame.select(_stored(c, present) for c in table if c.name != PARTITION_KEY)
+
+
+def _stored(column: Column, present: set[str]) -> pl.Expr:
+    is_category = isinstance(column.dtype, pl.Categorical | pl.Enum)
+    if column.name not in present:
+        return pl.lit(None, pl.String() if is_category else column.dtype).alias(column.name)
+    # By way of the category, so that a value that is none fails here and not when the dataset is read.
+    typed = pl.col(column.name).cast(column.dtype)
+    return typed.cast(pl.String) if is_category else typed
 
 
 def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:

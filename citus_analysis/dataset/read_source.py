@@ -19,7 +19,6 @@ import polars as pl
 from citus_analysis.dataset.parts import PartWriter, Staged
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
-from citus_analysis.schema import TABLES
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
 
@@ -182,4 +181,4 @@ def _check(stop: Event) -> None:
 
 def _tagged(piece: Parsed, tag: Callable[[str, pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
     frames = {**piece.tables, "rejects": piece.rejects}
-    return {name: tag(name, TABLES[name].parsed().conform(frame)) for name, frame in frames.items() if frame.height}
+    return {name: tag(name, frame) for name, frame in frames.items() if frame.height}
