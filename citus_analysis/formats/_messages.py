@@ -58,7 +58,9 @@ def count_messages(lines: pl.DataFrame) -> pl.DataFrame:
     distinct = lines.group_by("text").agg(pl.len().alias("count"), pl.col("offset").min().alias("first_byte_offset"))
     text = redact_expr(pl.col("text").str.replace(_GLUED, "${1}${2}: ${3}"))
     named = distinct.with_columns(
-        exception=pl.coalesce(text.str.extract_all(THROWABLE).list.last(), text.str.extract(SEVERITY)),
+        exception=pl.coalesce(text.str.extract_all(THROWABLE).list.last(), text.str.extract(SEVERITY)).str.head(
+            MESSAGE_CHARS
+        ),
         message_class=_class_of(text.str.replace_all(rf"{THROWABLE}(?:: |$)", "")),
     )
     return _summed(named)

@@ -23,7 +23,7 @@ KINDS: Final = {
     r"|^(?:creating|set) (?:tables|\w+ keys?|partitions)|^generating data|^partition method: |^script statistics:"
     r"|^(?: - )?statement latencies in milliseconds",
     "version": r"^pgbench \(\d.*\)$",
-    "progress": rf"^progress: ({_NUMBER}) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
+    "progress": rf"^progress: (\d{{1,10}}(?:\.\d+)?) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
     "type": r"^transaction type: (.+)$",
     "script": r"^SQL script \d+: (.+)$",
     "mode": r"^query mode: (\w+)$",

@@ -72,6 +72,8 @@ _LONG: Final = "too long for a line of a pgbench report"
 _REJECTED: Final = "rejected"
 #: What runs longer is a time since 1970 (`--progress-timestamp`).
 _LONGEST_RUN_S: Final = 1e9
+_MAX_COUNT: Final = 10**15
+_MAX_CLIENTS: Final = 2**31 - 1
 #: Names of the throughput, from the one that counts the least of the connecting to the most.
 _THROUGHPUT: Final = (
     "tps (without initial connection time)",
@@ -160,7 +162,11 @@ class _Report:
         for kind, text in lines.filter(pl.col("kind").is_in(["version", "mode"])).select("kind", "text").iter_rows():
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
-        counts = metrics.filter((pl.col("unit") != "%").fill_null(value=True) & (pl.col("section") != "INIT"))
+        counts = metrics.filter(
+            (pl.col("unit") != "%").fill_null(value=True),
+            pl.col("section").ne_missing("INIT"),
+            pl.col("value").is_between(0, _MAX_COUNT),
+        )
         # Scripts repeat the names of the totals, which stand first.
         for metric, value in (
             counts.unique("metric", keep="first", maintain_order=True).select("metric", "value").iter_rows()
@@ -187,15 +193,15 @@ class _Report:
         value = self._values.get
         tps = next((value(name) for name in _THROUGHPUT if value(name) is not None), None)
         done, duration = value("number of transactions actually processed"), value("duration")
-        clients, each = value("number of clients"), value("number of transactions per client")
+        clients, each = value("number of clients", 0), value("number of transactions per client", 0)
         facts = {
             "tool": "pgbench",
             "tool_version": self._facts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
             "throughput_ops_s": tps,
             "runtime_ms": done / tps * 1000 if done and tps else None,
             "time_limit_s": duration,
-            "threads": clients,
-            "operations_planned": clients * each if clients and each else None,
+            "threads": clients if 0 < clients <= _MAX_CLIENTS else None,
+            "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,

@@ -257,6 +257,15 @@ def test_older_versions(tmp_path: Path) -> None:
     assert result["client_series"].select("elapsed_s", "mean_us").row(0) == (5.0, 977.0)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"number of clients: 99999999999", b"duration: nan s", b"progress: 99999999999.0 s, 1.0 tps", b"tps = nan (x)"],
+)
+def test_absurd_values_do_no_harm(tmp_path: Path, line: bytes) -> None:
+    result = read_bytes(FORMAT, tmp_path, b"pgbench (18.1)\n" + line + b"\nnumber of failed transactions: 7 (1.0%)\n")
+    assert client(result)["failed_operations"] == 7
+
+
 def test_an_aborted_run_is_not_completed(tmp_path: Path) -> None:
     aborted = OLD + b"Run was aborted; the above results are incomplete.\n"
     assert not client(read_bytes(FORMAT, tmp_path, aborted))["completed"]

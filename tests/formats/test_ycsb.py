@@ -367,6 +367,32 @@ def test_line_beyond_all_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert client(result)["throughput_ops_s"] == 7
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[READ], Return=OK, NaN",
+        b"[READ], Operations, 1e308",
+        b"Command line: -t -threads 99999999999 -p operationcount=99999999999999999999",
+        b"0001-01-01 00:00:00:000 999999999999 sec: 1 operations; ",
+        b"1999-12-31 23:59:59:999 999999999 sec: 999999999999999 operations; ",
+        b"READ,99999999999999999999,1",
+        b"Using shards: 1" * 2000,
+    ],
+)
+def test_absurd_values_do_no_harm(tmp_path: Path, line: bytes) -> None:
+    result = read_bytes(
+        FORMAT, tmp_path, b"YCSB Client 0.17.0\n" + line + b"\n[READ], Return=ERROR, 7\n", timezone="Asia/Tokyo"
+    )
+    assert client(result)["failed_operations"] == 7
+
+
+def test_undated_status_lines_are_each_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Content.blocks
+    monkeypatch.setattr(Content, "blocks", lambda self: original(self, 20))
+    lines = b"YCSB Client 0.1\n" + b"".join(b" %d sec: 5 operations;\n" % n for n in range(9))
+    assert read_bytes(FORMAT, tmp_path, lines)["client_series"]["elapsed_s"].to_list() == list(range(9))
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"nothing of the kind\n")

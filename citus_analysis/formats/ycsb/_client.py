@@ -21,6 +21,9 @@ _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0")
 #: the update it consists of, VERIFY checks what a read returned.
 _COMPOUND: Final = "READ-MODIFY-WRITE"
 _COUNTED_ELSEWHERE: Final = frozenset({"OVERALL", "CLEANUP", "VERIFY", _COMPOUND})
+_MAX_COUNT: Final = 10**15
+#: No summary has more values that count operations; what claims to is kept from filling the memory.
+_MAX_VALUES: Final = 10_000
 _OPERATIONS: Final = ("Operations", "Total Operations")
 
 
@@ -61,11 +64,16 @@ class Client:
     def add_metrics(self, metrics: pl.DataFrame) -> None:
         """Keep what the totals are computed from; it is a few values per operation."""
         wanted = metrics.filter(
-            pl.col("metric").str.starts_with("Return=")
-            | pl.col("metric").is_in(_OPERATIONS)
-            | (pl.col("section") == "OVERALL")
+            pl.col("value").is_between(0, _MAX_COUNT)
+            & (
+                pl.col("metric").str.starts_with("Return=")
+                | pl.col("metric").is_in(_OPERATIONS)
+                | (pl.col("section") == "OVERALL")
+            )
         )
-        for section, metric, value in wanted.select("section", "metric", "value").iter_rows():
+        for section, metric, value in (
+            wanted.head(_MAX_VALUES - len(self.values)).select("section", "metric", "value").iter_rows()
+        ):
             self.values.setdefault((section, metric), value)
         if "LatencyVariance" in metrics["metric"]:
             self.saw(["histogram"])
@@ -95,7 +103,7 @@ class Client:
             "tool_version": self.tool_version,
             "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
             "runtime_ms": self.values.get(("OVERALL", "RunTime")),
-            "threads": _number(options.get("-threads", properties.get("threadcount"))),
+            "threads": _number(options.get("-threads", properties.get("threadcount")), digits=9),
             "target_ops_s": _number(options.get("-target", properties.get("target"))) or None,
             "operations_planned": _planned(properties, loading="-load" in options),
             "time_limit_s": self.time_limit_s or _number(properties.get("maxexecutiontime")) or None,
@@ -136,7 +144,7 @@ class Client:
         if self.last_total is None:
             return None, None
         # A failed insert ends its thread before it is counted; a failed read or update is counted.
-        return self.last_total - (0 if loading else self.failed_so_far), self.failed_so_far
+        return max(self.last_total - (0 if loading else self.failed_so_far), 0), self.failed_so_far
 
     def _without_compound(self, succeeded: float, failed: float) -> tuple[int, int]:
         twice = sum(
@@ -179,5 +187,5 @@ def _planned(properties: dict[str, str], *, loading: bool) -> int | None:
     return _number(properties.get("insertcount")) or _number(properties.get("recordcount"))
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"\d+", text) else None
+def _number(text: str | None, digits: int = 15) -> int | None:
+    return int(text) if text is not None and re.fullmatch(rf"\d{{1,{digits}}}", text) else None

@@ -12,13 +12,15 @@ from citus_analysis.formats._messages import SEVERITY, THROWABLE
 __all__ = ["LIMIT", "NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
-RAW: Final = r"^[A-Za-z][\w-]*,\d{1,15},-?\d{1,18}$"
+RAW: Final = r"^[A-Za-z][\w-]*,\d{1,13},-?\d{1,15}$"
 #: A number as Java prints it.
 NUMBER: Final = r"[-+]?(?:NaN|Infinity|\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
 #: `[SECTION], Metric(unit), value`.
 SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
 #: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
-STATUS: Final = r"^ ?(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}) )?(-?\d+) sec: (-?\d+) operations; ?(.*)$"
+STATUS: Final = (
+    r"^ ?(?:((?:19|20)\d\d-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}) )?(-?\d{1,9}) sec: (-?\d{1,15}) operations; ?(.*)$"
+)
 
 #: `Maximum execution time specified as: 600 secs`.
 LIMIT: Final = r"^Maximum execution time specified as: (\d+) secs$"
@@ -78,7 +80,7 @@ _KINDS: Final = {
 }
 
 # Threads share the stream: what one prints can follow another's text without a line end between them.
-_STATUS_BEGIN: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: "
+_STATUS_BEGIN: Final = r"(?:19|20)\d\d-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: "
 _TEXT_BEGIN: Final = (
     r"\[OVERALL\], RunTime|Adding shard node URL: |Using shards: |DBWrapper: report |Error in processing |"
     r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client \d|"
@@ -88,6 +90,8 @@ _GLUED: Final = (
     rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
     rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
 )
+#: More pieces than this are no accident of a few threads.
+_MAX_PIECES: Final = 16
 _WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
 
 
@@ -119,7 +123,9 @@ def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
     groups = pl.col("text").str.extract_groups(_GLUED).struct
     head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4)))
     cut = pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
-    while not lines.is_empty():
+    for _ in range(_MAX_PIECES):
+        if lines.is_empty():
+            break
         lines = lines.with_columns(head=cut, head_length=cut.str.len_bytes().cast(pl.Int64))
         whole = lines.filter(pl.col("head").is_null())
         glued = lines.filter(pl.col("head").is_not_null())
@@ -132,4 +138,4 @@ def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
             pl.col("length") - pl.col("head_length"),
             pl.col("text").str.slice(pl.col("head").str.len_chars()),
         ).select(columns)
-    return pl.concat(done) if done else lines
+    return pl.concat([*done, lines])

@@ -31,6 +31,8 @@ _ONCE: Final = (
 )
 #: Kinds of lines that nothing but a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
+#: Status lines that a repetition is looked for among: a day of them, one a second.
+_REMEMBERED: Final = 100_000
 _REJECTED: Final = "rejected"
 _UNKNOWN: Final = "no line of a YCSB client"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
@@ -149,10 +151,9 @@ class Parser:
         again = ~pl.struct(keys).is_first_distinct() & dated
         status = status.filter(~again)
         if self._shown is not None:
-            status = pl.concat(
-                [status.join(self._shown, on=keys, how="anti", maintain_order="left"), status.filter(~dated)]
-            )
-        self._shown = pl.concat([*([] if self._shown is None else [self._shown]), status.filter(dated).select(keys)])
+            status = status.join(self._shown, on=keys, how="anti", maintain_order="left")
+        shown = [*([] if self._shown is None else [self._shown]), status.filter(dated).select(keys)]
+        self._shown = pl.concat(shown).tail(_REMEMBERED)
         return self._timed(status)
 
     def _timed(self, status: pl.DataFrame) -> pl.DataFrame:

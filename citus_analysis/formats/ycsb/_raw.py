@@ -15,7 +15,7 @@ __all__ = ["latency_rows", "raw_fields", "uniform_fields"]
 
 _COLUMNS: Final = pl.Schema({"section": pl.String(), "time_ms": pl.Int64(), "latency_us": pl.Int64()})
 
-_LAST_MS: Final = 10**15 - 1
+_LAST_MS: Final = 10**13 - 1
 
 
 def raw_fields(lines: pl.Series) -> pl.DataFrame:
