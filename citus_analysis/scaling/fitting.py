@@ -235,7 +235,7 @@ def _peak_words(place: Interval, sizes: Floats, supported: bool) -> str:
             f"while sizes {smallest:g} to {largest:g} were measured"
         )
     ends = f"{place.estimate:.3g} ({place.level * 100:g} % interval {place.low:.3g} to {place.high:.3g})"
-    if place.high <= smallest:
+    if place.estimate <= smallest:
         return f"throughput falls from the smallest measured size on: the peak lies at {ends}"
     where = "within the measured range" if place.high <= largest else "partly beyond the measured range"
     return f"throughput peaks at size {ends}, {where}"

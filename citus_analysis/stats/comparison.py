@@ -278,17 +278,15 @@ def _runs_needed(distance: float, bound: float, a: Summary, b: Summary, alpha: f
 
 
 def _size_notes(a: Summary, b: Summary, label_a: str, label_b: str) -> list[str]:
-    return [
-        f"{label}: {n} run{'s' if n > 1 else ''}; at least {'2 are needed for a spread' if n == 1 else '3 are advised'}"
-        for label, (_, _, n) in ((label_a, a), (label_b, b))
-        if n < 3
-    ]
+    return [f"{label}: 2 runs; at least 3 are advised" for label, side in ((label_a, a), (label_b, b)) if side[2] == 2]
 
 
 def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, alpha: float) -> list[str]:
-    smallest = 2 / math.comb(x.size + y.size, x.size)
-    if smallest > alpha:
-        least = f"smallest p {smallest:.2g}"
+    if min(x.size, y.size) < 2:
+        return []
+    fewest = 2 / math.comb(x.size + y.size, x.size)
+    if fewest > alpha:
+        least = f"smallest p {fewest:.2g}"
         return [f"{x.size} against {y.size} runs are too few for a rank test at {alpha:.2g} ({least})"]
     if (p_ranks <= alpha) != (comparison.p_welch <= alpha):
         return [
