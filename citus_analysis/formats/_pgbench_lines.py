@@ -6,7 +6,6 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats._messages import SEVERITY
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
@@ -31,7 +30,7 @@ KINDS: Final = {
     "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
     "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
-    "error": r"(?i)^pgbench: |^client \d+ |^connection to |^run was aborted|" + SEVERITY,
+    "error": r"^(?:pgbench: |(?i:client \d+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
     "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/\d+)?(?: (ms|s)\b)?"
     rf"(?: \((?:targets )?({_NUMBER}) ?%)?[^=:]*$",
     "command": rf"^\s+({_NUMBER})\s+(?:(\d+)\s+)?(?:(\d+)\s+)?([^\d\s].*)$",

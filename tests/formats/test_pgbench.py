@@ -266,6 +266,13 @@ def test_absurd_values_do_no_harm(tmp_path: Path, line: bytes) -> None:
     assert client(result)["failed_operations"] == 7
 
 
+def test_a_command_that_speaks_of_errors_is_none(tmp_path: Path) -> None:
+    command = b"         0.500  SELECT 'ERROR: no', client 7;\n"
+    result = read_bytes(FORMAT, tmp_path, OLD + command)
+    assert result["client_errors"]["count"].sum() == 1
+    assert metrics(result, "TPC-B (sort of)")["latency of command 3: SELECT 'ERROR: no', client 7;", "ms"] == 0.5
+
+
 def test_an_aborted_run_is_not_completed(tmp_path: Path) -> None:
     aborted = OLD + b"Run was aborted; the above results are incomplete.\n"
     assert not client(read_bytes(FORMAT, tmp_path, aborted))["completed"]
