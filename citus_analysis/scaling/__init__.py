@@ -12,7 +12,8 @@
 from citus_analysis.scaling.blocked import BlockedTime, blocked_time, demands_from_residence
 from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
-from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy, format_scaling, scale_runs
+from citus_analysis.scaling.formatting import format_scaling
+from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.scaling.laws import (
     Bounds,
     Little,

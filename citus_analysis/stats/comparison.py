@@ -3,17 +3,14 @@
 References:
     Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
     Schuirmann, D. J. (1987). A comparison of the two one-sided tests procedure (TOST). J. Pharmacokin. Biopharm. 15.
-    Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.errors import UsageError
@@ -23,7 +20,7 @@ from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_s
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
 
-__all__ = ["Comparison", "Verdict", "compare", "compare_many", "compare_summaries", "holm"]
+__all__ = ["Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 Summary = tuple[float, float, int]
@@ -200,7 +197,7 @@ def compare_summaries(
     p_equivalence = _tost(log_ratio, bound, error, freedom)
     means = tuple(mean_interval_from_summary(*side, level=level) for side in (a, b))
     return Comparison(
-        verdict=_verdict(ratio.estimate, p_difference, p_equivalence, 1 - level, higher_is_better),
+        verdict=decide(ratio.estimate, p_difference, p_equivalence, 1 - level, higher_is_better),
         ratio=ratio,
         mean_a=means[0],
         mean_b=means[1],
@@ -224,7 +221,8 @@ def _moments(sample: Floats) -> Summary:
     return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, sample.size
 
 
-def _verdict(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
+def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
+    """The word for two p-values: equivalence is asked first, so a small but certain difference is equivalent."""
     if p_equivalence <= alpha:
         return "equivalent"
     if p_difference <= alpha:
@@ -294,52 +292,3 @@ def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, al
             "look at the single runs for outliers or two modes"
         ]
     return []
-
-
-def holm(p_values: ArrayLike) -> Floats:
-    """Holm's step-down adjustment of p-values: controls the chance of any false claim among them.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    p = as_sample(p_values, 0, "p-values")
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return adjusted
-
-
-def compare_many(comparisons: Sequence[Comparison], *, level: float = 0.95) -> tuple[Comparison, ...]:
-    """Adjust the verdicts of a family of comparisons by Holm's procedure.
-
-    The tests for a difference form one family, those for equivalence another; a verdict that rests on an adjusted
-    p-value above 1 - level becomes `inconclusive`. Intervals stay as they are, each for its own comparison.
-
-    Example:
-        >>> one = compare([10, 11, 12, 13], [8, 9, 9.5, 10])
-        >>> one.verdict, compare_many([one] * 3)[0].verdict
-        ('faster', 'inconclusive')
-    """
-    if len(comparisons) < 2:
-        return tuple(comparisons)
-    alpha = 1 - check_level(level)
-    differences = holm([c.p_difference for c in comparisons])
-    equivalences = holm([c.p_equivalence for c in comparisons])
-    adjusted = []
-    for comparison, p_difference, p_equivalence in zip(comparisons, differences, equivalences, strict=True):
-        verdict = _verdict(comparison.ratio.estimate, p_difference, p_equivalence, alpha, comparison.higher_is_better)
-        notes = comparison.warnings
-        if verdict != comparison.verdict:
-            notes = (*notes, f"{comparison.verdict} on its own, but not after Holm's adjustment")
-        adjusted.append(
-            replace(
-                comparison,
-                verdict=verdict,
-                p_difference=float(p_difference),
-                p_equivalence=float(p_equivalence),
-                warnings=unique(notes),
-            )
-        )
-    return tuple(adjusted)

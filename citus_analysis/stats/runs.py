@@ -10,8 +10,9 @@ import polars as pl
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.comparison import Comparison, compare, compare_many
+from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.drift import are_interleaved, detect_drift
+from citus_analysis.stats.families import compare_many
 from citus_analysis.stats.frames import (
     dimensions,
     lower_is_better,

@@ -1,0 +1,73 @@
+"""Scaling studies as text."""
+
+from __future__ import annotations
+
+import math
+
+from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy
+from citus_analysis.stats._numbers import readable
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.results import Interval
+from citus_analysis.units import label
+
+__all__ = ["format_scaling"]
+
+
+def format_scaling(study: ScalingStudy) -> str:
+    """The study as text: per curve a table of sizes, the finding, and the models by weight.
+
+    Example:
+        >>> import polars as pl
+        >>> runs = pl.DataFrame({"workers": [1] * 4 + [2] * 4, "throughput_ops_s": [99.0, 100, 101, 100] * 2})
+        >>> from citus_analysis.scaling import scale_runs
+        >>> print(format_scaling(scale_runs(runs, models=["amdahl"])))
+        throughput [operations/s] over workers
+        workers  n  throughput         speedup            efficiency         psi
+        1        4  100 [98.7, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
+        2        4  100 [98.7, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
+        throughput stays the same from 1 to 2 workers (factor 1 [0.986, 1.014] (95 %, Welch t on the log ratio, n = 4)).
+        amdahl: gamma = 100, alpha = 1 (weight 1.00)
+    """
+    notes = unique(note for curve in study for note in curve.notes())
+    numbers = {note: i for i, note in enumerate(notes, 1)}
+    blocks = [_block(study, curve, numbers) for curve in study]
+    remarks = [f"[{i}] {note}" for note, i in numbers.items()] + [f"note: {note}" for note in study.warnings]
+    return "\n\n".join([*blocks, *(["\n".join(remarks)] if remarks else [])])
+
+
+def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
+    where = "".join(f"  {name}={value}" for name, value in curve.stratum.items())
+    rows: list[tuple[str, ...]] = [(study.x, "n", "throughput", "speedup", "efficiency", "psi")]
+    for point in curve.points:
+        shares = (point.speedup, point.efficiency, point.psi)
+        cells = (_share(share) if share else "-" for share in shares)
+        rows.append((f"{point.size:g}", str(point.throughput.n), _cell(point.throughput), *cells))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [f"{label(study.metric)} over {study.x}{where}"]
+    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    marks = " ".join(f"[{numbers[note]}]" for note in curve.notes())
+    lines.append(f"{curve.sentence()} {marks}".rstrip())
+    return "\n".join([*lines, *_model_lines(curve)])
+
+
+def _model_lines(curve: ScalingCurve) -> list[str]:
+    if curve.fits is None:
+        return []
+    lines = []
+    for name, one in sorted(
+        curve.fits.fits.items(), key=lambda item: -curve.fits.weights[item[0]] if curve.fits else 0
+    ):
+        values = ", ".join(f"{key} = {readable(value)}" for key, value in one.parameters.items())
+        weight = f"weight {curve.fits.weights[name]:.2f}" if math.isfinite(one.aicc) else "too few runs to weigh"
+        lines.append(f"{name}: {values} ({weight})")
+        if one.peak:
+            lines.append(f"  {one.peak.words}")
+    return lines
+
+
+def _cell(interval: Interval) -> str:
+    return f"{readable(interval.estimate)} [{readable(interval.low)}, {readable(interval.high)}]"
+
+
+def _share(interval: Interval) -> str:
+    return f"{interval.estimate:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
