@@ -18,8 +18,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from citus_analysis.errors import ReportError, UsageError
-from citus_analysis.report.notebooks import Scalar, check_parameters, find_notebook, load_notebook, report_names
+from citus_analysis.errors import ReportError, UnknownNameError, UsageError
+from citus_analysis.report.notebooks import (
+    Scalar,
+    check_parameters,
+    find_notebook,
+    load_notebook,
+    report_names,
+    report_parameters,
+)
 
 __all__ = ["ReportResult", "render_report", "render_reports"]
 
@@ -82,7 +89,7 @@ def render_reports(
     html: bool = True,
     jobs: int | None = None,
 ) -> list[ReportResult]:
-    """Render several reports at once, and an index page that links them.
+    """Render several reports at once, and (for more than one) an index page that links them.
 
     Args:
         names: `"all"`, one name, or several.
@@ -108,7 +115,7 @@ def render_reports(
                 results.append(future.result())
             except ReportError as error:
                 failures.append(error)
-    if html and results:
+    if html and results and len(wanted) > 1:
         _write_index(results, Path(out))
     if failures:
         raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
@@ -119,9 +126,6 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
     """Each report's share of the parameters."""
     if len(names) == 1:
         return {names[0]: check_parameters(names[0], parameters)}
-    from citus_analysis.errors import UnknownNameError
-    from citus_analysis.report.notebooks import report_parameters
-
     known = {name: {parameter.name for parameter in report_parameters(name)} for name in names}
     for key in parameters:
         if not any(key in accepted for accepted in known.values()):

@@ -1,0 +1,181 @@
+"""The reports on a recorded cluster, from raw files to pages in a browser that has no network."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from citus_analysis.dataset import ingest
+from citus_analysis.report import ReportResult, render_reports, report_names
+from citus_analysis.report.kernel import execute_notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "data" / "recorded"
+RESOURCES = (
+    "w1-t16-insert",
+    "w2-t16-insert",
+    "w2-t4-insert",
+    "w2-binary-t16-insert",
+    "w2-checkpoint-insert",
+    "w2-perf-select",
+    "w2-fail-clients",
+)
+HOSTILE = "<img src=x onerror=alert(1)>"
+WIDTHS = (1280, 390, 360)
+PAGES = (*report_names(), "index")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    ingest([RECORDED / resource for resource in RESOURCES], folder / "dataset", jobs=2)
+    # A resource takes its name from a file: here from one that somebody made to hurt the reader of a report.
+    ingest([RECORDED / "w2-coord-t16-insert"], folder / "dataset", jobs=1, meta={"resource": HOSTILE})
+    return folder / "dataset"
+
+
+@pytest.fixture(scope="module")
+def reports(dataset: Path) -> dict[str, ReportResult]:
+    results = render_reports("all", dataset, dataset.parent / "out", jobs=2)
+    return {result.name: result for result in results}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    executable = next((path for path in found if path), None)
+    if executable is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        # Containers run as root, where Chromium's own sandbox cannot start; the pages are our own files.
+        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def test_every_report_opens_with_three_to_six_sentences(reports: dict[str, ReportResult]) -> None:
+    assert set(reports) >= {"scalability", "comparison", "profile", "resources"}
+    for result in reports.values():
+        assert 3 <= len(result.findings) <= 6, result.name
+
+
+def test_pages_are_self_contained_and_small(reports: dict[str, ReportResult]) -> None:
+    for result in reports.values():
+        assert result.html is not None
+        page = result.html.read_text(encoding="utf-8")
+        assert len(page.encode()) < 6_000_000
+        assert '<html lang="en">' in page
+        assert "import citus_analysis" not in page
+        assert 'src="http' not in page
+        assert 'href="http' not in page
+        assert "parameters</dt>" in page.lower()
+
+
+def test_every_figure_and_table_has_its_numbers_as_csv(reports: dict[str, ReportResult]) -> None:
+    for result in reports.values():
+        names = set()
+        for cell in json.loads(result.notebook.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", ()):
+                names |= {name for name in [output.get("metadata", {}).get("citus_analysis", {}).get("csv")] if name}
+        assert names
+        assert names <= {path.name for path in result.tables}
+
+
+def test_no_page_claims_that_throughput_grows_with_workers(reports: dict[str, ReportResult]) -> None:
+    sentences = [s for s in reports["scalability"].findings if "workers, throughput" in s]
+    assert sentences
+    assert not [sentence for sentence in sentences if "grows" in sentence]
+
+
+def test_failed_runs_are_named(reports: dict[str, ReportResult]) -> None:
+    assert "w2-fail-clients" in reports["scalability"].findings[0]
+    (left_out,) = [path for path in reports["scalability"].tables if path.name == "left_out.csv"]
+    with left_out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["resource"], row["status"]) for row in rows] == [("w2-fail-clients", "failed")]
+
+
+def test_the_profile_warns_of_commits_that_times_do_not_contain(reports: dict[str, ReportResult]) -> None:
+    html = reports["profile"].html
+    assert html is not None
+    page = html.read_text(encoding="utf-8")
+    assert "its WAL flush is not in C (remote INSERT of binary)" in page
+    assert "it does not contain the WAL flush" in page
+
+
+def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
+    (path,) = [path for path in reports["resources"].tables if path.name == "checkpoints.csv"]
+    with path.open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    # checkpoint_timeout and max_wal_size were small: 7 checkpoints completed, 6 of them began during the run.
+    assert (row["resource"], row["checkpoints"]) == ("w2-checkpoint-insert", "6")
+
+
+def test_the_tour_has_ten_cells_and_runs(dataset: Path, tmp_path: Path) -> None:
+    tour = ROOT / "notebooks" / "00_tour.ipynb"
+    assert len(json.loads(tour.read_text(encoding="utf-8"))["cells"]) == 10
+    execute_notebook(tour, tmp_path / "tour.ipynb", {"dataset": str(dataset)}, folder=tmp_path)
+    cells = json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = "".join(str(cell.get("outputs")) for cell in cells)
+    assert "4,032 [3,300, 4,765] (95 %, Student t, n = 5)" in shown
+    assert "2 workers is slower than 1 worker" in shown
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_in_a_browser(browser: "Browser", reports: dict[str, ReportResult], name: str, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: trouble.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: trouble.append(f"request: {request.url}") if is_remote(request.url) else None)
+    page.goto((reports["scalability"].notebook.parent / f"{name}.html").as_uri())
+    if name != "index":
+        page.wait_for_selector("html.ready", timeout=60_000)
+        check_figures(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    context.close()
+    assert not trouble
+
+
+def is_remote(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:"))
+
+
+def check_figures(page: "Page") -> None:
+    """Every figure is drawn, has a name for screen readers, and no legend lies on an axis title or on the plot."""
+    figures = page.evaluate(FIGURES)
+    assert figures
+    for figure in figures:
+        assert figure["drawn"], figure["id"]
+        assert figure["label"], figure["id"]
+        assert figure["traces"] or figure["empty"], figure["id"]
+        assert not figure["overlaps"], figure["id"]
+
+
+FIGURES = """() => [...document.querySelectorAll('.canvas')].map((place) => {
+  const box = (selector) => { const e = place.querySelector(selector); return e && e.getBoundingClientRect(); };
+  const meet = (a, b) => a && b && a.width && b.width &&
+    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const legend = box('.legend');
+  return {
+    id: place.id,
+    drawn: place.querySelectorAll('svg.main-svg').length > 0,
+    label: document.getElementById(place.getAttribute('aria-labelledby'))?.textContent,
+    traces: place.querySelectorAll('.trace, .scatter, .bars').length,
+    empty: place.data.length === 0,
+    overlaps: meet(legend, box('.xtitle')) || meet(legend, box('.plotbg, .bglayer .bg')),
+  };
+})"""
