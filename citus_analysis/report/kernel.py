@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -54,6 +55,12 @@ class _OwnKernelManager(AsyncKernelManager):
             display_name="Python 3",
             language="python",
         )
+
+    async def _async_start_kernel(self, **options: object) -> None:
+        # What a kernel says while it is shut down would end on the user's terminal.
+        await super()._async_start_kernel(**{**options, "stdout": DEVNULL, "stderr": DEVNULL})
+
+    start_kernel = _async_start_kernel
 
     async def _async_cleanup_resources(self, restart: bool = False) -> None:
         await super()._async_cleanup_resources(restart=restart)

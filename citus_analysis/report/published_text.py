@@ -17,7 +17,7 @@ __all__ = ["monitoring_sentence", "opening_sentences", "study_warnings"]
 
 def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
     """What the audit and the new computation of one table found."""
-    return [_audited(study), *_contradictions(study), _narrow(study, table), _grown(study), _modelled(study)]
+    return [_audited(study), *_contradictions(study), _narrow(study, table), f"{_grown(study)} {_modelled(study)}"]
 
 
 def _audited(study: PublishedStudy) -> str:
