@@ -148,4 +148,4 @@ def _arrows(timed: pl.DataFrame) -> pl.DataFrame:
     remotes = timed.filter(pl.col("kind") == "remote").select(
         to_pid="pid", to_tid="tid", to_ts="ts", span_id="parent_span_id"
     )
-    return timed.filter(pl.col("kind") == "task").join(remotes, on="span_id", how="inner")
+    return timed.join(remotes, on="span_id", how="inner")

@@ -26,7 +26,9 @@ _COLUMNS: Final = (
 _EXECUTED: Final = TABLES["statements"]["executed"].dtype
 
 
-def statement_profile(sessions: Sessions, pairs: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+def statement_profile(
+    sessions: Sessions, pairs: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
+) -> pl.DataFrame:
     """One row per parent statement with its profile.
 
     Returns:
@@ -44,6 +46,7 @@ def statement_profile(sessions: Sessions, pairs: pl.DataFrame, identifiers: Iden
         .join(_phase_times(sessions.phases), on="execution", how="left", maintain_order="left")
         .join(locals_, on="execution", how="left", maintain_order="left")
         .join(_task_times(pairs, sessions), on="execution", how="left", maintain_order="left")
+        .join(failures.select("execution", failed_shard="shard_id"), on="execution", how="left", maintain_order="left")
         .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
     )
     return _finish(joined)
@@ -54,7 +57,7 @@ def _finish(joined: pl.DataFrame) -> pl.DataFrame:
     executed = (
         pl.when(tasks > 1)
         .then(pl.lit("multi_shard"))
-        .when(pl.col("remote_tasks") == 1)
+        .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
         .then(pl.lit("remote"))
         .when(pl.col("local_tasks") == 1)
         .then(pl.lit("local"))
@@ -70,11 +73,13 @@ def _finish(joined: pl.DataFrame) -> pl.DataFrame:
             # Of a statement that the log cuts in two the phases are not all known.
             total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
             wait_us=wait,
-            shard_id=pl.when(tasks == 1).then(pl.coalesce("local_shard", "remote_shard")),
+            shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
             match=pl.when(pl.col("remote_tasks") > 0)
             .then("match")
             .when(pl.col("local_tasks") > 0)
-            .then(pl.lit("exact", _MATCH)),
+            .then(pl.lit("exact", _MATCH))
+            .when(pl.col("failed_shard").is_not_null())
+            .then(pl.lit("inferred", _MATCH)),
             protocol=pl.when("extended").then(pl.lit("extended")).otherwise(pl.lit("simple")),
         )
         .with_columns(
@@ -119,9 +124,8 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
 
 def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
     """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
-    child_us = sessions.phases.group_by("execution").agg(child_us=pl.col("duration_us").sum())
-    children = sessions.executions.select("execution", child_pid=pl.col("pid"), child_extended=pl.col("extended")).join(
-        child_us, on="execution", how="left"
+    children = sessions.executions.select(
+        "execution", child_us="duration_us", child_pid="pid", child_extended="extended"
     )
     tasks = pairs.select("execution", "task_us", "child", "match", "child_node", "shard_id", "end_time").join(
         children, left_on="child", right_on="execution", how="left", maintain_order="left"

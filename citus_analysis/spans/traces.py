@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.schema import TABLES
+from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import match_tasks
 from citus_analysis.spans.quality import clock_offsets, match_quality
@@ -83,9 +84,10 @@ def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
 def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     sessions = read_sessions(events, nodes)
     matching = match_tasks(sessions)
+    failures = link_failures(sessions, matching)
     identifiers = Identifiers(sessions.sources)
-    statements = statement_profile(sessions, matching.pairs, identifiers)
-    spans = span_tree(sessions, statements, matching.pairs, identifiers)
+    statements = statement_profile(sessions, matching.pairs, failures, identifiers)
+    spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
     return Traces(
         statements=_conform("statements", statements.drop("execution"), sessions),
         spans=_conform("spans", spans, sessions),

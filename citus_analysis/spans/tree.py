@@ -23,7 +23,11 @@ _OWNER: Final = ("execution", "trace_id", "span_id", "gpid", "pid", "session_seq
 
 
 def span_tree(
-    sessions: Sessions, statements: pl.DataFrame, pairs: pl.DataFrame, identifiers: Identifiers
+    sessions: Sessions,
+    statements: pl.DataFrame,
+    pairs: pl.DataFrame,
+    failures: pl.DataFrame,
+    identifiers: Identifiers,
 ) -> pl.DataFrame:
     """All spans of one iteration.
 
@@ -31,6 +35,7 @@ def span_tree(
         sessions: what the sessions did.
         statements: result of :func:`~citus_analysis.spans.statements.statement_profile`.
         pairs: tasks with the child execution (`child`) and how sure that link is (`match`).
+        failures: failed statements with the child execution that failed.
         identifiers: of the sessions' sources.
 
     Returns:
@@ -45,7 +50,9 @@ def span_tree(
         .with_columns(below=pl.coalesce("execute_span", "span_id"))
     )
     tasks = _tasks(pairs, owners, identifiers)
-    remotes = _remotes(sessions, tasks, identifiers)
+    remotes = _remotes(
+        sessions, pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)]), identifiers
+    )
     local = _locals(sessions, owners, identifiers)
     child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
     return pl.concat([part.select(_typed()) for part in (roots, parent_phases, tasks, local, remotes, child_phases)])
@@ -120,21 +127,33 @@ def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
     )
 
 
-def _remotes(sessions: Sessions, tasks: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
-    durations = sessions.phases.group_by("execution").agg(duration_us=pl.col("duration_us").sum())
-    parents = tasks.filter(pl.col("child").is_not_null()).select(
+def _owners_of_children(tasks: pl.DataFrame) -> pl.DataFrame:
+    return tasks.filter(pl.col("child").is_not_null()).select(
         execution="child",
         trace_id="trace_id",
         parent_span_id="span_id",
         session_seq_parent="session_seq",
         match="child_match",
     )
+
+
+def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
+    """A failed task has no record and so no span: its child stands right below the statement."""
+    return failures.join(roots, on="execution", how="inner").select(
+        execution="child",
+        trace_id="trace_id",
+        parent_span_id="span_id",
+        session_seq_parent="session_seq",
+        match=pl.lit("inferred", _MATCH),
+    )
+
+
+def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
     children = (
         sessions.executions.filter(pl.col("is_child"))
         .with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
-        .join(durations, on="execution", how="left", maintain_order="left")
-        .join(parents, on="execution", how="left", maintain_order="left")
+        .join(owners, on="execution", how="left", maintain_order="left")
     )
     on_shard = pl.col("shard_id").is_not_null()
     return children.with_columns(

@@ -263,3 +263,22 @@ def test_without_node_numbers_nothing_is_paired_and_nothing_fails(nodes: tuple[N
     traces = build_traces(record(*nodes).log_events, TABLES["nodes"].empty())
     assert traces.statements["gpid"].to_list() == [None]
     assert traces.match_quality.select(pl.sum("tasks", "exact", "inferred", "children")).row(0) == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("with_success", [False, True], ids=["by order", "by time"])
+def test_failed_children_belong_to_the_statement_that_failed(nodes: tuple[Node, Node], with_success: bool) -> None:
+    one, two = nodes
+    parent = one.session(500)
+    child = two.session(900, gpid=parent.gpid)
+    for position, key in enumerate(KEYS):
+        if with_success:
+            insert(parent, child, position * 40.0, key)
+        failed_insert(parent, child, position * 40.0 + 20.0, key)
+    recording = record(*nodes)
+    traces = build_traces(recording.log_events, recording.nodes)
+    failed = traces.statements.filter("failed").select("trace_id", "shard_id", "executed", "match", "end_time")
+    assert set(failed.select("shard_id", "executed", "match").rows()) == {(102008, "remote", "inferred")}
+    remotes = traces.spans.filter(pl.col("kind") == "remote").select("trace_id", child_end="end_time")
+    linked = failed.join(remotes, on="trace_id")
+    assert linked.height == len(KEYS)
+    assert (linked["end_time"] - linked["child_end"]).dt.total_milliseconds().is_between(0, 1).all()
