@@ -120,7 +120,11 @@ def _executions(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         duration_us=pl.col("duration_us").sum(),
         phases=pl.col("duration_us").count(),
     )
-    frame = frame.with_columns(opened=pl.col("opener_offset").is_not_null(), closed=pl.col("byte_offset").is_not_null())
+    frame = frame.with_columns(
+        duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
+        opened=pl.col("opener_offset").is_not_null(),
+        closed=pl.col("byte_offset").is_not_null(),
+    )
     return _with_parents(frame.sort("execution"), nodes)
 
 
