@@ -25,6 +25,8 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "ycsb",
     "pgbench",
     "pgbench_log",
+    "pgcsvlog",
+    "pgjsonlog",
     "pglog",
     "perf_report",
     "perf_script",

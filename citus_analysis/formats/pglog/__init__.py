@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
-from zoneinfo import ZoneInfo
 
-from citus_analysis.formats._base import Format, Hints, Parsed, rejects_frame
+from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
-from citus_analysis.formats.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
+from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._read import scanned_chunks
-from citus_analysis.formats.pglog._scan import Scanned
-from citus_analysis.formats.pglog._ties import Ties
-from citus_analysis.formats.pglog._times import server_zone, to_utc
-from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "PgLog"]
 
@@ -45,24 +40,8 @@ class PgLog(Format):
             FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
-        server = server_zone(hints.options.get("timezone"))
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
-        ties, checkpoints = Ties(), Checkpoints()
-        for scanned in scanned_chunks(content, prefix, hints.jobs):
-            yield _piece(scanned, server, ties, checkpoints)
-
-
-def _piece(scanned: Scanned, server: ZoneInfo | None, ties: Ties, checkpoints: Checkpoints) -> Parsed:
-    frame = scanned.frame
-    frame = frame.with_columns(
-        to_utc(frame.get_column("clock"), frame.get_column("zone"), server).alias("log_time"), ties.tie(frame)
-    ).drop("clock", "zone")
-    return Parsed(
-        {"log_events": TABLES["log_events"].parsed().conform(frame), "checkpoints": checkpoints.collect(frame)},
-        parsed_bytes=scanned.parsed_bytes,
-        noise_bytes=scanned.noise_bytes,
-        rejects=rejects_frame(scanned.rejects),
-    )
+        yield from pieces(scanned_chunks(content, prefix, hints.jobs), hints)
 
 
 FORMAT = PgLog()

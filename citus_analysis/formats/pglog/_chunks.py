@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content
-from citus_analysis.formats.pglog._prefix import Prefix
+from citus_analysis.formats.pglog._prefix import Heads
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
 
 __all__ = ["Chunk", "chunks", "valid_utf8"]
@@ -40,7 +40,7 @@ def valid_utf8(data: bytes) -> bytes:
     return data
 
 
-def chunks(content: Content, prefix: Prefix, block_bytes: int) -> Iterator[Chunk]:
+def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`."""
     held, fresh = Chunk(0, b""), True
     for block in content.blocks(block_bytes):
@@ -56,7 +56,7 @@ def chunks(content: Content, prefix: Prefix, block_bytes: int) -> Iterator[Chunk
         yield replace(held, fresh=fresh)
 
 
-def _split(chunk: Chunk, prefix: Prefix) -> tuple[list[Chunk], Chunk]:
+def _split(chunk: Chunk, prefix: Heads) -> tuple[list[Chunk], Chunk]:
     """The part of a chunk that is complete, and the record at its end that may go on."""
     begin = _last_record(chunk.data, prefix)
     if begin is None:
@@ -67,7 +67,7 @@ def _split(chunk: Chunk, prefix: Prefix) -> tuple[list[Chunk], Chunk]:
     return [Chunk(chunk.offset, chunk.data[:begin])] if begin else [], held
 
 
-def _grow(held: Chunk, block: Block, prefix: Prefix) -> tuple[list[Chunk], Chunk]:
+def _grow(held: Chunk, block: Block, prefix: Heads) -> tuple[list[Chunk], Chunk]:
     """Lay a block behind a record that is, or with it becomes, longer than the cap."""
     data = valid_utf8(block.data)
     lines = find_openers(data, prefix, complete=not block.oversized)
@@ -86,7 +86,7 @@ def _grow(held: Chunk, block: Block, prefix: Prefix) -> tuple[list[Chunk], Chunk
     return [*ready, rest], Chunk(0, b"")
 
 
-def _last_record(data: bytes, prefix: Prefix) -> int | None:
+def _last_record(data: bytes, prefix: Heads) -> int | None:
     """Where the last record begins that may go on behind `data`; None where the last opener is none."""
     for window in (*_WINDOWS, len(data)):
         begin = data.rfind(b"\n", 0, max(len(data) - window, 0)) + 1

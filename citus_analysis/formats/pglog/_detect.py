@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = ["best_prefix", "find_prefix", "looks_like_log"]
 
 _SAMPLE: Final = 2**20
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])(?:" + "|".join(SEVERITY_WORDS).encode() + rb")[1-5]?:  ")
+_SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
 _SHOWN: Final = 160
 
 
@@ -34,8 +36,9 @@ def best_prefix(head: bytes) -> Prefix | None:
     head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
     marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
     best, most = None, 0
+    syslog = _SYSLOG.search(head) is not None
     for text in COMMON_PREFIXES if marked else ():
-        prefix = compile_prefix(text)
+        prefix = replace(compile_prefix(text), syslog=syslog)
         fits = _fitting(head, prefix)
         if fits > most:
             best, most = prefix, fits
@@ -52,11 +55,13 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         UsageError: the given one is malformed.
     """
     prefix = None if given is None else compile_prefix(given)
+    wanted = () if prefix is None else (prefix, replace(prefix, syslog=True))
     for sample in _samples(content):
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
-        if prefix is not None and _fitting(valid_utf8(sample), prefix):
-            return prefix
+        fits = next((one for one in wanted if _fitting(valid_utf8(sample), one)), None)
+        if fits is not None:
+            return fits
         found = best_prefix(sample)
         if found is not None:
             return found

@@ -54,6 +54,7 @@ def _output(size: int, program: Program) -> kernel.Output:
         choices=np.empty((len(program.code) + 2, 3), np.int32),
         memo=np.zeros((max(len(program.code), 1), MEMO_WIDTH), np.int32),
         numbers=np.zeros(8, np.int64),
+        spans=np.zeros((8, 2), np.int64),
         state=np.zeros(8, np.int64),
         counts=np.zeros(6, np.int64),
     )

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog import _kernel_body as body
-from citus_analysis.formats.pglog._compiled import compiled
+from citus_analysis.formats.pglog._compiled import compiled, inlined
 from citus_analysis.formats.pglog._kernel_body import (
     begins,
     bound_name,
@@ -104,6 +104,7 @@ class Output(NamedTuple):
         choices: stack of the prefix matcher.
         memo: places that failed, of the prefix matcher.
         numbers: of the last task record.
+        spans: begin and end of the last record's short texts, in the order of the columns from `zone` on.
         state: of the last statement.
         counts: how many of each there are.
     """
@@ -121,6 +122,7 @@ class Output(NamedTuple):
     choices: Numbers32
     memo: Numbers32
     numbers: Numbers64
+    spans: Numbers64
     state: Numbers64
     counts: Numbers64
 
@@ -152,9 +154,22 @@ def newline_at(buffer: Bytes, words: Words64, begin: int, end: int) -> int:
 
 
 @compiled
-def add_text(buffer: Bytes, begin: int, end: int, out: Output) -> int:
+def same(buffer: Bytes, begin: int, end: int, other: int, other_end: int) -> bool:
+    """Whether two stretches hold the same bytes."""
+    if end - begin != other_end - other:
+        return False
+    for offset in range(end - begin):
+        if buffer[begin + offset] != buffer[other + offset]:
+            return False
+    return True
+
+
+@inlined
+def add_text(buffer: Bytes, begin: int, end: int, near: int, out: Output) -> int:
     """The number of a short text among the distinct ones of this chunk."""
     texts, slots, counts = out.texts, out.text_slots, out.counts
+    if near >= 0 and same(buffer, begin, end, int(texts[near, 0]), int(texts[near, 1])):
+        return near
     value = np.uint64(0xCBF29CE484222325)
     for place in range(begin, end):
         value = fnv(value, buffer[place])
@@ -162,13 +177,8 @@ def add_text(buffer: Bytes, begin: int, end: int, out: Output) -> int:
     slot = np.int64((value ^ (value >> np.uint64(32))) & np.uint64(mask))
     while slots[slot] >= 0:
         number = int(slots[slot])
-        first, length = texts[number, 0], texts[number, 1] - texts[number, 0]
-        if length == end - begin:
-            index = 0
-            while index < length and buffer[first + index] == buffer[begin + index]:
-                index += 1
-            if index == length:
-                return number
+        if same(buffer, begin, end, int(texts[number, 0]), int(texts[number, 1])):
+            return number
         slot = (slot + 1) & mask
     number = int(counts[N_TEXTS])
     if number >= texts.shape[0]:
@@ -180,7 +190,7 @@ def add_text(buffer: Bytes, begin: int, end: int, out: Output) -> int:
     return number
 
 
-@compiled
+@inlined
 def add_statement(value: np.uint64, begin: int, end: int, out: Output) -> int:
     """The number of a statement among the distinct ones of this chunk."""
     hashes, places, slots, counts = out.hashes, out.statements, out.hash_slots, out.counts
@@ -238,15 +248,16 @@ def cut(buffer: Bytes, begin: int, length: int, limit: int) -> int:
     return limit - 3
 
 
-@compiled
+@inlined
 def fill_prefix(buffer: Bytes, record: int, out: Output) -> None:
     """Columns that the prefix tells."""
-    c64, c32, fields = out.c64, out.c32, out.fields
+    c64, c32, fields, spans = out.c64, out.c32, out.fields, out.spans
+    spans[:, 0] = -1
     begin, end = int(fields[F_CLOCK, 0]), int(fields[F_CLOCK, 1])
     if begin >= 0:
         width = 23 if buffer[begin + 19] == 46 else 19
         c64[CLOCK, record] = stamp_clock(buffer, begin, width == 23, MISSING_64)
-        c32[ZONE, record] = add_text(buffer, begin + width + 1, end, out)
+        spans[ZONE - ZONE, 0], spans[ZONE - ZONE, 1] = begin + width + 1, end
     begin, end = int(fields[F_EPOCH, 0]), int(fields[F_EPOCH, 1])
     if begin >= 0:
         c64[CLOCK, record] = digits(buffer, begin, end - 4) * 1000 + digits(buffer, end - 3, end)
@@ -291,7 +302,7 @@ def fill_prefix(buffer: Bytes, record: int, out: Output) -> None:
             c64[GPID, record] = digits(buffer, number, end)
             end = label
         if end > begin:
-            c32[APP, record] = add_text(buffer, begin, end, out)
+            spans[APP - ZONE, 0], spans[APP - ZONE, 1] = begin, end
     begin, end = int(fields[F_REMOTE, 0]), int(fields[F_REMOTE, 1])
     if begin >= 0:
         if end - begin >= 3 and buffer[end - 1] == 41:
@@ -301,14 +312,14 @@ def fill_prefix(buffer: Bytes, record: int, out: Output) -> None:
             if place < end - 1 and place > begin and buffer[place - 1] == 40:
                 end = place - 1
         if end > begin:
-            c32[HOST, record] = add_text(buffer, begin, end, out)
+            spans[HOST - ZONE, 0], spans[HOST - ZONE, 1] = begin, end
     for field, column in ((F_USER, USER), (F_DATABASE, DATABASE), (F_HOST, HOST), (F_STATE, STATE)):
         begin, end = int(fields[field, 0]), int(fields[field, 1])
         if begin >= 0 and end > begin:
-            c32[column, record] = add_text(buffer, begin, end, out)
+            spans[column - ZONE, 0], spans[column - ZONE, 1] = begin, end
 
 
-@compiled
+@inlined
 def finish(buffer: Bytes, record: int, end: int, tail: int, words: Bytes, out: Output) -> None:
     """Columns that the text tells, once the record's end is known."""
     c64, c32, c8, numbers = out.c64, out.c32, out.c8, out.numbers
@@ -341,12 +352,12 @@ def finish(buffer: Bytes, record: int, end: int, tail: int, words: Bytes, out: O
             if name >= 0:
                 verb = 2
         if name >= 0:
-            c32[NAME, record] = add_text(buffer, name, name_end, out)
+            out.spans[NAME - ZONE, 0], out.spans[NAME - ZONE, 1] = name, name_end
         if verb >= 0:
             c8[PHASE, record] = 3 if verb == 0 else verb - 1
         if debug and task_numbers(buffer, text, end, words, numbers):
             c64[PLACEMENT, record], c64[SHARD, record], c64[TASK, record] = numbers[0], numbers[1], numbers[2]
-            c32[WORKER, record] = add_text(buffer, int(numbers[3]), int(numbers[4]), out)
+            out.spans[WORKER - ZONE, 0], out.spans[WORKER - ZONE, 1] = numbers[3], numbers[4]
             c32[PORT, record] = numbers[5]
             kind = K_TASK
         if log and kind == K_OTHER:
@@ -376,6 +387,12 @@ def finish(buffer: Bytes, record: int, end: int, tail: int, words: Bytes, out: O
     elif severity == S_WARNING or severity == S_ERROR or severity == S_FATAL or severity == S_PANIC:
         kind = K_ERROR
     c8[KIND, record] = kind
+    for column in range(ZONE, NAME + 1):
+        begin = int(out.spans[column - ZONE, 0])
+        if begin >= 0:
+            # The text of the record before is tried first.
+            near = int(c32[column, record - 1]) if record else -1
+            c32[column, record] = add_text(buffer, begin, int(out.spans[column - ZONE, 1]), near, out)
     if statement >= 0:
         value, shard = fingerprint_of(buffer, statement, end, out.state)
         c32[STATEMENT, record] = add_statement(value, statement, end, out)
@@ -416,52 +433,62 @@ def scan_chunk(
     place, line = 0, 0
     record = -1
     run = -1
-    while place < size:
-        line += 1
-        content_end = newline_at(buffer, newline_words, place, size)
-        line_end = min(content_end + 1, size)
-        limit = min(content_end, place + HEAD_LIMIT)
-        severity = -1
+    while True:
+        at_end = place >= size
+        severity, astray = -1, False
         inside_tail = tail > 0 and place > 0
-        if not inside_tail:
-            severity = match_head(
-                buffer, place, limit, code, literals, optional_from, severities, out.fields, out.choices, out.memo, line
-            )
-        if severity >= 0:
+        line_end = place
+        if not at_end:
+            line += 1
+            content_end = newline_at(buffer, newline_words, place, size)
+            line_end = min(content_end + 1, size)
+            limit = min(content_end, place + HEAD_LIMIT)
+            if not inside_tail:
+                severity = match_head(
+                    buffer,
+                    place,
+                    limit,
+                    code,
+                    literals,
+                    optional_from,
+                    severities,
+                    out.fields,
+                    out.choices,
+                    out.memo,
+                    line,
+                )
+            if severity < 0 and not inside_tail:
+                if part == BLANKS:
+                    astray = tail > 0 or not is_blank(buffer, place, line_end)
+                    if not astray:
+                        counts[N_BLANK] += line_end - place
+                elif part == STRAYS:
+                    astray = run < 0
+                else:
+                    broken_off = content_end == size and line_end - place <= LINE_CAP and buffer[place] != 9
+                    astray = broken_off or is_foreign(buffer, place, limit, severities)
+        if at_end or severity >= 0 or astray:
             if part == RECORDS:
-                finish(buffer, record, place, 0, words, out)
+                finish(buffer, record, place, tail if at_end else 0, words, out)
             elif part == STRAYS and run >= 0:
                 strays[run, 1] = place
+        if at_end or counts[FULL]:
+            break
+        if severity >= 0:
             record += 1
+            part = RECORDS
             for column in range(c64.shape[0]):
                 c64[column, record] = MISSING_64
             for column in range(c32.shape[0]):
                 c32[column, record] = MISSING_32
-            out.c8[PHASE, record] = NO_PHASE
-            part = RECORDS
             c32[START, record], c32[TEXT, record] = place, out.fields[-1, 0]
+            out.c8[PHASE, record] = NO_PHASE
             out.c8[SEVERITY, record] = severity
             fill_prefix(buffer, record, out)
-        elif not inside_tail and (part != STRAYS or run < 0):
-            broken_off = content_end == size and line_end - place <= LINE_CAP and buffer[place] != 9
-            if part == BLANKS:
-                astray = tail > 0 or not is_blank(buffer, place, line_end)
-                if not astray:
-                    counts[N_BLANK] += line_end - place
-            else:
-                astray = part == STRAYS or broken_off or is_foreign(buffer, place, limit, severities)
-            if astray:
-                if part == RECORDS:
-                    finish(buffer, record, place, 0, words, out)
-                part = STRAYS
-                run += 1
-                strays[run, 0] = place
+        elif astray:
+            part = STRAYS
+            run += 1
+            strays[run, 0] = place
         place = line_end
-        if counts[FULL]:
-            return
-    if part == RECORDS:
-        finish(buffer, record, size, tail, words, out)
-    elif part == STRAYS:
-        strays[run, 1] = size
     counts[N_RECORDS] = record + 1
     counts[N_STRAYS] = run + 1

@@ -175,23 +175,24 @@ def hex_end(buffer: Bytes, begin: int, limit: int, most: int) -> int:
 
 
 @compiled
-def element_end(buffer: Bytes, begin: int, limit: int, element: Numbers32, literals: Bytes) -> int:
+def element_end(buffer: Bytes, begin: int, limit: int, code: Numbers32, index: int, literals: Bytes) -> int:
     """Where an element other than text ends; -1 where it does not stand at `begin`."""
-    kind = element[0]
+    kind = code[index, 0]
     if kind == LITERAL:
-        length = int(element[4]) - int(element[3])
+        first = int(code[index, 3])
+        length = int(code[index, 4]) - first
         if begin + length > limit:
             return -1
-        for index in range(length):
-            if buffer[begin + index] != literals[element[3] + index]:
+        for offset in range(length):
+            if buffer[begin + offset] != literals[first + offset]:
                 return -1
         return begin + length
     if kind == STAMP:
-        return stamp_end(buffer, begin, limit, int(element[3]))
+        return stamp_end(buffer, begin, limit, int(code[index, 3]))
     if kind == DIGITS:
-        place = begin + 1 if element[5] and begin < limit and buffer[begin] == 45 else begin
-        end = digits_end(buffer, place, limit, int(element[4]))
-        return end if end - place >= element[3] else -1
+        place = begin + 1 if code[index, 5] and begin < limit and buffer[begin] == 45 else begin
+        end = digits_end(buffer, place, limit, int(code[index, 4]))
+        return end if end - place >= code[index, 3] else -1
     if kind == VXID:
         return vxid_end(buffer, begin, limit)
     if kind == EPOCH:
@@ -276,21 +277,20 @@ def match_head(
                     return severity
             place = -1
         if place >= 0:
-            element = code[index]
-            if element[2] > 0:
+            if code[index, 2] > 0:
                 while place < limit and buffer[place] == 32:
                     place += 1
-            if element[0] == TEXT and memo[index, SPENT] == stamp and place >= memo[index, SPENT + 1]:
+            if code[index, 0] == TEXT and memo[index, SPENT] == stamp and place >= memo[index, SPENT + 1]:
                 end = -1
-            elif element[0] == TEXT:
+            elif code[index, 0] == TEXT:
                 choices[depth, 0], choices[depth, 1], choices[depth, 2] = index, place, place
                 depth += 1
-                fields[element[1], 0], fields[element[1], 1] = place, place
+                fields[code[index, 1], 0], fields[code[index, 1], 1] = place, place
                 end = place
             else:
-                end = element_end(buffer, place, limit, element, literals)
-                fields[element[1], 0], fields[element[1], 1] = place, end
-            if end >= 0 and element[2] < 0:
+                end = element_end(buffer, place, limit, code, index, literals)
+                fields[code[index, 1], 0], fields[code[index, 1], 1] = place, end
+            if end >= 0 and code[index, 2] < 0:
                 end = skip_padding(buffer, end, limit, code, index, literals)
             place = end
             index += 1

@@ -21,6 +21,22 @@ _OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _PRIME: Final = np.uint64(0x100000001B3)
 _SEPARATOR: Final = np.uint64(0x1F)
 
+#: Every byte in lower case (ASCII only); the separator counts as a space.
+LOWER: Final[Bytes] = np.array(
+    [32 if byte == 31 else byte | 32 if 65 <= byte <= 90 else byte for byte in range(256)], np.uint8
+)
+#: Bytes that names are made of: 1 = may begin one, 2 = may follow only.
+NAMING: Final[Bytes] = np.array(
+    [
+        1
+        if (chr(byte).isalpha() and byte < 128) or byte == 95 or byte >= 128
+        else 2
+        if chr(byte).isdigit() or byte == 36
+        else 0
+        for byte in range(256)
+    ],
+    np.uint8,
+)
 #: What the last token was: nothing yet, a constant, a closing bracket, a word, an operator.
 NONE, CONSTANT, CLOSING, WORD, OPERATOR = range(5)
 State = npt.NDArray[np.int64]
@@ -29,11 +45,6 @@ State = npt.NDArray[np.int64]
 @compiled
 def fnv(value: np.uint64, byte: int) -> np.uint64:
     return (value ^ np.uint64(byte)) * _PRIME
-
-
-@compiled
-def is_word_byte(byte: int) -> bool:
-    return is_letter(byte) or byte == 95 or byte >= 128
 
 
 @compiled
@@ -155,13 +166,17 @@ def constant_end(buffer: Bytes, begin: int, limit: int) -> int:
         return quote_end(buffer, begin + 1, limit, 39, False)
     if byte == 36:
         return dollar_end(buffer, begin, limit)
-    if begin + 1 < limit and buffer[begin + 1] == 39:
-        lower = byte | 32
-        if lower == 101:
-            return quote_end(buffer, begin + 2, limit, 39, True)
-        if lower == 98 or lower == 120 or lower == 110:
-            return quote_end(buffer, begin + 2, limit, 39, False)
-    return number_end(buffer, begin, limit)
+    if is_letter(byte):
+        if begin + 1 < limit and buffer[begin + 1] == 39:
+            lower = byte | 32
+            if lower == 101:
+                return quote_end(buffer, begin + 2, limit, 39, True)
+            if lower == 98 or lower == 120 or lower == 110:
+                return quote_end(buffer, begin + 2, limit, 39, False)
+        return -1
+    if byte == 46 or is_digit(byte):
+        return number_end(buffer, begin, limit)
+    return -1
 
 
 @compiled
@@ -179,12 +194,7 @@ def shard_begin(buffer: Bytes, begin: int, end: int) -> int:
 def hash_bytes(value: np.uint64, buffer: Bytes, begin: int, end: int) -> np.uint64:
     """Lower case, ASCII only; the separator counts as a space."""
     for place in range(begin, end):
-        byte = buffer[place]
-        if 65 <= byte <= 90:
-            byte |= 32
-        elif byte == 31:
-            byte = np.uint8(32)
-        value = fnv(value, byte)
+        value = (value ^ np.uint64(LOWER[buffer[place]])) * _PRIME
     return value
 
 
@@ -247,17 +257,20 @@ def fingerprint_of(buffer: Bytes, begin: int, limit: int, state: State) -> tuple
             value = emit(value, state, 63)
             state[0] = CONSTANT
             after_dot = False
-        elif byte == 34 or is_word_byte(byte):
+        elif byte == 34 or NAMING[byte] == 1:
             if byte == 34:
                 end = quote_end(buffer, place + 1, limit, 34, False)
                 name_end = end - 1 if end > place + 1 and closes(buffer, place, end) else end
             else:
                 end = place + 1
-                while end < limit and (is_word_byte(buffer[end]) or is_digit(buffer[end]) or buffer[end] == 36):
+                while end < limit and NAMING[buffer[end]]:
                     end += 1
                 name_end = end
-            value = release_sign(value, state)
-            value = emit(value, state, 0)
+            if state[1]:
+                value = release_sign(value, state)
+            if state[3] or state[4]:
+                value = emit(value, state, 0)
+            state[2] = 0
             number = shard_begin(buffer, place, name_end)
             if number >= 0:
                 value = fnv(hash_bytes(value, buffer, place, number), 63)
@@ -272,14 +285,22 @@ def fingerprint_of(buffer: Bytes, begin: int, limit: int, state: State) -> tuple
             after_dot = False
         else:
             end = place + 1
-            value = release_sign(value, state)
+            if state[1]:
+                value = release_sign(value, state)
             if (byte == 43 or byte == 45) and (state[0] == NONE or state[0] == OPERATOR):
                 state[1] = byte
             else:
                 value = emit(value, state, byte)
             state[0] = CLOSING if byte == 41 or byte == 93 else OPERATOR
             after_dot = byte == 46
-        place = blanks_end(buffer, end, limit)
+        place = end
+        if place < limit:
+            byte = buffer[place]
+            if byte == 32:
+                place += 1
+                byte = buffer[place] if place < limit else np.uint8(0)
+            if byte <= 32 or byte == 127 or byte == 45 or byte == 47:
+                place = blanks_end(buffer, place, limit)
     value = release_sign(value, state)
     if state[3]:
         value = put(value, 44)

@@ -17,11 +17,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["COMMON_PREFIXES", "HEAD_LIMIT", "SEVERITY_WORDS", "STUDY_PREFIX", "Element", "Prefix", "compile_prefix"]
+__all__ = [
+    "COMMON_PREFIXES",
+    "HEAD_LIMIT",
+    "SEVERITY_WORDS",
+    "STUDY_PREFIX",
+    "Element",
+    "Heads",
+    "Prefix",
+    "compile_prefix",
+]
 
 #: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
 STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
@@ -68,6 +77,10 @@ COMMON_PREFIXES: Final = (
     "%m|%u|%d|%c|",
     "%m [%p-%l] %q%u@%d ",
     "%n [%p] %q%u@%d ",
+    "[%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
+    "[%p]: [%l-1] db=%d,user=%u ",
+    "db=%d,user=%u,app=%a,client=%h ",
+    "user=%u,db=%d,app=%a,client=%h ",
     "%m [%p]: ",
     "%t [%p]: ",
     "%m [%p] ",
@@ -82,6 +95,9 @@ _ZONE = r"(?:[A-Za-z]{1,10}|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _SECOND = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _TEXT = r"[^\n]*?"
 
+#: `2026-11-20 21:03:47.877 UTC`
+STAMP_PATTERN: Final = rf"{_SECOND}\.[0-9]{{3}} {_ZONE}"
+
 #: One small pattern per escape. Those of text are lazy: the shortest run with which the rest fits.
 _PATTERNS: Final = {
     "a": _TEXT,
@@ -93,7 +109,7 @@ _PATTERNS: Final = {
     "i": _TEXT,
     "l": r"[0-9]{1,18}",
     "L": _TEXT,
-    "m": rf"{_SECOND}\.[0-9]{{3}} {_ZONE}",
+    "m": STAMP_PATTERN,
     "n": r"[0-9]{1,12}\.[0-9]{3}",
     "p": r"[0-9]{1,9}",
     "P": r"[0-9]{0,9}",
@@ -108,7 +124,26 @@ _PATTERNS: Final = {
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
 _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 
+#: A line that is no continuation (those begin with a tab) and holds a severity is a record under another prefix.
+STRAY_PATTERN: Final = rf"^(?:[^\t][^\n]*[^A-Za-z]|[^A-Za-z\t])?(?:{'|'.join(SEVERITY_WORDS)})[1-5]?:  "
 SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
+
+
+_SYSLOG_STAMP = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [^ ]+ "
+_SYSLOG = rf"{_SYSLOG_STAMP}[^ \[]+\[(?P<p>[0-9]{{1,9}})\]: \[(?P<l>[0-9]{{1,18}})-[0-9]+\] "
+_SYSLOG_STRAY: Final = rf"^{_SYSLOG_STAMP}[^ \[]+(?:\[[0-9]+\])?: [^\[]"
+
+
+class Heads(Protocol):
+    """How records begin."""
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression of a record's beginning, with a group `severity` and, for the whole, `head`."""
+
+    @property
+    def stray_pattern(self) -> str | None:
+        """Regular expression of lines that neither begin nor continue a record; None where none are known."""
 
 
 @dataclass(frozen=True)
@@ -137,25 +172,34 @@ class Prefix:
         text: as in the server's configuration.
         elements: literals and escapes in order, `%q` left out.
         optional_from: index of the first element behind `%q`; the number of elements where there is none.
+        syslog: whether syslog's own header stands before the prefix. It has no year, so there is no time to read
+            off it; process and line number are in it.
     """
 
     text: str
     elements: tuple[Element, ...]
     optional_from: int
+    syslog: bool = False
 
     @cached_property
     def escapes(self) -> frozenset[str]:
         """Letters of the escapes in it."""
         return frozenset(element.escape for element in self.elements if element.escape)
 
+    @property
+    def stray_pattern(self) -> str:
+        """Lines of records under another prefix; in syslog, those of other programs."""
+        return _SYSLOG_STRAY if self.syslog else STRAY_PATTERN
+
     @cached_property
     def pattern(self) -> str:
         """Regular expression of a record's beginning up to its text: prefix, severity, colon and spaces."""
-        pieces, seen = [], set[str]()
+        pieces, seen = [_SYSLOG] if self.syslog else [], set("pl") if self.syslog else set[str]()
         for element in self.elements:
             pieces.append(element.pattern(named=element.escape not in seen))
             seen.add(element.escape)
-        always, optional = pieces[: self.optional_from], pieces[self.optional_from :]
+        always_count = self.optional_from + self.syslog
+        always, optional = pieces[:always_count], pieces[always_count:]
         tail = f"(?:{''.join(optional)})?" if optional else ""
         return f"^(?P<head>{''.join(always)}{tail}{SEVERITY_PATTERN})"
 

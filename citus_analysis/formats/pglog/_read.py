@@ -37,7 +37,8 @@ _SMALL_CHUNK_BYTES: Final = 4 * 2**20
 
 def scanned_chunks(content: Content, prefix: Prefix, jobs: int, chunk_bytes: int | None = None) -> Iterator[Scanned]:
     """The chunks of a source, scanned by up to `jobs` threads, in the order of the source."""
-    scanner = scanner_for(content)
+    # The compiled scanner knows no syslog header.
+    scanner = scan if prefix.syslog else scanner_for(content)
     size = chunk_bytes or (_SMALL_CHUNK_BYTES if scanner is scan else CHUNK_BYTES)
     pieces = chunks(content, prefix, size)
     if jobs <= 1:

@@ -6,6 +6,7 @@ which must give the same frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ import polars as pl
 from citus_analysis.formats._base import EXCERPT_CHARS, Reject
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
-from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS, Prefix
+from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 
@@ -29,17 +30,21 @@ __all__ = [
     "Scanned",
     "find_openers",
     "find_records",
+    "prefix_columns",
+    "record_texts",
     "scan",
+    "scan_with",
     "stray_rejects",
 ]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _BROKEN_OFF: Final = "the log ends within this line"
 _NO_PREFIX: Final = "no log_line_prefix where a record should begin"
-#: A line that is no continuation (those begin with a tab) and holds a severity is a record under another prefix.
-_FOREIGN: Final = rf"(?:^|[^A-Za-z])(?:{'|'.join(SEVERITY_WORDS)})[1-5]?:  "
 _GPID: Final = r" gpid=([0-9]{1,18})$"
 CONTINUED, RECORD, BLANK, STRAY = range(4)
+
+#: Chunk, its offset, heads, starts and sizes of its records -> rows.
+FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Scanned:
     noise_bytes: int
 
 
-def find_records(data: bytes, prefix: Prefix, *, fresh: bool) -> Lines:
+def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
     """The lines of `data`, which must be valid UTF-8, and the part each one plays.
 
     A line without prefix continues the record before it. Where none is open (before the first record and behind
@@ -112,7 +117,7 @@ def find_records(data: bytes, prefix: Prefix, *, fresh: bool) -> Lines:
     return lines
 
 
-def find_openers(data: bytes, prefix: Prefix, *, complete: bool = True) -> Lines:
+def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     """The lines of `data`; their parts are told by the line alone (record, astray, or else continued).
 
     Unless `complete` is false, a last line without a line end is one that the log breaks off in.
@@ -124,10 +129,8 @@ def find_openers(data: bytes, prefix: Prefix, *, complete: bool = True) -> Lines
     lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
     line = pl.col("line")
     heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
-    looks = lines.select(
-        record=heads.get_column("severity").is_not_null(),
-        stray=~line.str.starts_with("\t") & line.str.contains(_FOREIGN),
-    )
+    stray = pl.lit(value=False) if prefix.stray_pattern is None else line.str.contains(prefix.stray_pattern)
+    looks = lines.with_columns(record=heads.get_column("severity").is_not_null(), stray=stray)
     roles = np.where(looks.get_column("record"), RECORD, np.where(looks.get_column("stray"), STRAY, CONTINUED))
     unfinished = (
         complete and not data.endswith(b"\n") and lengths[-1] <= LINE_CAP and not data.startswith(b"\t", begins[-1])
@@ -144,6 +147,11 @@ def _filled_line(data: bytes, start: int) -> bool:
 
 def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk, which must not be empty."""
+    return scan_with(chunk, prefix, _frame)
+
+
+def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
+    """Like :func:`scan`, with the frame built from the heads by the given function."""
     data = chunk.data
     lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
     roles = lines.roles
@@ -155,7 +163,7 @@ def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
     sizes, roles = np.diff(bounds), roles[opening]
     stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
     return Scanned(
-        frame=_frame(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
+        frame=build(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
         rejects=stray_rejects(chunk, bounds[stray], sizes[stray]),
         parsed_bytes=int(sizes[records].sum()),
         noise_bytes=int(sizes[roles == BLANK].sum()),
@@ -174,13 +182,18 @@ def stray_rejects(chunk: Chunk, starts: Integers, sizes: Integers) -> list[Rejec
 
 
 def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
+    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(prefix_columns(heads)))
+
+
+def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
+    """Offsets, lengths and texts of records: the text behind the head, and its beginning, without line ends."""
     buffer = np.frombuffer(data, np.uint8)
     capped = sizes > LINE_CAP
     beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(data) - starts), EXCERPT_BYTES)
     ends = starts + np.where(capped, beginning, sizes)
     texts = starts + heads.get_column("head").str.len_bytes().to_numpy().astype(np.int64)
     lengths = trimmed(buffer, texts, ends) - texts
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {
             "byte_offset": offset + starts,
             "byte_length": sizes,
@@ -189,7 +202,6 @@ def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, size
             "excerpt": string_views(buffer, texts, cut_to_characters(buffer, texts, lengths, MESSAGE_SCAN)),
         }
     )
-    return add_body(frame.hstack(prefix_columns(heads)))
 
 
 def trimmed(buffer: Bytes, starts: Integers, ends: Integers) -> Integers:

@@ -34,19 +34,21 @@ FNV_OFFSET: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3
 _MASK: Final = 2**64 - 1
 
-# Understood alike by Python's re and Rust's regex crate. Unterminated pieces run to the end.
-_BLANK = r"(?:[\x00-\x20\x7f]+|--[^\n]*|/\*(?s:.)*?(?:\*/|\z))*"
+# The separator is put behind the statement, so that there always is a token to match and no blank or comment is
+# ever given back to be one; pieces that are not terminated run up to it.
+_BLANK = r"(?:[\x00-\x1e\x20\x7f]+|--[^\n\x1f]*|/\*[^\x1f]*?\*/|/\*[^\x1f]*)*"
+_TAG = r"\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$"
 _CONSTANT = (
-    r"[eE]'(?:[^'\\]|\\(?s:.)|'')*(?:'|\\?\z)"
-    r"|[bBxXnN]?'(?:[^']|'')*(?:'|\z)"
+    r"[eE]'(?:[^'\\\x1f]|\\[^\x1f]|'')*\\?'?"
+    r"|[bBxXnN]?'(?:[^'\x1f]|'')*'?"
     r"|\$[0-9]+"
-    r"|\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$(?s:.)*?(?:\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$|\z)"
+    rf"|{_TAG}[^\x1f]*?{_TAG}|{_TAG}[^\x1f]*"
     r"|0[xXoObB][0-9A-Fa-f_]+"
     r"|(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?"
 )
-_QUOTED = r'(?P<quoted>"(?:[^"]|"")*)(?:"|\z)'
+_QUOTED = r'(?P<quoted>"(?:[^"\x1f]|"")*)"?'
 _WORD = r"(?P<word>[A-Za-z_\x80-\x{10ffff}][A-Za-z0-9_$\x80-\x{10ffff}]*)"
-_TOKEN: Final = rf"{_BLANK}(?:{_CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>(?s:.)))"
+_TOKEN: Final = rf"{_BLANK}(?:{_CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>[^\x00-\x1e\x20\x7f]))"
 
 _SHARD: Final = re.compile(r"^(.+)_([0-9]{6,18})$", re.DOTALL)
 _VERBS: Final = {
@@ -79,9 +81,10 @@ class Statement:
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
-    """The statement as tokens, each followed by the separator; constants are empty. Then what is left of blanks."""
+    """The statement as tokens, each followed by the separator; constants are empty. Two separators end it."""
     kept = "${quoted}${word}${other}" + SEPARATOR
-    return text.str.replace_all(SEPARATOR, " ", literal=True).str.replace_all(_TOKEN, kept)
+    ended = text.str.replace_all(SEPARATOR, " ", literal=True) + SEPARATOR
+    return ended.str.replace_all(_TOKEN, kept)
 
 
 def describe(statement: str) -> Statement:
@@ -93,7 +96,7 @@ def describe(statement: str) -> Statement:
 @lru_cache(maxsize=4096)
 def describe_tokens(tokens: str) -> Statement:
     """Fingerprint, kind and shard of a statement as :func:`tokens_expr` gives it."""
-    words = [token or "?" for token in tokens.split(SEPARATOR)[:-1]]
+    words = [token or "?" for token in tokens.split(SEPARATOR)[:-3]]
     shard_id = _shard_of(words)
     words = [_lower(_SHARD.sub(r"\1_?", word)) for word in words]
     return Statement(_hash(_fold_lists(_drop_signs(words))), _kind_of(words), shard_id)

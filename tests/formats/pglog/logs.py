@@ -13,6 +13,7 @@ from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._detect import find_prefix
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._scan import scan
+from citus_analysis.schema import TABLES
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class Read:
         return self.events.get_column(name).to_list()
 
 
+def together(pieces: list[Parsed], table: str) -> pl.DataFrame:
+    frames = [piece.tables[table] for piece in pieces if table in piece.tables]
+    return pl.concat([TABLES[table].parsed().empty(), *frames])
+
+
 def gathered(pieces: list[Parsed]) -> Read:
-    empty = Parsed({}, 0)
     return Read(
-        events=pl.concat([piece.tables["log_events"] for piece in pieces]) if pieces else pl.DataFrame(),
-        checkpoints=pl.concat([piece.tables["checkpoints"] for piece in pieces]) if pieces else pl.DataFrame(),
-        rejects=pl.concat([piece.rejects for piece in pieces] or [empty.rejects]),
+        events=together(pieces, "log_events"),
+        checkpoints=together(pieces, "checkpoints"),
+        rejects=pl.concat([Parsed({}, 0).rejects, *(piece.rejects for piece in pieces)]),
         parsed=sum(piece.parsed_bytes for piece in pieces),
         noise=sum(piece.noise_bytes for piece in pieces),
         rejected=sum(piece.rejected_bytes for piece in pieces),

@@ -1,0 +1,109 @@
+"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18) to `log_events` and `checkpoints`.
+
+A record is one CSV row, which may span lines. Its detail, hint, context and query columns become rows of their
+own, as the stderr log has them; they have the record's offset and are tied to it.
+
+Example of a row::
+
+    2026-11-20 21:03:47.877 UTC,"bench","ycsb",1580,"10.0.0.1:5432",65a1.62c,1,"SELECT",2026-11-20 21:00:00 UTC,
+    3/4,0,LOG,00000,"duration: 0.067 ms",,,,,,,,,"psql","client backend",,0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats._base import Format, Hints, Parsed
+from citus_analysis.formats._content import Content
+from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
+from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
+from citus_analysis.formats.pglog._pieces import pieces
+from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
+from citus_analysis.formats.pglog._scan import RECORD, find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._views import Integers
+
+__all__ = ["FORMAT", "PgCsvLog"]
+
+_CHUNK: Final = 8 * 2**20
+_FIELD = r'(?:"(?:[^"]|"")*"|[^,"\n]*)'
+_TAIL_FIELDS: Final = (
+    *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
+    *("location", "application"),
+)
+#: csv column -> severity of the row it becomes.
+_DETAILS: Final = {
+    "detail": "DETAIL",
+    "hint": "HINT",
+    "internal_query": "QUERY",
+    "context": "CONTEXT",
+    "query": "STATEMENT",
+}
+
+
+class _CsvHeads:
+    """How a csvlog row begins: its columns up to the severity."""
+
+    stray_pattern: ClassVar[str | None] = None
+    pattern: ClassVar[str] = (
+        rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{_FIELD}),(?P<d>{_FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{_FIELD}),'
+        rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_FIELD}),[0-9]*,"
+        rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,)'
+    )
+
+
+_HEADS: Final = _CsvHeads()
+_TAIL: Final = "^" + ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
+
+
+class PgCsvLog(Format):
+    """PostgreSQL server log in CSV."""
+
+    name: ClassVar[str] = "pgcsvlog"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+
+    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content alone tells
+        """Sure where a line begins as a csvlog row does."""
+        return 0.97 if _has_rows(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per chunk.
+
+        Raises:
+            FormatError: no line at the beginning is a csvlog row.
+        """
+        if content.head.strip() and not _has_rows(content.head):
+            raise FormatError(
+                "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
+            )
+        yield from pieces((scan_with(chunk, _HEADS, _frame) for chunk in chunks(content, _HEADS, _CHUNK)), hints)
+
+
+def _has_rows(head: bytes) -> bool:
+    whole = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
+    return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
+
+
+def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
+    texts = record_texts(data, offset, heads, starts, sizes)
+    tail = texts.select(pl.col("text").str.extract_groups(_TAIL)).unnest("text").select(_unquoted(pl.all()))
+    plain = heads.with_columns(_unquoted(pl.col("u", "d", "h", "v")))
+    plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), a=tail.get_column("application"))
+    known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
+    rows = texts.drop("text", "excerpt").hstack(known)
+    rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
+    details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
+    return add_body(with_details(rows, details).with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
+
+
+def _unquoted(field: pl.Expr) -> pl.Expr:
+    quoted = field.str.starts_with('"')
+    inner = field.str.replace('^"', "").str.replace('"$', "").str.replace_all('""', '"', literal=True)
+    return pl.when(quoted).then(inner).otherwise(field)
+
+
+FORMAT = PgCsvLog()

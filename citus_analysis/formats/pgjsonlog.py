@@ -1,0 +1,179 @@
+"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18) to `log_events` and `checkpoints`.
+
+One object per line. Its detail, hint, context and statement become rows of their own, as the stderr log has them;
+they have the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an
+object with `textPayload`; its prefix is detected, its time is the object's `timestamp` where the prefix has none.
+
+Example of a line::
+
+    {"timestamp":"2026-11-20 21:03:47.877 UTC","pid":1580,"line_num":1,"error_severity":"LOG","message":"duration: ..."}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats._base import Format, Hints, Parsed, Reject
+from citus_analysis.formats._content import Block, Content
+from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
+from citus_analysis.formats.pglog._detect import best_prefix
+from citus_analysis.formats.pglog._pieces import pieces
+from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
+from citus_analysis.formats.pglog._scan import Scanned, prefix_columns
+
+__all__ = ["FORMAT", "PgJsonLog"]
+
+_BLOCK: Final = 4 * 2**20
+_SAMPLE_LINES: Final = 400
+_WRAPPED: Final = "textPayload"
+_DETAILS: Final = {
+    "detail": "DETAIL",
+    "hint": "HINT",
+    "internal_query": "QUERY",
+    "context": "CONTEXT",
+    "statement": "STATEMENT",
+}
+#: Keys of an object -> the escape of a prefix that says the same.
+_KEYS: Final = {
+    "timestamp": "m",
+    "user": "u",
+    "dbname": "d",
+    "pid": "p",
+    "remote_host": "h",
+    "line_num": "l",
+    "vxid": "v",
+    "application_name": "a",
+    "state_code": "e",
+    "error_severity": "severity",
+    "message": "text",
+}
+_STAMP: Final = f"^{STAMP_PATTERN}$"
+Object = Mapping[str, object]
+
+
+class PgJsonLog(Format):
+    """PostgreSQL server log in JSON."""
+
+    name: ClassVar[str] = "pgjsonlog"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+
+    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content alone tells
+        """Sure where one of the first lines is an object with a severity and a message, or a wrapped log line."""
+        return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block.
+
+        Raises:
+            FormatError: none of the first lines is such an object.
+        """
+        sample = [found for found in _objects(content.head) if _is_record(found)]
+        if content.head.strip() and not sample:
+            raise FormatError(
+                "no line is an object of a jsonlog", path=content.path, place="line 1", way_out="pass --format pglog"
+            )
+        given = hints.options.get("log_line_prefix")
+        wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
+        prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
+        yield from pieces((_scanned(block, prefix) for block in content.blocks(_BLOCK)), hints)
+
+
+def _objects(data: bytes) -> list[Object]:
+    lines = data.splitlines()[:_SAMPLE_LINES]
+    return [found for line in lines if (found := _object(line)) is not None]
+
+
+def _object(line: bytes) -> Object | None:
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_record(found: Object) -> bool:
+    return ("error_severity" in found and "message" in found) or isinstance(found.get(_WRAPPED), str)
+
+
+def _scanned(block: Block, prefix: Prefix) -> Scanned:
+    """Objects are decoded one by one: whether a line is JSON at all is told by decoding it."""
+    rows: list[dict[str, object]] = []
+    rejects: list[Reject] = []
+    noise, place = 0, block.offset
+    lines = [block.data] if block.oversized else block.data.splitlines(keepends=True)
+    for line in lines:
+        length = block.length if block.oversized else len(line)
+        found = None if block.oversized else _object(line)
+        if found is not None and _is_record(found):
+            rows.append({"byte_offset": place, "byte_length": length, **_fields(found)})
+        elif not line.strip() and not block.oversized:
+            noise += length
+        else:
+            reason = "longer than the cap" if block.oversized else "no object with a severity and a message"
+            rejects.append(Reject(place, length, reason, line[:800]))
+        place += length
+    frame = _frame(pl.DataFrame(rows, schema=_SCHEMA), prefix)
+    return Scanned(frame, rejects, sum(int(str(row["byte_length"])) for row in rows), noise)
+
+
+_SCHEMA: Final = {
+    "byte_offset": pl.Int64,
+    "byte_length": pl.Int64,
+    **dict.fromkeys((*_KEYS.values(), *_DETAILS, "wrapped"), pl.String),
+}
+
+
+def _fields(found: Object) -> dict[str, object]:
+    kept = {column: found.get(key) for key, column in _KEYS.items()}
+    kept |= {name: found.get(name) for name in _DETAILS}
+    kept["wrapped"] = found.get(_WRAPPED)
+    return {name: None if value is None else str(value) for name, value in kept.items()}
+
+
+def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
+    severity = pl.col("severity").str.extract(f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$", 1)
+    direct = objects.filter(pl.col("wrapped").is_null()).with_columns(severity=severity)
+    rows = _rows(direct, direct)
+    payloads = objects.filter(pl.col("wrapped").is_not_null())
+    heads = payloads.select(pl.col("wrapped").str.extract_groups(prefix.pattern)).unnest("wrapped")
+    said = payloads.get_column("wrapped").str.slice(0)
+    if heads.height:
+        length = heads.get_column("head").str.len_chars().fill_null(0)
+        said = payloads.with_columns(skip=length).select(pl.col("wrapped").str.slice(pl.col("skip"))).to_series()
+        if not {"m", "t", "n"} & set(heads.columns):
+            heads = heads.with_columns(m=_stamp_of(payloads.get_column("m")))
+        rows = pl.concat([rows, _rows(heads, payloads.with_columns(text=said))], how="diagonal").sort("byte_offset")
+    rows = rows.with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
+    details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
+    complete = with_details(rows.drop(_DETAILS), details)
+    return add_body(complete.with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
+
+
+def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
+    stamped = heads
+    if "m" in heads.columns:
+        stamp = pl.when(pl.col("m").str.contains(_STAMP)).then("m")
+        stamped = heads.with_columns(m=stamp)
+    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$")):
+        if column in stamped.columns:
+            stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
+    return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))
+
+
+def _stamp_of(timestamps: pl.Series) -> pl.Series:
+    """`2020-05-02T13:00:20.382318Z` as a prefix would print it."""
+    stamp = pl.col(timestamps.name)
+    clock = stamp.str.extract(r"^([0-9-]{10})T", 1) + " " + stamp.str.extract(r"T([0-9:]{8})", 1)
+    thousandths = stamp.str.extract(r"\.([0-9]{1,3})", 1).fill_null("").str.pad_end(3, "0")
+    return timestamps.to_frame().select(clock + "." + thousandths + " UTC").to_series()
+
+
+FORMAT = PgJsonLog()

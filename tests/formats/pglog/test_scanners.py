@@ -1,0 +1,190 @@
+"""The compiled scanner and the one of regular expressions give the same rows, however a log is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from citus_analysis.formats import Content
+from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
+from citus_analysis.formats.pglog._fast import scan_fast
+from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._scan import Chunk, scan
+from citus_analysis.formats.pglog._statements import describe
+
+from .logs import line, plain, read, scanned_in_chunks, written
+
+RECORDED = Path(__file__).parents[3] / "data" / "recorded"
+SOME = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+PREFIXES = (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%m|%u|%d|%c|", "%-8u %5p %r %e: ", "")
+
+word = st.sampled_from(
+    [
+        *(
+            "SELECT",
+            "insert",
+            "FROM",
+            "public.",
+            "t_102009",
+            '"T_102010"',
+            "'it''s'",
+            "E'\\''",
+            "$1",
+            "$$x$$",
+            "$a$'$a$",
+        ),
+        *(
+            "--c\n",
+            "/*c*/",
+            "/*",
+            "'",
+            '"',
+            "1",
+            "-2.5e3",
+            ".5",
+            "0xFF",
+            "a.b_123456",
+            ",",
+            "(",
+            ")",
+            ";",
+            "=",
+            "+",
+            "-",
+            "?",
+        ),
+        *(" ", "\n\t", "é", "\x1f", "\x00", "_", "b'1'", "WITH", "x"),
+    ]
+)
+statement = st.lists(word | st.text(max_size=3), max_size=12).map(" ".join) | st.lists(word, max_size=12).map("".join)
+said = st.one_of(
+    st.sampled_from(
+        [
+            "LOG:  duration: 0.067 ms",
+            "LOG:  duration: 1.500 ms  ",
+            "LOG:  duration: 1.50 ms",
+            "DEBUG:  bind <unnamed> to S_1/C_1",
+            "DEBUG1:  task execution (0) for placement (2) on anchor shard (102009) finished in 591 microseconds "
+            "on worker node worker2:5432",
+            "DEBUG:  task execution (0) for placement (2) on anchor shard (x) finished",
+            "LOG:  process 7 acquired ShareLock on transaction 9 after 12.123 ms after 1000.123 ms",
+            "LOG:  checkpoint starting: time",
+            "DETAIL:  parameters: $1 = 'a'",
+            "FATAL:  password=hunter2 rejected",
+            "HINT: one space",
+            "BACKTRACE:  \tf",
+        ]
+    ),
+    st.builds(
+        "{}:  {}{}".format,
+        st.sampled_from(["LOG", "DEBUG", "STATEMENT", "QUERY", "ERROR", "CONTEXT"]),
+        st.sampled_from(
+            [
+                "",
+                "statement: ",
+                "execute S_1: ",
+                "execute fetch from S_1/C_2: ",
+                "duration: 3.000 ms  parse <unnamed>: ",
+                "parse a:b: ",
+            ]
+        ),
+        statement,
+    ),
+)
+head = st.sampled_from(
+    [
+        "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] ",
+        "2026-11-20 21:03:47.877 CET [8] [] : [12-1] ",
+        "2026-11-20 21:03:47.877 +02 [8] [-1/0] : [12-1] [app=citus_internal gpid=20000030999] ",
+        "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=[unknown]] ",
+        "2026-02-30 21:03:47.877 UTC [7] [3/4] : [1-1] [app=] ",
+        "2017-09-06 08:41:41 UTC [36]: [121-1] user=a,db=,app=x,y,client=1.2.3.4 ",
+        "2019-02-25 15:08:27.232 GMT|alice|db|5c7404eb.d6bd|",
+        "alice       77 10.0.0.1(54) 23505: ",
+        "",
+        "\t",
+        "  ",
+        "x",
+    ]
+)
+end = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\n\tcontinued\n", ""])
+raw = st.binary(max_size=40)
+pieces = st.builds(lambda a, b, c: (a + b + c).encode("utf-8", "surrogatepass"), head, said | st.text(max_size=30), end)
+logs = st.lists(pieces | pieces | raw, max_size=12).map(b"".join)
+
+
+def same(chunk: Chunk, prefix_text: str) -> None:
+    prefix = compile_prefix(prefix_text)
+    slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix)
+    assert (slow.parsed_bytes, slow.noise_bytes, slow.rejects) == (fast.parsed_bytes, fast.noise_bytes, fast.rejects)
+    wanted, got = plain(slow.frame), plain(fast.frame)
+    assert_frame_equal(got.select(wanted.columns), wanted)
+    assert all(got.get_column(name).null_count() == got.height for name in set(got.columns) - set(wanted.columns))
+
+
+@SOME
+@given(log=logs, prefix=st.sampled_from(PREFIXES), fresh=st.booleans())
+def test_scanners_agree_on_any_bytes(log: bytes, prefix: str, *, fresh: bool) -> None:
+    data = valid_utf8(log)
+    if data:
+        same(Chunk(100, data, fresh=fresh), prefix)
+
+
+@pytest.mark.parametrize("resource", ["w2-multishard", "w2-lock-update", "stock-debug4-w2-t8-insert", "w2-txn-update"])
+def test_scanners_agree_on_recordings(resource: str) -> None:
+    for path in sorted((RECORDED / resource / "pglogs").glob("PGLOG-1-1.log*")):
+        for chunk in chunks(Content(path), compile_prefix(STUDY_PREFIX), 1 << 18):
+            same(chunk, STUDY_PREFIX)
+
+
+@SOME
+@given(text=statement)
+def test_fingerprints_agree(text: str) -> None:
+    data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
+    (row,) = scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX)).frame.iter_rows(named=True)
+    said = data.decode().partition("statement: ")[2].rstrip("\r\n")
+    wanted = describe(said)
+    assert (row["statement_fingerprint"], row["statement_kind"], row["shard_id"]) == (
+        wanted.fingerprint,
+        wanted.kind,
+        wanted.shard_id,
+    )
+
+
+@SOME
+@given(log=logs, chunk=st.integers(1, 400))
+def test_chunks_do_not_matter(tmp_path: Path, log: bytes, chunk: int) -> None:
+    path = written(tmp_path, log + line("LOG:  duration: 1.000 ms"))
+    prefix = compile_prefix(STUDY_PREFIX)
+    assert_frame_equal(scanned_in_chunks(path, chunk, prefix), scanned_in_chunks(path, 1 << 20, prefix))
+
+
+@SOME
+@given(log=logs)
+def test_every_byte_is_accounted_for_and_read_back(tmp_path: Path, log: bytes) -> None:
+    path = written(tmp_path, line("LOG:  duration: 1.000 ms") + log)
+    got = read(path)
+    assert got.accounted == path.stat().st_size
+    data = path.read_bytes()
+    for row in got.events.iter_rows(named=True):
+        record = data[row["byte_offset"] : row["byte_offset"] + row["byte_length"]]
+        assert str(row["severity"]).encode() in record.split(b"\n")[0]
+    stretches = pl.concat(
+        [got.events.select("byte_offset", "byte_length"), got.rejects.select("byte_offset", "byte_length")]
+    )
+    stretches = stretches.sort("byte_offset")
+    ends = stretches.select(pl.col("byte_offset") + pl.col("byte_length")).to_series()
+    assert stretches.get_column("byte_offset")[1:].to_list() == ends[:-1].to_list()
+
+
+def test_jobs_do_not_matter() -> None:
+    path = next((RECORDED / "w2-multishard" / "pglogs").glob("PGLOG-0-1.log*"))
+    one, two = read(path, 1), read(path, 2)
+    assert_frame_equal(one.events, two.events, categorical_as_str=True)

@@ -1,0 +1,102 @@
+"""csvlog and jsonlog give the rows that the stderr log of the same records gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats import Content, Hints, detect_format, format_named
+
+from .pglog.logs import gathered, written
+
+CSV = (
+    '2026-11-20 21:03:47.877 UTC,"bench","ycsb",1580,"10.0.0.1:5432",65a1.62c,7,"INSERT",2026-11-20 21:00:00 UTC,'
+    '3/4,0,ERROR,23505,"duplicate key ""k""","Key (k)=(1)\nexists.",,,,"line 1","INSERT INTO public.t_102008\nVALUES (1)",12,,'
+    '"citus_internal gpid=20000030999","client backend",,0\n'
+    '2026-11-20 21:03:48.000 UTC,,,99,,65a1.63,1,,2026-11-20 21:00:00 UTC,,0,LOG,00000,"checkpoint starting: time",'
+    ',,,,,,,,"","checkpointer",,0\n'
+)
+OBJECTS = [
+    {
+        "timestamp": "2026-11-20 21:03:47.877 UTC",
+        "user": "bench",
+        "dbname": "ycsb",
+        "pid": 1580,
+        "remote_host": "10.0.0.1",
+        "line_num": 7,
+        "vxid": "3/4",
+        "error_severity": "ERROR",
+        "state_code": "23505",
+        "message": 'duplicate key "k"',
+        "detail": "Key (k)=(1)\nexists.",
+        "context": "line 1",
+        "statement": "INSERT INTO public.t_102008\nVALUES (1)",
+        "application_name": "citus_internal gpid=20000030999",
+    },
+    {
+        "timestamp": "2026-11-20 21:03:48.000 UTC",
+        "pid": 99,
+        "error_severity": "LOG",
+        "message": "checkpoint starting: time",
+    },
+]
+JSON = "".join(json.dumps(item) + "\n" for item in OBJECTS)
+COLUMNS = ("severity", "kind", "message", "shard_id", "pid", "session_line", "user", "client_host", "sqlstate", "gpid")
+EXPECTED = [
+    ("ERROR", "error", 'duplicate key "k"', None, 1580, 7, "bench", "10.0.0.1", "23505", 20000030999),
+    ("DETAIL", "detail", "Key (k)=(1)\nexists.", None, 1580, 7, "bench", "10.0.0.1", "23505", 20000030999),
+    ("CONTEXT", "detail", "line 1", None, 1580, 7, "bench", "10.0.0.1", "23505", 20000030999),
+    ("STATEMENT", "detail", None, 102008, 1580, 7, "bench", "10.0.0.1", "23505", 20000030999),
+    ("LOG", "checkpoint", "checkpoint starting: time", None, 99, None, None, None, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), [("pgcsvlog", CSV), ("pgjsonlog", JSON)])
+def test_rows(tmp_path: Path, name: str, text: str) -> None:
+    path = written(tmp_path, text.encode(), "postgresql.log")
+    found = detect_format(Content(path))
+    assert found is format_named(name)
+    log = gathered(list(format_named(name).parse(Content(path), Hints(path.name))))
+    rows = log.events.select(COLUMNS).rows()
+    if name == "pgcsvlog":
+        assert rows[-1][5:9] == (1, None, None, "00000")
+        rows[-1] = (*rows[-1][:5], None, None, None, None, None)
+    assert rows == EXPECTED
+    assert log.column("record_byte_offset") == [None, 0, 0, 0, None]
+    assert log.events.get_column("log_time").dt.strftime("%H:%M:%S%.3f")[0] == "21:03:47.877"
+    assert log.accounted == len(text.encode())
+
+
+def test_lines_that_are_no_record_are_rejected(tmp_path: Path) -> None:
+    data = (JSON + '{"message": "cut').encode()
+    log = gathered(list(format_named("pgjsonlog").parse(Content(written(tmp_path, data, "a.json")), Hints())))
+    assert log.events.height == len(EXPECTED)
+    assert log.rejects.get_column("byte_length").to_list() == [len('{"message": "cut')]
+    assert log.accounted == len(data)
+
+
+def test_a_row_cut_off_is_rejected(tmp_path: Path) -> None:
+    data = (CSV + "2026-11-20 21:03:4").encode()
+    log = gathered(list(format_named("pgcsvlog").parse(Content(written(tmp_path, data, "a.csv")), Hints())))
+    assert log.events.height == len(EXPECTED)
+    assert log.rejects.height == 1
+    assert log.accounted == len(data)
+
+
+def test_wrapped_lines_of_a_cloud_service(tmp_path: Path) -> None:
+    payload = "[8]: [1-1] db=a,user=b LOG:  duration: 1.000 ms  statement: SELECT 1"
+    data = json.dumps({"textPayload": payload, "timestamp": "2020-05-02T13:00:20.382318Z"}).encode() + b"\n"
+    log = gathered(list(format_named("pgjsonlog").parse(Content(written(tmp_path, data, "a.json")), Hints())))
+    (row,) = log.events.iter_rows(named=True)
+    assert (row["pid"], row["user"], row["duration_us"], row["statement_kind"]) == (8, "b", 1000.0, "select")
+    assert row["log_time"].isoformat() == "2020-05-02T13:00:20.382000+00:00"
+
+
+@pytest.mark.parametrize("name", ["pgcsvlog", "pgjsonlog"])
+def test_other_files(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FormatError, match="line 1"):
+        list(format_named(name).parse(Content(written(tmp_path, b"hello\n")), Hints()))
+    assert list(format_named(name).parse(Content(written(tmp_path, b"")), Hints())) == []
