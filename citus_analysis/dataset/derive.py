@@ -85,6 +85,22 @@ def _runs(tables: ResourceTables) -> Pieces:
     }
 
 
+#: Columns of `log_events` that traces do not depend on: most of a record's memory.
+_NOT_TRACED: Final = (
+    "application",
+    "byte_length",
+    "capped",
+    "client_host",
+    "database",
+    "message",
+    "placement_id",
+    "record_byte_offset",
+    "sqlstate",
+    "statement_name",
+    "user",
+)
+
+
 def _traces(tables: ResourceTables) -> Pieces:
     if not tables.parts("log_events"):
         return
@@ -94,7 +110,8 @@ def _traces(tables: ResourceTables) -> Pieces:
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
     # One iteration at a time bounds the memory: pids and sessions do not reach beyond one.
     for iteration in iterations.sort(nulls_last=True):
-        events = tables.scan("log_events").filter(pl.col("iteration").eq_missing(pl.lit(iteration, pl.Int32)))
+        of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
+        events = tables.scan("log_events").filter(of_iteration).drop(_NOT_TRACED)
         traces = build_traces(events.collect(), nodes)
         yield {name: getattr(traces, name) for name in _TRACE_TABLES}
 

@@ -57,12 +57,15 @@ def stored_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stored(column: Column, present: set[str]) -> pl.Expr:
-    is_category = isinstance(column.dtype, pl.Categorical | pl.Enum)
     if column.name not in present:
-        return pl.lit(None, pl.String() if is_category else column.dtype).alias(column.name)
+        return pl.lit(None, pl.String() if _is_category(column) else column.dtype).alias(column.name)
     # By way of the category, so that a value that is none fails here and not when the dataset is read.
     typed = pl.col(column.name).cast(column.dtype)
-    return typed.cast(pl.String) if is_category else typed
+    return typed.cast(pl.String) if _is_category(column) else typed
+
+
+def _is_category(column: Column) -> bool:
+    return isinstance(column.dtype, pl.Categorical | pl.Enum)
 
 
 def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
@@ -73,7 +76,8 @@ def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
     scanned = pl.scan_parquet(
         paths, hive_partitioning=True, hive_schema={PARTITION_KEY: pl.String}, glob=False, cache=False
     )
-    return scanned.select(pl.col(c.name).cast(c.dtype) for c in table)
+    # No cast where none is needed: it would keep filters from skipping whole row groups.
+    return scanned.select(pl.col(c.name).cast(c.dtype) if _is_category(c) else pl.col(c.name) for c in table)
 
 
 @dataclass(frozen=True)
