@@ -13,11 +13,11 @@ from citus_analysis.formats import Content, Hints, detect_format, format_named
 from .pglog.logs import gathered, written
 
 CSV = (
-    '2026-11-20 21:03:47.877 UTC,"bench","ycsb",1580,"10.0.0.1:5432",65a1.62c,7,"INSERT",2026-11-20 21:00:00 UTC,'
-    '3/4,0,ERROR,23505,"duplicate key ""k""","Key (k)=(1)\nexists.",,,,"line 1","INSERT INTO public.t_102008\nVALUES (1)",12,,'
-    '"citus_internal gpid=20000030999","client backend",,0\n'
-    '2026-11-20 21:03:48.000 UTC,,,99,,65a1.63,1,,2026-11-20 21:00:00 UTC,,0,LOG,00000,"checkpoint starting: time",'
-    ',,,,,,,,"","checkpointer",,0\n'
+    '2026-11-20 21:03:47.877 UTC,"bench","ycsb",1580,"10.0.0.1:5432",65a1.62c,7,"INSERT",'
+    '2026-11-20 21:00:00 UTC,3/4,0,ERROR,23505,"duplicate key ""k""","Key (k)=(1)\nexists.",,,,"line 1",'
+    '"INSERT INTO public.t_102008\nVALUES (1)",12,,"citus_internal gpid=20000030999","client backend",,0\n'
+    "2026-11-20 21:03:48.000 UTC,,,99,,65a1.63,1,,2026-11-20 21:00:00 UTC,,0,LOG,00000,"
+    '"checkpoint starting: time",,,,,,,,,"","checkpointer",,0\n'
 )
 OBJECTS = [
     {
