@@ -68,7 +68,7 @@ def plot_distribution(times: Any, *, column: str = "total_us", title: str = "") 
             x=np.quantile(part[column].to_numpy(), shares),
             y=100 * shares,
             mode="lines",
-            name=f"{name} (n = {part.height:,})".replace(",", "\u202f"),
+            name=f"{name} (n = {part.height:,})",
             line={"color": colour, "dash": dash, "width": 2},
             hovertemplate="%{y:.1f} % take at most %{x:,.0f} µs<extra>%{fullData.name}</extra>",
         )

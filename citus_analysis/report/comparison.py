@@ -136,9 +136,7 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
     for column, words in _SAID.items():
         a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
         if a != b and a and b:
-            left, right = (
-                " or ".join(f"{v:,}".replace(",", "\u202f") if isinstance(v, int) else v for v in s) for s in (a, b)
-            )
+            left, right = (" or ".join(f"{v:,}" if isinstance(v, int) else v for v in s) for s in (a, b))
             found.append(f"{words} {left} against {right}")
     return "; ".join(found)
 

@@ -98,7 +98,7 @@ def study_scalability(
     runs = _named(selection.runs)
     start = base or _common_base(runs, axis)
     runs = runs.filter(_in_series(axis) & (pl.col(axis) == start).any().over(keys))
-    runs = runs.with_columns(_series_of(runs, keys)).sort("operation", _OTHER[axis], "series", axis)
+    runs = _with_series(runs, keys).sort("operation", _OTHER[axis], "series", axis)
     comparisons = tuple(_comparisons(runs, axis, start, level, margin))
     return ScalabilityStudy(
         axis,
@@ -140,7 +140,7 @@ def latency_by_load(
         return pl.DataFrame(schema=_MEANS | {"threads": pl.Int32(), _METRIC: pl.Float64()})
     several = joined["section"].n_unique() > joined["operation"].n_unique()
     section = pl.format(", {}", "section") if several else pl.lit("")
-    joined = joined.with_columns(_series_of(joined, keys)).with_columns(pl.col("series") + section)
+    joined = _with_series(joined, keys).with_columns(pl.col("series") + section)
     by = ["operation", "series", "threads"]
     means = summarise_runs(joined, metric, by=by, level=level)
     return means.join(joined.group_by(by).agg(pl.col(_METRIC).mean()), on=by, maintain_order="left")
@@ -165,14 +165,13 @@ def _common_base(runs: pl.DataFrame, axis: Axis) -> int:
     return int(smallest.mode().sort()[0]) if len(smallest) else 0
 
 
-def _series_of(runs: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """What a panel's title says (the operation, and its size where it has one size) is no part of the name."""
-    sizes = [name for name in ("records", "operations") if _one_per_operation(runs, name)]
-    return series_names(runs.select(*keys), ignore=["workload", *sizes], always=[keys[-1]])
-
-
-def _one_per_operation(runs: pl.DataFrame, name: str) -> bool:
-    return bool((runs.group_by("operation").agg(pl.col(name).n_unique())[name] <= 1).all())
+def _with_series(runs: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Names are made per operation: what the panel's title says (operation, one size) is no part of them."""
+    parts = []
+    for _, part in runs.group_by("operation", maintain_order=True):
+        names = series_names(part.select(*keys), ignore=["workload"], always=[keys[-1]])
+        parts.append(part.with_columns(names))
+    return pl.concat(parts) if parts else runs.with_columns(series=pl.lit(None, pl.String))
 
 
 def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> pl.DataFrame:

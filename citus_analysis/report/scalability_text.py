@@ -86,7 +86,7 @@ def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:
     best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
     places = [
         f"{row['operation']} {row['mean']:,.0f} operations/s at {row['series']} and {row[study.axis]} "
-        f"{_unit(study.axis, row[study.axis])} (n = {row['n']})".replace(",", "\u202f", 1)
+        f"{_unit(study.axis, row[study.axis])} (n = {row['n']})"
         for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
     ]
     return [f"Highest mean throughput in a series: {listed(places)}."]

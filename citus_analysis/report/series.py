@@ -209,7 +209,7 @@ def _word(name: str, value: object) -> str:
     if name in {"threads", "workers", "drivers"} and isinstance(value, int):
         return f"{value} {name if value != 1 else name.removesuffix('s')}"
     if name in {"records", "operations"}:
-        return f"{value:,} {name}".replace(",", "\u202f")
+        return f"{value:,} {name}"
     return f"workload {value}" if name == "workload" else str(value or "")
 
 

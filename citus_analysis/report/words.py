@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
         >>> counted(1, "run"), counted(3, "run")
         ('1 run', '3 runs')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\u202f")
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(items: Sequence[str], most: int = 8) -> str:

@@ -73,8 +73,8 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
         "0.72 [0.51, 1.01] at 64 threads."
     )
     assert sentences[-1] == (
-        "Highest mean throughput in a series: INSERT (load) 6\u202f347 operations/s at 16 threads and 1 worker (n = 3) "
-        "and Workload C 12\u202f068 operations/s at 4 threads and 1 worker (n = 3)."
+        "Highest mean throughput in a series: INSERT (load) 6,347 operations/s at 16 threads and 1 worker (n = 3) "
+        "and Workload C 12,068 operations/s at 4 threads and 1 worker (n = 3)."
     )
 
 

@@ -1,0 +1,87 @@
+"""Figures of comparisons, profiles and machines draw the numbers of their tables."""
+
+import polars as pl
+
+from citus_analysis.plots import (
+    plot_cpu,
+    plot_device,
+    plot_distribution,
+    plot_published,
+    plot_ratios,
+    plot_spans,
+    plot_symbols,
+)
+from citus_analysis.published import published
+
+
+def test_ratios_without_interval_are_hollow() -> None:
+    ratios = pl.DataFrame(
+        {
+            "name": ["<a>", "b"],
+            "ratio": [1.2, 0.8],
+            "low": [1.1, 0.0],
+            "high": [1.3, float("inf")],
+            "verdict": ["faster", "inconclusive"],
+        }
+    )
+    figure = plot_ratios(ratios, base="text")
+    faster, open_ = figure.data
+    assert (faster.name, list(faster.x), list(faster.marker.color)) == ("faster", [1.2], ["#009E73"])
+    assert (open_.name, list(open_.marker.color), list(open_.error_x.array)) == ("inconclusive", ["white"], [0])
+    assert list(figure.layout.yaxis.ticktext) == ["&lt;a&gt;", "b"]
+
+
+def test_published_numbers_are_marked_as_published() -> None:
+    figure = plot_published(published())
+    assert figure.layout.title.text.startswith("Published")
+    assert figure.layout.xaxis.title.text == "published throughput [operations/s]"
+    marks = sum(len(trace.x) for trace in figure.data)
+    assert marks == published().filter(pl.col("metric") == "throughput_ops_s", pl.col("value") > 0).height
+    assert "spanner" in figure.layout.yaxis.ticktext
+
+
+def test_spans_are_stacked() -> None:
+    profile = pl.DataFrame({"name": ["r", "r", "r", "l"], "quantity": ["P", "C", "L", "T"], "mean_us": [1.0, 2, 3, 4]})
+    figure = plot_spans(profile)
+    assert figure.layout.barmode == "stack"
+    assert [(bar.name, list(bar.x)) for bar in figure.data] == [
+        ("parent (P)", [1]),
+        ("child (C)", [2]),
+        ("between (L)", [3]),
+        ("local (T)", [4]),
+    ]
+
+
+def test_a_distribution_runs_from_the_smallest_to_the_largest() -> None:
+    times = pl.DataFrame({"series": ["a"] * 1000, "total_us": [float(i) for i in range(1, 1001)]})
+    (line,) = plot_distribution(times).data
+    assert (line.x[0], line.x[-1], line.y[-1]) == (1, 1000, 100)
+    assert len(line.x) <= 400
+    assert line.name == "a (n = 1,000)"
+
+
+def test_cpu_shares_are_stacked_and_nice_is_user() -> None:
+    samples = pl.DataFrame(
+        {"elapsed_s": [1.0], "user_percent": [50.0], "nice_percent": [5.0], "system_percent": [20.0]}
+        | {"iowait_percent": [1.0], "steal_percent": [None]},
+        schema_overrides={"steal_percent": pl.Float64},
+    )
+    figure = plot_cpu(samples)
+    assert [trace.y[0] for trace in figure.data] == [55, 20, 1, 0]
+    assert {trace.stackgroup for trace in figure.data} == {"cpu"}
+
+
+def test_checkpoints_are_shaded() -> None:
+    samples = pl.DataFrame({"series": ["vda"] * 2, "elapsed_s": [1.0, 2.0], "await_ms": [1.0, 3.0]})
+    marks = pl.DataFrame({"start_s": [0.5, None], "end_s": [1.5, 1.8], "node": ["1", "2"]})
+    figure = plot_device(samples, marks)
+    assert [(shape.x0, shape.x1) for shape in figure.layout.shapes] == [(0.5, 1.5), (1.8, 1.8)]
+    assert [trace.name for trace in figure.data] == ["checkpoint", "vda"]
+    assert not plot_device(samples).layout.shapes
+
+
+def test_symbols_of_one_name_in_two_objects_stay_apart() -> None:
+    symbols = pl.DataFrame({"symbol": ["f", "f"], "shared_object": ["a", "b"], "self_percent": [1.0, 2.0]})
+    figure = plot_symbols(symbols)
+    assert [(bar.name, list(bar.x), list(bar.y)) for bar in figure.data] == [("b", [2], [0]), ("a", [1], [1])]
+    assert list(figure.layout.yaxis.ticktext) == ["f", "f"]

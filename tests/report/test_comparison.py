@@ -1,0 +1,98 @@
+"""Set-ups side by side: only equal cells are compared, and what else differs is said."""
+
+import polars as pl
+import pytest
+
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.published import published
+from citus_analysis.report.comparison import (
+    comparison_sentences,
+    published_numbers,
+    published_systems,
+    ratio_rows,
+    study_comparison,
+)
+from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
+
+
+@pytest.fixture(scope="module")
+def selection(recorded: Tables) -> Selection:
+    return select_runs(recorded)
+
+
+def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
+    study = study_comparison(selection)
+    assert study.base == "main grid"
+    rows = study.ratios.filter(operation="INSERT (load)").rows_by_key("variant", named=True, unique=True)
+    binary = rows["binary, citus.enable_binary_protocol=on"]
+    # 4848.88 operations/s in one run against the mean 4032.46 of five.
+    assert binary["ratio"] == pytest.approx(1.2025, abs=1e-4)
+    assert (binary["n"], binary["n_base"], binary["verdict"]) == (1, 5, "inconclusive")
+    assert binary["also_differs"] == "records 30,000 against 60,000; operations 30,000 against 60,000"
+    assert "clients connect to the coordinator against workers" in rows["coord"]["also_differs"]
+    assert (rows["local"]["workers"], rows["local"]["threads"]) == (1, 16)
+
+
+def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) -> None:
+    sentences = comparison_sentences(study_comparison(selection))
+    assert 3 <= len(sentences) <= 6
+    assert sentences[0].endswith(" inconclusive.")
+    assert "one side was run only once" in sentences[2]
+
+
+def test_repeated_variants_get_a_verdict() -> None:
+    sentences = comparison_sentences(study_comparison(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
+    assert sentences[1] == "INSERT (load), 2 workers, 16 threads: binary is faster than main grid (1.50 [1.47, 1.53])."
+
+
+def test_equivalent_variants_are_called_so() -> None:
+    sentences = comparison_sentences(study_comparison(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
+    assert "binary is equivalent to main grid within 5%" in sentences[1]
+
+
+def test_nothing_in_common_is_said(selection: Selection) -> None:
+    alone = Selection(selection.runs.filter(pl.col("family") == "binary"), selection.left_out)
+    study = study_comparison(alone)
+    assert study.ratios.is_empty()
+    assert comparison_sentences(study)[0].startswith("No variant shares")
+
+
+def test_an_unknown_base_is_named(selection: Selection) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'main grid'"):
+        study_comparison(selection, base="main grit")
+
+
+def test_rows_of_the_figure_are_named_shortly(selection: Selection) -> None:
+    names = ratio_rows(study_comparison(selection), "Workload C")["name"].to_list()
+    assert "binary (2w, 16t)" in names
+    assert "local (1w, 16t)" in names
+
+
+def test_every_published_system_appears_with_its_sources() -> None:
+    systems = published_systems(published())
+    assert {"citus", "aurora", "spanner", "postgres-xc"} <= set(systems["system"])
+    assert systems["numbers"].sum() == published().height
+    assert set(published_numbers(published(), ["throughput_ops_s"])["metric"]) == {"throughput_ops_s"}
+
+
+def selection_of(text: list[float], binary: list[float]) -> Selection:
+    rows = [("w2-t16-insert", x) for x in text] + [("w2-binary-t16-insert", x) for x in binary]
+    runs = pl.DataFrame(
+        {
+            "run_id": [str(i) for i in range(len(rows))],
+            "resource": [name for name, _ in rows],
+            "system": "citus",
+            "phase": "load",
+            "workload": "A",
+            "threads": 16,
+            "workers": 2,
+            "drivers": 1,
+            "records": 1000,
+            "operations": 1000,
+            "throughput_ops_s": [float(x) for _, x in rows],
+            "status": "ok",
+        }
+    )
+    return select_runs(Tables(runs=TABLES["runs"].conform(runs)))

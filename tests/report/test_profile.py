@@ -1,0 +1,128 @@
+"""The profile: shares of T that add up, warnings about commits, and verdicts on the means of runs."""
+
+import polars as pl
+import pytest
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.report.profile import ProfileStudy, study_profile
+from citus_analysis.report.profile_text import profile_sentences, profile_warnings
+from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
+
+
+def statement(run: str, workers: int, number: int, executed: str, kind: str, binary: bool = False) -> dict[str, object]:
+    """Remote: T = 1000 per worker, a fifth in the parent, half in the child; local: T = 300."""
+    remote = executed == "remote"
+    total = 1000.0 * workers + number if remote else 300.0
+    return {
+        "resource": resource(workers, binary=binary),
+        "run_id": run,
+        "iteration": 1,
+        "source_id": run,
+        "node": "1",
+        "pid": 1,
+        "session_seq": number,
+        "byte_offset": number,
+        "statement_kind": kind,
+        "executed": executed,
+        "child_protocol": ("binary" if binary else "text") if remote else None,
+        "total_us": total,
+        "parent_us": 0.2 * total if remote else total,
+        "wait_us": 0.8 * total if remote else None,
+        "child_us": 0.5 * total if remote else None,
+        "latency_us": 0.3 * total if remote else None,
+        "includes_commit": remote if kind == "insert" else None,
+        "failed": False,
+    }
+
+
+def resource(workers: int, *, binary: bool = False) -> str:
+    return f"w{workers}-{'binary-' if binary else ''}t16-insert"
+
+
+@pytest.fixture(scope="module")
+def given() -> Tables:
+    runs, statements = [], []
+    for workers, binary in ((1, False), (4, False), (4, True)):
+        for iteration in (1, 2, 3):
+            run = f"{resource(workers, binary=binary)}/{iteration}"
+            runs.append(
+                {"run_id": run, "resource": resource(workers, binary=binary), "phase": "load", "workload": "A"}
+                | {"threads": 16, "workers": workers, "drivers": 1, "throughput_ops_s": 1.0, "status": "ok"}
+            )
+            for number in range(20):
+                executed = "remote" if number % 2 else "local"
+                statements.append(statement(run, workers, number + iteration, executed, "insert", binary))
+                statements.append(statement(run, workers, number + iteration, executed, "select", binary))
+    quality = pl.DataFrame({"resource": ["w1-t16-insert"], "run_id": ["w1-t16-insert/1"], "tasks": [10], "exact": [10]})
+    latencies = pl.DataFrame(
+        {"resource": ["w1-t16-insert"] * 2, "run_id": ["w1-t16-insert/1", "w1-t16-insert/2"], "role": ["monitor"] * 2}
+        | {"operation": ["INSERT"] * 2, "operations": [100, 300], "mean_us": [1000.0, 2000.0], "p95_us": [4.0, 6.0]}
+    )
+    frames = {"runs": pl.DataFrame(runs), "statements": pl.DataFrame(statements, infer_schema_length=None)}
+    frames |= {"match_quality": quality, "operation_latencies": latencies}
+    return Tables(**{name: TABLES[name].conform(frame) for name, frame in frames.items()})
+
+
+@pytest.fixture(scope="module")
+def selection(given: Tables) -> Selection:
+    return select_runs(given)
+
+
+@pytest.fixture(scope="module")
+def study(given: Tables, selection: Selection) -> ProfileStudy:
+    return study_profile(selection, given, skip_first=0)
+
+
+def test_bars_add_up_to_the_whole_statement(study: ProfileStudy) -> None:
+    bars = study.spans_of("insert").group_by("name").agg(pl.col("mean_us").sum()).rows_by_key("name", unique=True)
+    assert bars["1 worker, remote"] == pytest.approx((1012.0,), rel=0.01)
+    assert bars["4 workers, remote"] == pytest.approx((4012.0,), rel=0.01)
+
+
+def test_names_say_which_times_lack_the_commit(study: ProfileStudy) -> None:
+    assert set(study.spans_of("insert")["name"]) >= {"4 workers, local (no commit)", "4 workers, remote"}
+    assert "binary, 4 workers, remote (commit in L)" in set(study.spans_of("insert", main=False)["name"])
+    assert set(study.spans_of("select")["name"]) >= {"4 workers, local", "4 workers, remote"}
+
+
+def test_warnings_say_where_the_commit_is(study: ProfileStudy) -> None:
+    text = " ".join(profile_warnings(study))
+    assert "its WAL flush is not in C (remote INSERT of binary)" in text
+    assert "T ends before the commit" in text
+    assert "SELECT" not in text
+
+
+def test_sentences_state_shares_and_verdicts(study: ProfileStudy) -> None:
+    sentences = profile_sentences(study)
+    assert 3 <= len(sentences) <= 6
+    assert sentences[0].endswith("of 10 tasks on other nodes, all of them were paired exactly with their execution.")
+    assert "20 % in the parent, 50 % in the child and 30 % between them" in sentences[1]
+    assert sentences[3].startswith(
+        "Time of a remote INSERT on the server, from 1 to 4 workers: longer in 1 configuration. "
+        "The ratio of the runs' means is 3.96"
+    )
+    assert "SELECT executed on its parent's own node against a remote one: shorter in all 2" in sentences[5]
+
+
+def test_inserts_are_not_compared_between_places(study: ProfileStudy) -> None:
+    assert {(c.stratum["workers"], c.stratum["threads"]) for c in study.places} == {(1, 16), (4, 16)}
+
+
+def test_the_client_stands_beside_the_server(study: ProfileStudy) -> None:
+    row = study.beside_client.filter(workers=1, statement_kind="insert").row(0, named=True)
+    assert (row["client_runs"], row["client_mean_us"], row["client_p95_us"]) == (2, 1750.0, 5.0)
+
+
+def test_the_first_statements_of_a_session_can_be_left_out(given: Tables, selection: Selection) -> None:
+    whole = study_profile(selection, given, skip_first=0).profile["n"].sum()
+    assert study_profile(selection, given, skip_first=5).profile["n"].sum() < whole
+
+
+def test_degenerate_input(given: Tables, selection: Selection) -> None:
+    nothing = Tables(**{name: frame for name, frame in given.tables.items() if name != "statements"})
+    with pytest.raises(InsufficientDataError, match="no sampled statements"):
+        study_profile(selection, nothing)
+    with pytest.raises(UnknownNameError, match="number of threads"):
+        study_profile(selection, given, threads=3)

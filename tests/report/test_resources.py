@@ -1,0 +1,116 @@
+"""Samples of machines: only those within runs count, and checkpoints are placed by their overlap."""
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.report.resources import study_resources
+from citus_analysis.report.resources_text import resource_sentences
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+def tables(**extra: pl.DataFrame) -> Tables:
+    """One run from second 0 to 10; samples each second from 5 s before to 5 s after it, busy only during it."""
+    key = {"resource": "r", "run_id": "r/1"}
+    run = {**key, "phase": "load", "workload": "A", "workers": 1, "threads": 4, "status": "ok"}
+    runs = pl.DataFrame([{**run, "start_time": at(0), "end_time": at(10)}])
+    seconds = range(-5, 16)
+    common = {**key, "iteration": 1, "node": "0", "source_id": "s"}
+    cpu = pl.DataFrame(
+        [
+            {**common, "sample": i, "sample_time": at(s), "since_boot": i == 0, "sampler": sampler}
+            | {"user_percent": 60.0 if 0 <= s <= 10 else 1.0, "nice_percent": 1.0, "system_percent": 30.0}
+            | {"iowait_percent": 4.0, "steal_percent": 0.0, "idle_percent": 5.0 if sampler == "iostat" else 99.0}
+            for sampler in ("iostat", "vmstat")
+            for i, s in enumerate(seconds)
+        ]
+    )
+    devices = pl.DataFrame(
+        [
+            {**common, "sample": i, "sample_time": at(s), "since_boot": i == 0, "device": "vda", "is_group": False}
+            | {"await_ms": 8.0 if 2 <= s <= 6 else 1.0, "utilization_percent": 50.0, "write_kb_s": 10.0}
+            for i, s in enumerate(seconds)
+        ]
+    )
+    frames = {"runs": runs, "cpu_samples": cpu, "device_samples": devices, **extra}
+    return Tables(**{name: TABLES[name].conform(frame) for name, frame in frames.items()})
+
+
+def checkpoints(*times: tuple[float | None, float]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {"resource": "r", "run_id": "r/1", "iteration": 1, "node": "1", "total_s": 4.0, "sync_s": 0.1}
+            | {"start_time": None if begin is None else at(begin), "end_time": at(end)}
+            for begin, end in times
+        ],
+        infer_schema_length=None,
+    )
+
+
+def test_idle_time_around_a_run_is_no_part_of_its_means() -> None:
+    row = study_resources(tables()).cpu.row(0, named=True)
+    assert (row["samples"], row["user_percent"], row["busy_percent"]) == (11, 61.0, 91.0)
+
+
+def test_checkpoints_count_where_they_overlap_the_run() -> None:
+    given = tables(checkpoints=checkpoints((2, 6), (-9, -5), (11, 14), (9, 20), (None, 3)))
+    study = study_resources(given)
+    row = study.checkpoints.row(0, named=True)
+    assert row["checkpoints"] == 3
+    assert (row["samples_during"], row["samples_outside"]) == (7, 4)
+    assert study.detail is not None
+    assert study.detail.checkpoints.select("start_s", "end_s").rows() == [(None, 3.0), (2.0, 6.0), (9.0, 20.0)]
+
+
+def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
+    sentences = resource_sentences(study_resources(tables(checkpoints=checkpoints((2, 6)))))
+    assert sentences[3] == "1 checkpoint was under way during runs of 1 resource, r."
+    assert sentences[4] == (
+        "In r, device requests took 8.00 ms on average in the 5 samples during a checkpoint and 1.00 ms in the 6 "
+        "others."
+    )
+    assert 3 <= len(sentences) <= 6
+
+
+def test_what_was_not_recorded_is_said() -> None:
+    sentences = resource_sentences(study_resources(tables()))
+    assert "No checkpoint was under way during a run." in sentences
+    assert "No symbols of perf were recorded for these resources." in sentences
+
+
+def test_of_several_reports_of_perf_the_one_with_most_samples_counts() -> None:
+    rows = [("a", 10, "f", 50.0), ("b", 1000, "f", 20.0), ("b", 1000, "g", 30.0), ("c", 1000, "g", 99.0)]
+    perf = pl.DataFrame(
+        [
+            {"resource": "r", "source_id": source, "event": "cycles", "samples_total": n, "symbol": symbol}
+            | {"self_percent": share, "shared_object": "postgres"}
+            for source, n, symbol, share in rows
+        ]
+    )
+    study = study_resources(tables(perf_symbols=perf))
+    assert study.symbols.select("symbol", "self_percent").rows() == [("g", 30.0), ("f", 20.0)]
+    assert "the first symbol is g with 30.0 %" in resource_sentences(study)[-1]
+
+
+def test_failed_runs_do_not_enter() -> None:
+    given = tables()
+    given.tables["runs"] = given.tables["runs"].with_columns(
+        pl.lit("failed").cast(pl.Enum(["ok", "failed"])).alias("status")
+    )
+    with pytest.raises(InsufficientDataError, match="no samples"):
+        study_resources(given)
+
+
+@pytest.mark.parametrize("wrong", [{"detail": "q"}, {"detail": "r", "iteration": 7}])
+def test_a_detail_without_samples_is_refused(wrong: dict[str, str | int]) -> None:
+    with pytest.raises(UnknownNameError):
+        study_resources(tables(), **wrong)  # type: ignore[arg-type] # a table of cases
