@@ -177,7 +177,7 @@ class _Ingest:
     def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
         known = self.manifest.sources
         plan = find_duplicates(name_sources(plan, known), known.values())
-        self.counts["failed"] += len(self.messages)
+        self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:
             self.manifest.hold()
         self._forget_renamed(plan)
@@ -313,12 +313,15 @@ class _Ingest:
             if state.problem:
                 messages.append(f"{state.path}: {state.problem}")
             elif state.rejected:
-                messages.append(f"{state.path}: {state.rejected} stretches rejected, the first at {state.note}")
+                stretches = (
+                    "1 stretch rejected," if state.rejected == 1 else f"{state.rejected} stretches rejected, first"
+                )
+                messages.append(f"{state.path}: {stretches} at {state.note}")
         rows: Counter[str] = Counter()
         for part in self.manifest.parts():
             rows[part.table] += part.rows
         return IngestSummary(
-            files=len(plan),
+            files=len(plan) + self.counts["unseen"],
             read=self.counts["read"],
             unchanged=self.counts["unchanged"],
             unrecognised=sum(item.format is None and not item.problem for item in plan),

@@ -58,7 +58,7 @@ class IngestSummary:
     @property
     def exit_code(self) -> int:
         """0 where all went well, 1 where something was rejected or failed, 3 where nothing could be read."""
-        if self.failed and self.failed >= self.files - self.unrecognised:
+        if self.failed and self.failed >= self.files - self.unrecognised - self.duplicates:
             return 3
         return 1 if self.failed or self.rejected else 0
 
@@ -73,7 +73,7 @@ class IngestSummary:
             "not recognised": self.unrecognised,
             "duplicate": self.duplicates,
             "failed": self.failed,
-            "stretches rejected": self.rejected,
+            "stretch rejected" if self.rejected == 1 else "stretches rejected": self.rejected,
         }
         counts += [f"{count} {what}" for what, count in optional.items() if count]
         return f"{self.files} files: {', '.join(counts)}; {sum(self.rows.values())} rows in {len(self.rows)} tables"

@@ -134,7 +134,7 @@ def test_a_bad_file_among_good_ones(tree: Tree, study: dict[str, str], out: Path
 def test_rejected_lines_are_counted_and_named(tree: Tree, study: dict[str, str], out: Path) -> None:
     summary = ingest(tree({**study, "V3/pglogs/PGLOG-3-1.log": log(2000, bad=2)}), out)
     assert (summary.exit_code, summary.rejected, summary.failed) == (1, 2, 0)
-    assert summary.messages == ("V3/pglogs/PGLOG-3-1.log: 2 stretches rejected, the first at byte 31: is bad",)
+    assert summary.messages == ("V3/pglogs/PGLOG-3-1.log: 2 stretches rejected, first at byte 31: is bad",)
     assert open_dataset(out).rejects()["excerpt"].to_list() == ["bad line\n"] * 2
 
 
@@ -173,12 +173,20 @@ def test_all_files_unreadable_is_no_success(tree: Tree, out: Path) -> None:
     assert ingest(tree({"a.log": "#tiny-client\ndamaged\n"}), out).exit_code == 3
 
 
+def test_what_cannot_be_looked_at_is_reported(tree: Tree, out: Path) -> None:
+    root = tree({"lab/a.txt": log(1)})
+    (root / "lab" / "gone.txt").symlink_to(root / "nowhere")
+    summary = ingest(root, out)
+    assert (summary.files, summary.read, summary.failed, summary.exit_code) == (2, 1, 1, 1)
+    assert summary.messages == ("lab/gone.txt: cannot be read: No such file or directory",)
+
+
 def test_strict_leaves_the_dataset_as_it_was(tree: Tree, study: dict[str, str], out: Path) -> None:
     root = tree(study)
     ingest(root, out)
     before, manifest = contents(out), (out / "_manifest.jsonl").read_bytes()
     root = tree({"V3/pglogs/PGLOG-0-1.log": log(1, 2, 3), "V3/pglogs/PGLOG-3-1.log": log(2000, bad=2)})
-    with pytest.raises(InputError, match=re.escape("2 stretches rejected, the first at byte 31: is bad")):
+    with pytest.raises(InputError, match=re.escape("2 stretches rejected, first at byte 31: is bad")):
         ingest(root, out, strict=True)
     assert (contents(out), (out / "_manifest.jsonl").read_bytes()) == (before, manifest)
     (root / "V3/pglogs/PGLOG-3-1.log").unlink()
