@@ -17,7 +17,16 @@ from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
 from citus_analysis.schema import TABLES
 
-__all__ = ["DERIVATIONS", "Derivation", "ResourceTables", "by_resource", "known_runs", "sources_frame", "stage"]
+__all__ = [
+    "DERIVATIONS",
+    "Derivation",
+    "ResourceTables",
+    "by_resource",
+    "claimed_twice",
+    "known_runs",
+    "sources_frame",
+    "stage",
+]
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 
@@ -46,6 +55,16 @@ class ResourceTables:
             if source.run_id is not None and source.is_client
         )
         return list(dict.fromkeys(pairs))
+
+
+def claimed_twice(sources: Iterable[SourceState]) -> list[list[SourceState]]:
+    """Sources that claim to be the same load generator of the same run: their numbers would be added up."""
+    claims: dict[tuple[object, ...], list[SourceState]] = {}
+    for state in sorted(sources, key=lambda s: (s.resource, s.path, s.source_id)):
+        if any(part.table == "clients" for part in state.parts):
+            claim = (state.run_id, state.identity.get("role"), state.identity.get("part"))
+            claims.setdefault(claim, []).append(state)
+    return [states for states in claims.values() if len(states) > 1]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from citus_analysis.dataset.derive import DERIVATIONS, Derivation, ResourceTables, by_resource, known_runs, stage
+from citus_analysis.dataset.derive import (
+    DERIVATIONS,
+    Derivation,
+    ResourceTables,
+    by_resource,
+    claimed_twice,
+    known_runs,
+    stage,
+)
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState, exclusive
 from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, publish, remove_orphans
@@ -317,6 +325,10 @@ class _Ingest:
                     "1 stretch rejected," if state.rejected == 1 else f"{state.rejected} stretches rejected, first"
                 )
                 messages.append(f"{state.path}: {stretches} at {state.note}")
+        conflicts = claimed_twice(self.manifest.sources.values())
+        for first, second, *_ in conflicts:
+            problem = f"claims to be the same load generator of {first.run_id} as {first.path}"
+            messages.append(f"{second.path}: {problem} (remove one, or state `part` in a runs.csv)")
         rows: Counter[str] = Counter()
         for part in self.manifest.parts():
             rows[part.table] += part.rows
@@ -328,6 +340,7 @@ class _Ingest:
             duplicates=sum(item.same_as is not None for item in plan),
             rejected=sum(state.rejected for state in states),
             failed=self.counts["failed"] + sum(state.problem is not None for state in states),
+            conflicts=len(conflicts),
             derived=self.counts["derived"],
             rows=dict(sorted(rows.items())),
             messages=tuple(messages),

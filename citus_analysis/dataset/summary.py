@@ -39,6 +39,7 @@ class IngestSummary:
         duplicates: files whose content another file of the same identity has already contributed.
         rejected: stretches of these files that stand in `rejects`, also those found in an earlier pass.
         failed: files that could not be read to their end.
+        conflicts: load generators of a run that more than one file claims to be.
         derived: resources whose derived tables were computed anew.
         rows: rows per table of the whole dataset.
         messages: one line per problem.
@@ -51,16 +52,17 @@ class IngestSummary:
     duplicates: int
     rejected: int
     failed: int
+    conflicts: int
     derived: int
     rows: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """0 where all went well, 1 where something was rejected or failed, 3 where nothing could be read."""
+        """0 where all went well, 1 where something is rejected, failed or in conflict, 3 where nothing could be read."""
         if self.failed and self.failed >= self.files - self.unrecognised - self.duplicates:
             return 3
-        return 1 if self.failed or self.rejected else 0
+        return 1 if self.failed or self.rejected or self.conflicts else 0
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -73,6 +75,7 @@ class IngestSummary:
             "not recognised": self.unrecognised,
             "duplicate": self.duplicates,
             "failed": self.failed,
+            "in conflict": self.conflicts,
             "stretch rejected" if self.rejected == 1 else "stretches rejected": self.rejected,
         }
         counts += [f"{count} {what}" for what, count in optional.items() if count]

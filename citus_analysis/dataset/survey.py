@@ -174,7 +174,7 @@ def _is_another_file(other: SourceState, item: Surveyed) -> bool:
 
 
 def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) -> list[Surveyed]:
-    """Mark files that repeat, under another name, the content of a file with the same identity."""
+    """Mark files that repeat the content of a file with the same identity, or are its compressed copy."""
     located = {item.location for item in surveyed}
     first: dict[str, str] = {}
     for state in sorted(known, key=lambda state: state.path):
@@ -185,10 +185,17 @@ def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) 
         if item.format is None or item.problem or not item.identified.found.bytes:
             marked.append(item)
             continue
-        key = _content_key(item.hash, item.identity.to_dict())
-        marked.append(replace(item, same_as=first.get(key)))
-        first.setdefault(key, item.identified.found.relative)
+        keys = (_content_key(item.hash, item.identity.to_dict()), _unpacked_key(item))
+        same_as = next((first[key] for key in keys if key in first), None)
+        marked.append(replace(item, same_as=same_as))
+        for key in keys:
+            first.setdefault(key, item.identified.found.relative)
     return marked
+
+
+def _unpacked_key(item: Surveyed) -> str:
+    # A file and its compressed copy beside it; names sort so that the plain file comes first.
+    return digest((os.path.dirname(item.location), plain_name(os.path.basename(item.location))))  # noqa: PTH119, PTH120
 
 
 def _content_key(hash_: str, identity: Mapping[str, object]) -> str:

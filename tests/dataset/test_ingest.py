@@ -245,6 +245,28 @@ def test_a_copy_counts_once(tree: Tree, study: dict[str, str], out: Path) -> Non
     assert open_dataset(out).log_events().height == 8
 
 
+def test_a_compressed_copy_beside_the_file_counts_once(tree: Tree, study: dict[str, str], out: Path) -> None:
+    name = "V3/YCSB/raw/load_A_16_600_1_1_V3_1_0.log"
+    summary = ingest(tree({**study, f"{name}.gz": gzip.compress(study[name].encode())}), out)
+    assert (summary.duplicates, summary.exit_code) == (1, 0)
+    assert sources(out)[f"{name}.gz"]["note"] == f"same content as {name}"
+    assert open_dataset(out).runs()["throughput_ops_s"].to_list() == [100.0, 200.0]
+
+
+def test_two_files_that_claim_to_be_one_load_generator(tree: Tree, study: dict[str, str], out: Path) -> None:
+    name = "load_A_16_600_1_1_V3_1_0.log"
+    root = tree({**study, f"V3/YCSB/old/{name}": client(55.0)})
+    summary = ingest(root, out)
+    assert (summary.conflicts, summary.exit_code) == (1, 1)
+    assert summary.messages == (
+        f"V3/YCSB/raw/{name}: claims to be the same load generator of {FIRST} as V3/YCSB/old/{name}"
+        " (remove one, or state `part` in a runs.csv)",
+    )
+    tree({"V3/YCSB/old/runs.csv": f"file,part\n{name},1\n"})
+    assert ingest(root, out).exit_code == 0
+    assert open_dataset(out).runs().filter(run_id=FIRST)["throughput_ops_s"].to_list() == [155.0]
+
+
 def test_a_copy_takes_over_when_the_original_goes(tree: Tree, study: dict[str, str], out: Path) -> None:
     root = tree({**study, "V3/pglogs/x/PGLOG-0-1.log": log(2000, 3001)})
     ingest(root, out)
