@@ -59,7 +59,7 @@ class IngestSummary:
 
     @property
     def exit_code(self) -> int:
-        """0 where all went well, 1 where something is rejected, failed or in conflict, 3 where nothing could be read."""
+        """0: all well; 1: something is rejected, failed or in conflict; 3: nothing could be read."""
         if self.failed and self.failed >= self.files - self.unrecognised - self.duplicates:
             return 3
         return 1 if self.failed or self.rejected or self.conflicts else 0
