@@ -163,4 +163,5 @@ def number_executions(records: pl.DataFrame) -> pl.DataFrame:
     other_xid = (pl.col("local_xid") != pl.col("local_xid").shift(1)).fill_null(value=False)
     fragment = ~pl.col("anchored") & ~opened & same_segment & other_xid
     begins = ~same_segment | never_closed | fragment | closes.shift(1, fill_value=True)
-    return rows.with_columns(closes=closes, execution=begins.cast(pl.UInt32).cum_sum())
+    # Known to be sorted, it is grouped without hashing.
+    return rows.with_columns(closes=closes, execution=begins.cast(pl.UInt32).cum_sum().set_sorted())

@@ -97,6 +97,7 @@ def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
 
 
 def _conform(name: str, frame: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
-    """Name the sources again and bring the frame to its table."""
-    named = frame.join(sessions.sources, on="source", how="left", maintain_order="left").drop("source")
-    return TABLES[name].conform(named).sort("start_time", "source_id", "byte_offset", nulls_last=True)
+    """Sort by time, name the sources again and bring the frame to its table."""
+    ordered = frame.sort("start_time", "source", "byte_offset", nulls_last=True)
+    named = ordered.join(sessions.sources, on="source", how="left", maintain_order="left").drop("source")
+    return TABLES[name].conform(named)
