@@ -83,7 +83,7 @@ def plot_relative(
     """
     frame = as_polars(relative).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
-    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(x)}")
+    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(x.removesuffix('s') if base == 1 else x)}")
     values = frame[x].unique().sort().to_numpy()
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}

@@ -137,8 +137,10 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
         a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
         if a != b and a and b:
             left, right = (" or ".join(f"{v:,}" if isinstance(v, int) else v for v in s) for s in (a, b))
-            found.append(f"{words} {left} against {right}")
-    return "; ".join(found)
+            found.append((f"{left} against {right}", words))
+    # A load inserts its records: their number is its number of operations.
+    merged = {said: " and ".join(words for other, words in found if other == said) for said, _ in found}
+    return "; ".join(f"{words} {said}" for said, words in merged.items())
 
 
 def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
