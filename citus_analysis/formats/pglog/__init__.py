@@ -1,4 +1,26 @@
-"""PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`."""
+"""PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`.
+
+A record is a line that begins with the prefix and a severity, and the lines behind it up to the next such line.
+Text is not copied: a row has the record's place in the source, a fingerprint and the kind of its statement, and a
+message only where the record carries no statement.
+
+Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a
+string per field; a kernel compiled by numba needs one, fills numeric columns in place and numbers the distinct
+texts, so that Python sees no row. numba installs with pip and needs no compiler, but compiles at the first call:
+`_read` says when that is worth it. Both scanners stand side by side, and tests hold them to the same rows:
+
+- `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the kernel;
+- `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
+- `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say;
+- `_kernel*`, `_fast`: the compiled scanner;
+- `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
+
+Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abbreviation in the log is ambiguous).
+
+Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,
+which a user's own partition `public.events_202401` does too; syslog lines have no year, so their time is null; a log
+whose last line was cut off without a line end and glued to another log swallows that log's first record.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +32,9 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
 from citus_analysis.formats.pglog._pieces import pieces
-from citus_analysis.formats.pglog._read import scanned_chunks
+from citus_analysis.formats.pglog._read import scanned_chunks, warm_up
 
-__all__ = ["FORMAT", "PgLog"]
+__all__ = ["FORMAT", "PgLog", "warm_up"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 

@@ -1,0 +1,206 @@
+"""Server logs: from file to `log_events` Parquet, against `grep -c` and pgBadger over the same bytes.
+
+`python -m benchmarks.pglog [--megabytes N ...] [--out FILE]` repeats recorded logs with shifted times and sessions to
+logs of the wanted sizes in a temporary folder and measures, each in a process of its own, start-up included:
+
+- CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads;
+- its peak resident memory;
+- the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
+- the reader on the gzip and zstd forms of the smallest log, against the decompressor alone;
+- the first call in a new process on 1 MB.
+
+Ratios are of CPU time where the machine is shared (wall time then measures the neighbours); both are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.formats import Content
+from citus_analysis.formats.pglog import warm_up
+
+RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
+RESULTS: Final = Path(__file__).parent / "results" / "pglog.json"
+PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+PGBADGER_MEGABYTES: Final = 20
+
+READER: Final = """
+import sys
+from pathlib import Path
+from citus_analysis.dataset.parts import PartWriter
+from citus_analysis.formats import Content, Hints
+from citus_analysis.formats.pglog import FORMAT
+folder = Path(sys.argv[2])
+writer = PartWriter(folder, "benchmark", "source")
+rows = 0
+for piece in FORMAT.parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
+    writer.write(piece.tables)
+    rows += sum(frame.height for frame in piece.tables.values())
+writer.finish()
+print(rows)
+"""
+
+UNPACKER: Final = """
+import sys
+from pathlib import Path
+from citus_analysis.formats import Content
+stream = Content(Path(sys.argv[1])).open()
+while stream.read(1 << 24):
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mib: float
+
+
+def measured(command: Sequence[str]) -> Cost:
+    """Run a command and read off what it took, its children included."""
+    # Not to the null device: grep stops at its first match when nobody reads the count.
+    with tempfile.TemporaryFile() as output:
+        before = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, env={**os.environ, "LC_ALL": "C"})
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in {0, 1}:
+        raise subprocess.CalledProcessError(process.returncode, list(command))
+    return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - before, usage.ru_maxrss / 1024)
+
+
+def recorded_logs() -> bytes:
+    """Recorded logs of the main grid, one behind the other."""
+    paths = sorted(RECORDED.glob("w[24]-t16-*/pglogs/PGLOG-*-1.log*"))
+    pieces = []
+    for path in paths:
+        with Content(path).open() as stream:
+            pieces.append(stream.read())
+    return b"".join(pieces)
+
+
+def repeat(path: Path, size: int) -> int:
+    """A log of at least `size` bytes: the recordings again and again, each time an hour later with other pids."""
+    recorded, written, round_number = recorded_logs(), 0, 0
+    with path.open("wb") as file:
+        while written < size:
+            stamp = f"2026-{1 + round_number // 672 % 12:02}-{1 + round_number // 24 % 28:02} {round_number % 24:02}:"
+            shifted = recorded.replace(b"2026-11-20 21:", stamp.encode())
+            shifted = shifted.replace(b" UTC [", b" UTC [%d" % (1 + round_number % 9))
+            written += file.write(shifted)
+            round_number += 1
+    return written
+
+
+def read_log(path: Path, folder: Path, jobs: int) -> Cost:
+    """The reader in a new process."""
+    (folder / "_staging").mkdir(parents=True, exist_ok=True)
+    cost = measured([sys.executable, "-c", READER, str(path), str(folder), str(jobs)])
+    shutil.rmtree(folder)
+    return cost
+
+
+def speeds(size: int, **costs: Cost) -> dict[str, float]:
+    """MB per CPU second and per wall second, and peak memory, of each."""
+    found: dict[str, float] = {}
+    for name, cost in costs.items():
+        found[f"{name}_mb_per_cpu_s"] = round(size / 1e6 / max(cost.cpu_s, 1e-3), 1)
+        found[f"{name}_mb_per_s"] = round(size / 1e6 / max(cost.wall_s, 1e-3), 1)
+        found[f"{name}_peak_mib"] = round(cost.peak_mib, 1)
+    return found
+
+
+def one_size(folder: Path, megabytes: int) -> dict[str, float]:
+    """All of it on a log of one size."""
+    path = folder / f"{megabytes}.log"
+    size = repeat(path, megabytes * 10**6)
+    grep = measured(["grep", "-c", "duration: ", str(path)])
+    one, two = (read_log(path, folder / "out", jobs) for jobs in (1, 2))
+    row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two)}
+    row["reader_over_grep_cpu"] = round(grep.cpu_s / two.cpu_s, 4)
+    row["reader_over_grep_wall"] = round(grep.wall_s / two.wall_s, 4)
+    if shutil.which("pgbadger"):
+        row |= against_pgbadger(folder, path, row["reader_2_mb_per_cpu_s"])
+    path.unlink()
+    return row
+
+
+def against_pgbadger(folder: Path, path: Path, reader_mb_per_cpu_s: float) -> dict[str, float]:
+    """PgBadger is linear and slow, so it gets a slice."""
+    part = folder / "slice.log"
+    with path.open("rb") as file:
+        part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6))
+    report = str(folder / "out.html")
+    cost = measured(["pgbadger", "-q", "-j", "2", "-f", "stderr", "-p", PREFIX, "-o", report, str(part)])
+    row = speeds(part.stat().st_size, pgbadger=cost)
+    return {**row, "reader_over_pgbadger_cpu": round(reader_mb_per_cpu_s / row["pgbadger_mb_per_cpu_s"], 1)}
+
+
+def compressed(folder: Path, megabytes: int) -> dict[str, float]:
+    """Gzip and zstd input: CPU time of the reader over that of reading the same bytes uncompressed."""
+    import zstandard
+
+    path = folder / "plain.log"
+    size = repeat(path, megabytes * 10**6)
+    plain = path.read_bytes()
+    gzip_path, zstd_path = folder / "packed.log.gz", folder / "packed.log.zst"
+    gzip_path.write_bytes(gzip.compress(plain, 1))
+    zstd_path.write_bytes(zstandard.compress(plain))
+    del plain
+    costs = {
+        "plain": read_log(path, folder / "out", 2),
+        "gzip": read_log(gzip_path, folder / "out", 2),
+        "gzip_alone": measured([sys.executable, "-c", UNPACKER, str(gzip_path)]),
+        "zstd": read_log(zstd_path, folder / "out", 2),
+        "zstd_alone": measured([sys.executable, "-c", UNPACKER, str(zstd_path)]),
+    }
+    return speeds(size, **costs)
+
+
+def first_call(folder: Path) -> dict[str, float]:
+    """A new process on 1 MB."""
+    path = folder / "first.log"
+    path.write_bytes(recorded_logs()[: 10**6].rsplit(b"\n", 1)[0] + b"\n")
+    cost = read_log(path, folder / "out", 2)
+    return {"first_call_wall_s": round(cost.wall_s, 2), "first_call_cpu_s": round(cost.cpu_s, 2)}
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[400, 4000])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    warm_up()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        rows = [one_size(folder, megabytes) for megabytes in arguments.megabytes]
+        found: dict[str, object] = {"sizes": rows, "compressed": compressed(folder, 100), **first_call(folder)}
+    if len(rows) > 1:
+        growth = rows[-1]["megabytes"] / rows[0]["megabytes"]
+        slowdown = (rows[-1]["megabytes"] / rows[-1]["reader_2_mb_per_cpu_s"]) / (
+            rows[0]["megabytes"] / rows[0]["reader_2_mb_per_cpu_s"]
+        )
+        found["cpu_growth_per_size_growth"] = round(slowdown / growth, 3)
+    print(json.dumps(found, indent=1))
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
