@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from citus_analysis.formats.pglog._compiled import compiled
+from citus_analysis.formats.pglog._compiled import compiled, inlined
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT
 from citus_analysis.formats.pglog._program import DIGITS, EPOCH, LITERAL, SESSION, STAMP, STATE, TEXT, VXID
 from citus_analysis.formats.pglog._views import Bytes
@@ -27,12 +27,12 @@ Numbers32 = npt.NDArray[np.int32]
 Numbers64 = npt.NDArray[np.int64]
 
 
-@compiled
+@inlined
 def is_digit(byte: int) -> bool:
     return 48 <= byte <= 57
 
 
-@compiled
+@inlined
 def is_letter(byte: int) -> bool:
     return 65 <= byte <= 90 or 97 <= byte <= 122
 
@@ -46,7 +46,7 @@ def digits(buffer: Bytes, begin: int, end: int) -> int:
     return value
 
 
-@compiled
+@inlined
 def digits_end(buffer: Bytes, begin: int, limit: int, most: int) -> int:
     """Where a run of at most `most` digits ends."""
     place = begin
@@ -55,7 +55,7 @@ def digits_end(buffer: Bytes, begin: int, limit: int, most: int) -> int:
     return place
 
 
-@compiled
+@inlined
 def zone_end(buffer: Bytes, begin: int, limit: int) -> int:
     """Where a zone (`CET`, `+02`, `-0330`) ends; -1 where there is none."""
     place = begin
@@ -73,7 +73,7 @@ def zone_end(buffer: Bytes, begin: int, limit: int) -> int:
     return longer if longer == place + colon + 2 else place
 
 
-@compiled
+@inlined
 def stamp_end(buffer: Bytes, begin: int, limit: int, with_ms: int) -> int:
     """Where `2026-11-20 21:03:47.877 UTC` ends; -1 where something else stands."""
     width = 23 if with_ms else 19
@@ -128,7 +128,7 @@ def stamp_clock(buffer: Bytes, begin: int, with_ms: int, missing: int) -> int:
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millisecond
 
 
-@compiled
+@inlined
 def severity_at(buffer: Bytes, begin: int, limit: int, words: Bytes) -> int:
     """Which severity word stands at `begin`; -1 for none."""
     for word in range(words.shape[0]):
@@ -143,7 +143,7 @@ def severity_at(buffer: Bytes, begin: int, limit: int, words: Bytes) -> int:
     return -1
 
 
-@compiled
+@inlined
 def severity_end(buffer: Bytes, begin: int, limit: int, length: int) -> int:
     """Where the text begins behind a severity word of that length; -1 where no colon and space follow."""
     place = begin + length
@@ -155,7 +155,7 @@ def severity_end(buffer: Bytes, begin: int, limit: int, length: int) -> int:
     return place + 1 if place < limit and buffer[place] == 32 else place
 
 
-@compiled
+@inlined
 def vxid_end(buffer: Bytes, begin: int, limit: int) -> int:
     """Where `3/4` ends; `begin` where none stands (it may be empty)."""
     place = begin + 1 if begin < limit and buffer[begin] == 45 else begin
@@ -166,7 +166,7 @@ def vxid_end(buffer: Bytes, begin: int, limit: int) -> int:
     return end if end > slash + 1 else begin
 
 
-@compiled
+@inlined
 def hex_end(buffer: Bytes, begin: int, limit: int, most: int) -> int:
     place = begin
     while place < limit and place - begin < most and (is_digit(buffer[place]) or 97 <= buffer[place] <= 102):
@@ -174,7 +174,7 @@ def hex_end(buffer: Bytes, begin: int, limit: int, most: int) -> int:
     return place
 
 
-@compiled
+@inlined
 def element_end(buffer: Bytes, begin: int, limit: int, code: Numbers32, index: int, literals: Bytes) -> int:
     """Where an element other than text ends; -1 where it does not stand at `begin`."""
     kind = code[index, 0]
@@ -213,7 +213,7 @@ def element_end(buffer: Bytes, begin: int, limit: int, code: Numbers32, index: i
     return end if kind == STATE and end == begin + 5 else -1
 
 
-@compiled
+@inlined
 def skip_padding(buffer: Bytes, begin: int, limit: int, code: Numbers32, index: int, literals: Bytes) -> int:
     """Behind the spaces that pad an element, but for those the next literal begins with."""
     place = begin

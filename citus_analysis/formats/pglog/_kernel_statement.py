@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from citus_analysis.formats.pglog._compiled import compiled
+from citus_analysis.formats.pglog._compiled import compiled, inlined
 from citus_analysis.formats.pglog._kernel_prefix import digits_end, is_digit, is_letter
 from citus_analysis.formats.pglog._views import Bytes
 
@@ -42,7 +42,7 @@ NONE, CONSTANT, CLOSING, WORD, OPERATOR = range(5)
 State = npt.NDArray[np.int64]
 
 
-@compiled
+@inlined
 def fnv(value: np.uint64, byte: int) -> np.uint64:
     return (value ^ np.uint64(byte)) * _PRIME
 
@@ -179,7 +179,7 @@ def constant_end(buffer: Bytes, begin: int, limit: int) -> int:
     return -1
 
 
-@compiled
+@inlined
 def shard_begin(buffer: Bytes, begin: int, end: int) -> int:
     """Where the digits of a shard's number begin at the end of a name; -1 where it has none."""
     place = end
@@ -190,7 +190,7 @@ def shard_begin(buffer: Bytes, begin: int, end: int) -> int:
     return -1
 
 
-@compiled
+@inlined
 def hash_bytes(value: np.uint64, buffer: Bytes, begin: int, end: int) -> np.uint64:
     """Lower case, ASCII only; the separator counts as a space."""
     for place in range(begin, end):
@@ -198,7 +198,7 @@ def hash_bytes(value: np.uint64, buffer: Bytes, begin: int, end: int) -> np.uint
     return value
 
 
-@compiled
+@inlined
 def put(value: np.uint64, byte: int) -> np.uint64:
     """A token of one byte."""
     return fnv(fnv(value, byte), 31)
@@ -231,7 +231,7 @@ def emit(value: np.uint64, state: State, token: int) -> np.uint64:
     return put(value, token) if token else value
 
 
-@compiled
+@inlined
 def release_sign(value: np.uint64, state: State) -> np.uint64:
     if state[1]:
         sign = state[1]
@@ -307,7 +307,7 @@ def fingerprint_of(buffer: Bytes, begin: int, limit: int, state: State) -> tuple
     return value, shard
 
 
-@compiled
+@inlined
 def closes(buffer: Bytes, begin: int, end: int) -> bool:
     """Whether the double quote before `end` closes the name that opens at `begin`, or is half of a doubled one."""
     place = begin + 1
