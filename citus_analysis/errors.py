@@ -11,6 +11,7 @@ The tree::
     │   └── PublishedDataError    3   a table of published numbers is malformed
     ├── InsufficientDataError     1   the data do not support the statistic that was asked for
     ├── ReportError               1   a notebook failed while it was executed
+    │   └── NothingToReportError  1   the dataset has nothing of what the report shows
     └── RunnerError               1   an experiment could not be launched, resumed or verified
         └── EnvironmentChangedError 1 the environment differs from the one the experiment began in
 
@@ -36,6 +37,7 @@ __all__ = [
     "FormatError",
     "InputError",
     "InsufficientDataError",
+    "NothingToReportError",
     "PublishedDataError",
     "ReportError",
     "RunnerError",
@@ -117,6 +119,10 @@ class InsufficientDataError(CitusAnalysisError):
 
 class ReportError(CitusAnalysisError):
     """A report's notebook failed while it was executed."""
+
+
+class NothingToReportError(ReportError):
+    """The dataset has nothing of what a report shows (no samples, no sampled statements ...)."""
 
 
 class RunnerError(CitusAnalysisError):

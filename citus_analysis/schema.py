@@ -579,7 +579,9 @@ _TABLES: Final = (
             Column("statement_fingerprint", _ID, "same statement with other constants: same value"),
             Column("protocol", pl.Enum(PROTOCOLS), "protocol of the parent's client"),
             Column("child_protocol", pl.Enum(CHILD_PROTOCOLS), "protocol between parent and child"),
-            Column("executed", pl.Enum(EXECUTED), "where the statement ran"),
+            Column(
+                "executed", pl.Enum(EXECUTED), "where the statement ran; null where it touched no shard of a cluster"
+            ),
             Column("shard_id", _COUNT, "shard of a single-shard statement"),
             Column("tasks", _INT, "remote tasks plus local shard executions"),
             Column("start_time", _TIME_US, "begin of the first phase; the node's own clock"),

@@ -24,7 +24,10 @@ def command(name: str, dataset: Path, out: Path, parameters: dict[str, str], no_
     """
     from citus_analysis.report import render_reports
 
-    for result in render_reports(name, dataset, out, parameters, html=not no_html):
+    rendered = render_reports(name, dataset, out, parameters, html=not no_html)
+    for left_out, reason in rendered.left_out.items():
+        click.echo(printable(f"left out: {left_out}: {reason}"), err=True)
+    for result in rendered.results:
         click.echo(printable(str(result.notebook if result.html is None else result.html)))
         for finding in result.findings:
             click.echo(f"  {printable(finding)}")

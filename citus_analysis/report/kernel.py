@@ -24,7 +24,7 @@ from jupyter_core.utils import ensure_event_loop
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
-from citus_analysis.errors import ReportError
+from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
 from citus_analysis.report.notebooks import Scalar
 
 __all__ = ["execute_notebook"]
@@ -89,6 +89,7 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
         folder: working directory of the kernel.
 
     Raises:
+        NothingToReportError: a cell found that the dataset has nothing of what the notebook shows.
         ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
     """
 
@@ -116,6 +117,8 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
     except PapermillExecutionError as error:
         # papermill counts the cell that it injected for the parameters; the reader of `source` does not see it.
         cell = error.cell_index + (0 if parameters else 1)
+        if error.ename == InsufficientDataError.__name__:
+            raise NothingToReportError(_last_line(error.evalue), path=source.name) from error
         raise ReportError(
             f"{error.ename}: {_last_line(error.evalue)}", path=source.name, place=f"cell {cell}"
         ) from error

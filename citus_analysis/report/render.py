@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from citus_analysis.errors import ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report.notebooks import (
     Scalar,
     check_parameters,
@@ -28,7 +28,7 @@ from citus_analysis.report.notebooks import (
     report_parameters,
 )
 
-__all__ = ["ReportResult", "render_report", "render_reports"]
+__all__ = ["Rendered", "ReportResult", "render_report", "render_reports"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,19 @@ class ReportResult:
     tables: tuple[Path, ...] = ()
     findings: tuple[str, ...] = ()
     title: str = field(default="")
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Several reports rendered at once.
+
+    Attributes:
+        results: the reports that were written.
+        left_out: report -> why it was not: the dataset has nothing of what it shows.
+    """
+
+    results: tuple[ReportResult, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_report(
@@ -74,6 +87,7 @@ def render_report(
     Raises:
         UnknownNameError: there is no such report, parameter or choice; nothing was executed.
         UsageError: a parameter has the wrong type; nothing was executed.
+        NothingToReportError: the dataset has nothing of what the report shows.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
     given = check_parameters(name, parameters or {})
@@ -88,7 +102,7 @@ def render_reports(
     *,
     html: bool = True,
     jobs: int | None = None,
-) -> list[ReportResult]:
+) -> Rendered:
     """Render several reports at once, and (for more than one) an index page that links them.
 
     Args:
@@ -102,24 +116,30 @@ def render_reports(
     Raises:
         UnknownNameError: there is no such report, parameter or choice; nothing was executed.
         UsageError: a parameter has the wrong type; nothing was executed.
+        NothingToReportError: the dataset has nothing of what any of the reports shows.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
     wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
     results: list[ReportResult] = []
+    left_out: dict[str, str] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(_render, name, Path(dataset), Path(out), given[name], html=html) for name in wanted]
-        for future in futures:
+        for name, future in zip(wanted, futures, strict=True):
             try:
                 results.append(future.result())
+            except NothingToReportError as error:
+                left_out[name] = error.problem
             except ReportError as error:
                 failures.append(error)
     if html and results and len(wanted) > 1:
         _write_index(results, Path(out))
     if failures:
         raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
-    return results
+    if not results:
+        raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
+    return Rendered(tuple(results), left_out)
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
@@ -149,6 +169,8 @@ def _render(name: str, dataset: Path, out: Path, parameters: Mapping[str, Scalar
         places = {"dataset": fspath(dataset.resolve()), "tables": fspath(tables)}
         try:
             execute_notebook(source, executed, {**parameters, **places}, folder=scratch)
+        except NothingToReportError:
+            raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{name}.failed.ipynb") from error
         document = _without_places(load_notebook(executed))

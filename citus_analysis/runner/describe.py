@@ -41,7 +41,7 @@ def write_description(
         "order": experiment.order,
         "seed": experiment.seed,
         **description.facts,
-        "nodes": {node.nodeid or number: _node(node) for number, node in enumerate(nodes, start=1)},
+        "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
         "settings": dict(description.settings),
         "skipped": list(description.skipped),
     }

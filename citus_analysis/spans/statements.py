@@ -23,13 +23,22 @@ _COLUMNS: Final = (
     "execute_us", "total_us", "parent_us", "wait_us", "child_us", "latency_us", "slowest_task_us",
     "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
 )  # fmt: skip
+#: Statements that read or write a table's rows.
+_DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 _EXECUTED: Final = TABLES["statements"]["executed"].dtype
 
 
 def statement_profile(
-    sessions: Sessions, pairs: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
+    sessions: Sessions, pairs: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers, *, distributed: bool
 ) -> pl.DataFrame:
     """One row per parent statement with its profile.
+
+    Args:
+        sessions: the sessions' executions, phases and local shard statements.
+        pairs: tasks with their children.
+        failures: statements that failed before a task was reported.
+        identifiers: makes trace ids.
+        distributed: the servers form a cluster; without one, every statement on data is executed where it came in.
 
     Returns:
         Columns of table `statements` with `source` in place of `source_id`, and `execution`.
@@ -49,17 +58,19 @@ def statement_profile(
         .join(failures.select("execution", failed_shard="shard_id"), on="execution", how="left", maintain_order="left")
         .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
     )
-    return _finish(joined)
+    return _finish(joined, distributed=distributed)
 
 
-def _finish(joined: pl.DataFrame) -> pl.DataFrame:
+def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
+    on_data = pl.col("statement_kind").cast(pl.String).is_in(_DATA_KINDS)
+    alone = on_data & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks")
     executed = (
         pl.when(tasks > 1)
         .then(pl.lit("multi_shard"))
         .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
         .then(pl.lit("remote"))
-        .when(pl.col("local_tasks") == 1)
+        .when((pl.col("local_tasks") == 1) | alone)
         .then(pl.lit("local"))
     )
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
@@ -76,7 +87,7 @@ def _finish(joined: pl.DataFrame) -> pl.DataFrame:
             shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
             match=pl.when(pl.col("remote_tasks") > 0)
             .then("match")
-            .when(pl.col("local_tasks") > 0)
+            .when((pl.col("local_tasks") > 0) | alone)
             .then(pl.lit("exact", _MATCH))
             .when(pl.col("failed_shard").is_not_null())
             .then(pl.lit("inferred", _MATCH)),

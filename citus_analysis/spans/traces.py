@@ -86,7 +86,9 @@ def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     matching = match_tasks(sessions)
     failures = link_failures(sessions, matching)
     identifiers = Identifiers(sessions.sources)
-    statements = statement_profile(sessions, matching.pairs, failures, identifiers)
+    statements = statement_profile(
+        sessions, matching.pairs, failures, identifiers, distributed=_is_cluster(events, nodes)
+    )
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
     return Traces(
         statements=_conform("statements", statements.drop("execution"), sessions),
@@ -94,6 +96,12 @@ def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
         match_quality=match_quality(sessions, nodes, matching),
         clock_offsets=clock_offsets(sessions, matching),
     )
+
+
+def _is_cluster(events: pl.DataFrame, nodes: pl.DataFrame) -> bool:
+    """Whether anything in the logs or in the catalogue speaks of Citus."""
+    signs = events.select(pl.col("shard_id").is_not_null().any() | pl.col("gpid").is_not_null().any()).item()
+    return bool(signs) or nodes["nodeid"].is_not_null().any()
 
 
 def _conform(name: str, frame: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:

@@ -45,7 +45,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(dataset: Path) -> dict[str, ReportResult]:
-    results = render_reports("all", dataset, dataset.parent / "out", jobs=2)
+    results = render_reports("all", dataset, dataset.parent / "out", jobs=2).results
     return {result.name: result for result in results}
 
 

@@ -114,7 +114,7 @@ def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path
 def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
     shelf("one", SHOW, parameters=WORD)
     shelf("two", "1")
-    results = render_reports("all", dataset, tmp_path / "out", {"word": "<b>"}, jobs=2)
+    results = render_reports("all", dataset, tmp_path / "out", {"word": "<b>"}, jobs=2).results
     assert [result.name for result in results] == ["one", "two"]
     index = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert 'href="one.html"' in index

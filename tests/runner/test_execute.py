@@ -11,12 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import psutil
 import pytest
 import yaml
 
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import EnvironmentChangedError, UsageError
 from citus_analysis.formats import Content, detect_format
+from citus_analysis.report import render_reports
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measurement
@@ -74,6 +77,20 @@ def test_an_experiment_leaves_the_tree_that_ingest_reads(tmp_path: Path, no_proc
     config = yaml.safe_load((tmp_path / "out/quick-w0-t2-c/config.yml").read_text())
     assert config["settings"]["fsync"] == "on"
     assert config["settings"]["log_line_prefix"] == "%m [%p] [%v] : [%l-1] %q[app=%a] "
+
+
+def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
+    matrix = {**QUICK["matrix"], "threads": [1, 2], "monitored": [True]}
+    summary = run(tmp_path / "out", matrix=matrix, iterations=2, monitor={"share": 0.1})
+    assert len(summary.verified) == 8
+    assert ingest([tmp_path / "out"], tmp_path / "dataset").exit_code == 0
+    dataset = open_dataset(tmp_path / "dataset")
+    assert dataset.runs()["status"].unique().to_list() == ["ok"]
+    statements = dataset.statements().filter(pl.col("statement_kind").cast(pl.String).is_in(["select", "insert"]))
+    assert statements["executed"].unique().to_list() == ["local"]  # a single server has no other node
+    rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports")
+    assert {result.name for result in rendered.results} >= {"scalability", "comparison", "profile"}
+    assert list(rendered.left_out) == ["resources"]  # no samplers ran
 
 
 def test_two_load_generators_insert_every_key_once(tmp_path: Path) -> None:
