@@ -7,4 +7,12 @@
 from citus_analysis.report.notebooks import Parameter, report_names, report_parameters
 from citus_analysis.report.render import Rendered, ReportResult, render_report, render_reports
 
-__all__ = ["Parameter", "Rendered", "ReportResult", "render_report", "render_reports", "report_names", "report_parameters"]
+__all__ = [
+    "Parameter",
+    "Rendered",
+    "ReportResult",
+    "render_report",
+    "render_reports",
+    "report_names",
+    "report_parameters",
+]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.errors import ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
 
 Shelf = Callable[..., Path]
@@ -152,3 +152,14 @@ def test_the_kernel_is_this_interpreter_whatever_is_registered(
     shelf("one", "import sys\nassert sys.argv[0].endswith('ipykernel_launcher.py')\nsys.executable")
     result = render_report("one", dataset, tmp_path / "out", html=False)
     assert Path(sys.executable).name in result.notebook.read_text(encoding="utf-8")
+
+
+def test_a_report_that_has_nothing_to_show_is_left_out(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    nothing = "from citus_analysis.errors import InsufficientDataError\nraise InsufficientDataError('no samples')"
+    shelf("good", "1")
+    shelf("empty", nothing)
+    rendered = render_reports("all", dataset, tmp_path / "out")
+    assert [result.name for result in rendered.results] == ["good"]
+    assert rendered.left_out == {"empty": "no samples"}
+    with pytest.raises(NothingToReportError, match="no samples"):
+        render_reports("empty", dataset, tmp_path / "out")
