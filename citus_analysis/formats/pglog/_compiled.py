@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 
 __all__ = ["compiled", "inlined"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
-_OPTIONS: Final = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+_OPTIONS: Final[dict[str, Any]] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
 def compiled(function: Function) -> Function:
