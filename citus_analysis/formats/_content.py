@@ -89,9 +89,9 @@ class Content:
                 case "bzip2":
                     return cast(BinaryIO, bz2.open(self.path))
                 case "zstd":
-                    import zstandard
+                    from citus_analysis.formats._zstd import ZstdStream
 
-                    return cast(BinaryIO, zstandard.open(self.path, "rb"))
+                    return cast(BinaryIO, ZstdStream(self.path.open("rb", buffering=0)))
                 case _:
                     return self.path.open("rb", buffering=0)
         except OSError as error:

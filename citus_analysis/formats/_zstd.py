@@ -1,0 +1,71 @@
+"""Zstandard streams that notice when their file was cut off.
+
+The reader of the `zstandard` package takes the end of the file for the end of the stream, wherever it comes.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import BinaryIO, Final
+
+import zstandard
+
+__all__ = ["ZstdStream"]
+
+#: Compressed bytes per step: a hostile file expands this by a factor of up to 32,000 at once.
+_STEP_BYTES: Final = 4096
+
+
+class ZstdStream(io.RawIOBase):
+    """The decompressed bytes of a file of one or more frames, forwards only.
+
+    Raises:
+        EOFError: (by `read`) the file ends within a frame.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._packed = self._ready = b""
+        self._position = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At least one byte and at most `size`, unless the stream is at its end; all that is left without a size."""
+        if size < 0:
+            return self.readall()
+        while not self._ready and self._step():
+            pass
+        piece, self._ready = self._ready[:size], self._ready[size:]
+        self._position += len(piece)
+        return piece
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Skip forwards to an offset."""
+        if whence != io.SEEK_SET or offset < self._position:
+            raise io.UnsupportedOperation("a zstd stream can only be read forwards")
+        while self._position < offset and self.read(offset - self._position):
+            pass
+        return self._position
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._file.close()
+        super().close()
+
+    def _step(self) -> bool:
+        """Decompress a little more; false at the end."""
+        self._packed = self._packed or self._file.read(_STEP_BYTES)
+        if not self._packed:
+            if self._frame is not None:
+                raise EOFError("compressed file ended within a frame")
+            return False
+        self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+        self._ready = self._frame.decompress(self._packed)
+        self._packed = self._frame.unused_data if self._frame.eof else b""
+        if self._frame.eof:
+            self._frame = None
+        return True
