@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import unicodedata
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,12 @@ def printable(text: str) -> str:
         >>> print(printable("a\x1b[2Jb"))
         a\x1b[2Jb
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if _shows(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _shows(character: str) -> bool:
+    # Python counts the narrow space of numbers such as 12\u202f068 as not printable.
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
