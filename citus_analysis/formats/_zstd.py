@@ -20,7 +20,7 @@ class ZstdStream(io.RawIOBase):
     """The decompressed bytes of a file of one or more frames, forwards only.
 
     Raises:
-        EOFError: (by `read`) the file ends within a frame.
+        EOFError: (by reading) the file ends within a frame.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -34,9 +34,15 @@ class ZstdStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At least one byte and at most `size`, unless the stream is at its end; all that is left without a size."""
-        if size < 0:
-            return self.readall()
+        """`size` bytes, fewer only at the end; all that is left without a size."""
+        pieces: list[bytes] = []
+        while size and (piece := self.read1(size if size > 0 else _STEP_BYTES)):
+            pieces.append(piece)
+            size -= len(piece) if size > 0 else 0
+        return b"".join(pieces)
+
+    def read1(self, size: int) -> bytes:
+        """At least one byte and at most `size`, unless the stream is at its end."""
         while not self._ready and self._step():
             pass
         piece, self._ready = self._ready[:size], self._ready[size:]
@@ -47,7 +53,7 @@ class ZstdStream(io.RawIOBase):
         """Skip forwards to an offset."""
         if whence != io.SEEK_SET or offset < self._position:
             raise io.UnsupportedOperation("a zstd stream can only be read forwards")
-        while self._position < offset and self.read(offset - self._position):
+        while self._position < offset and self.read1(offset - self._position):
             pass
         return self._position
 

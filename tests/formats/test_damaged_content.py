@@ -82,7 +82,9 @@ def test_zstd_of_several_frames_and_reading_on_from_an_offset(tmp_path: Path) ->
     assert read(path) == (TEXT, None)
     with Content(path).open() as stream:
         assert stream.seek(123_456) == 123_456
+        assert stream.read(0) == b""
         assert stream.read(10) == TEXT[123_456:123_466]
-        assert stream.read() == TEXT[123_466:]
+        assert stream.read(100_000) == TEXT[123_466:223_466]
+        assert stream.read() == TEXT[223_466:]
         with pytest.raises(OSError, match="only be read forwards"):
             stream.seek(0)
