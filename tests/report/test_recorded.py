@@ -99,6 +99,15 @@ def test_no_page_claims_that_throughput_grows_with_workers(reports: dict[str, Re
     assert not [sentence for sentence in sentences if "grows" in sentence]
 
 
+def test_hostile_names_are_shown_as_text(reports: dict[str, ReportResult]) -> None:
+    for name in ("scalability", "resources"):
+        html = reports[name].html
+        assert html is not None
+        page = html.read_text(encoding="utf-8").partition(END)[0]
+        assert "&lt;img src=x onerror=alert(1)&gt;" in page
+        assert "<img" not in page
+
+
 def test_failed_runs_are_named(reports: dict[str, ReportResult]) -> None:
     assert "w2-fail-clients" in reports["scalability"].findings[0]
     (left_out,) = [path for path in reports["scalability"].tables if path.name == "left_out.csv"]
