@@ -15,14 +15,27 @@ import warnings
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 atheris: Any = import_module("atheris")
 
 with atheris.instrument_imports(include=["citus_analysis.formats.pglog"]):
+    from citus_analysis.formats.pglog import _kernel
     from citus_analysis.formats.pglog._chunks import valid_utf8
     from citus_analysis.formats.pglog._fast import scan_fast
     from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
     from citus_analysis.formats.pglog._scan import Chunk, scan
 
+COMPILED_LIKE: Any = _kernel.scan_chunk
+
+
+def scan_chunk(buffer: Any, newline_words: Any, *rest: Any) -> None:
+    """The kernel on plain integers, as compiled code sees them: uncompiled, bytes of numpy would wrap around."""
+    wide = [item.astype(np.int64) if getattr(item, "dtype", None) == np.uint8 else item for item in rest]
+    COMPILED_LIKE(buffer.astype(np.int64), newline_words, *wide)
+
+
+vars(_kernel)["scan_chunk"] = scan_chunk
 PREFIXES = [compile_prefix(text) for text in (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d ", "%m|%u|%d|%c|", "%e: ")]
 SAMPLE = b"2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
 
