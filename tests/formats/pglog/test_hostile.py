@@ -19,6 +19,7 @@ from citus_analysis.formats.pglog._scan import Chunk
 
 from .logs import line, read, written
 
+NOBODY = 65534
 GOOD = line("LOG:  duration: 0.067 ms")
 LAST = line("LOG:  duration: 2.000 ms", number=2)
 
@@ -156,10 +157,20 @@ def test_a_log_that_is_still_written_to(tmp_path: Path) -> None:
     assert log.accounted >= len(GOOD) * 1000
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission(tmp_path: Path) -> None:
+@pytest.fixture
+def unprivileged() -> Iterator[None]:
+    """Root may read everything: it becomes somebody else for the test."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(before)
+
+
+def test_no_permission(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = written(tmp_path, GOOD)
     path.chmod(0)
+    request.getfixturevalue("unprivileged")
     with pytest.raises(InputError, match="Permission denied"):
         read(path)
 
