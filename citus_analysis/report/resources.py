@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck import align_to_runs, one_source
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import matching, operation_name
 from citus_analysis.stats import as_polars
@@ -81,8 +82,9 @@ def study_resources(
     """
     runs = matching(as_polars(dataset.table("runs")), resources).with_columns(pl.col("phase", "status").cast(pl.String))
     runs = runs.filter(pl.col("status") == "ok")
-    cpu = _within(_one_sampler(_chosen(dataset, "cpu_samples", runs)), runs)
-    devices = _within(_chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False)), runs)
+    cpu = _within(_chosen(dataset, "cpu_samples", runs), runs, by=("node",))
+    single = _chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False))
+    devices = _within(single, runs, by=("node", "device"))
     symbols = _symbols(_chosen(dataset, "perf_symbols", runs))
     if cpu.is_empty() and devices.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
@@ -105,12 +107,6 @@ def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFram
     return frame.filter(pl.col("resource").is_in(runs["resource"].unique().implode()))
 
 
-def _one_sampler(cpu: pl.DataFrame) -> pl.DataFrame:
-    """Where iostat and vmstat both saw the same CPUs, iostat's samples are kept."""
-    both = (pl.col("sampler") == "iostat").any().over("resource", "iteration", "node")
-    return cpu.filter((pl.col("sampler") == "iostat") | ~both)
-
-
 def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     spans = runs.select(
         *_RUN, "phase", "workload", "workers", "threads", run_start="start_time", run_end="end_time"
@@ -118,14 +114,12 @@ def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return rows.join(spans, on=list(_RUN))
 
 
-def _within(samples: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Samples between begin and end of their run, with `elapsed_s` since its begin.
+def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
+    """Samples whose whole interval lies within their run, of one sampler per run and `by`, with `elapsed_s`.
 
     Samples without a time cannot be placed: they are left out, rather than averaged with idle time around the run.
     """
-    placed = _with_runs(samples.filter(~pl.col("since_boot")), runs)
-    inside = placed.filter(pl.col("sample_time").is_between(pl.col("run_start"), pl.col("run_end")))
-    return inside.with_columns(elapsed_s=_seconds(pl.col("sample_time") - pl.col("run_start")))
+    return _with_runs(one_source(align_to_runs(samples, runs), (*_RUN, *by)), runs)
 
 
 def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:

@@ -27,7 +27,14 @@ def tables(**extra: pl.DataFrame) -> Tables:
     common = {**key, "iteration": 1, "node": "0", "source_id": "s"}
     cpu = pl.DataFrame(
         [
-            {**common, "sample": i, "sample_time": at(s), "since_boot": i == 0, "sampler": sampler}
+            {
+                **common,
+                "sample": i,
+                "sample_time": at(s),
+                "since_boot": i == 0,
+                "sampler": sampler,
+                "source_id": sampler,
+            }
             | {"user_percent": 60.0 if 0 <= s <= 10 else 1.0, "nice_percent": 1.0, "system_percent": 30.0}
             | {"iowait_percent": 4.0, "steal_percent": 0.0, "idle_percent": 5.0 if sampler == "iostat" else 99.0}
             for sampler in ("iostat", "vmstat")
@@ -57,8 +64,9 @@ def checkpoints(*times: tuple[float | None, float]) -> pl.DataFrame:
 
 
 def test_idle_time_around_a_run_is_no_part_of_its_means() -> None:
+    # The sample of second 0 covers the second before the run.
     row = study_resources(tables()).cpu.row(0, named=True)
-    assert (row["samples"], row["user_percent"], row["busy_percent"]) == (11, 61.0, 91.0)
+    assert (row["samples"], row["user_percent"], row["busy_percent"]) == (10, 61.0, 91.0)
 
 
 def test_checkpoints_count_where_they_overlap_the_run() -> None:
@@ -66,7 +74,7 @@ def test_checkpoints_count_where_they_overlap_the_run() -> None:
     study = study_resources(given)
     row = study.checkpoints.row(0, named=True)
     assert row["checkpoints"] == 3
-    assert (row["samples_during"], row["samples_outside"]) == (7, 4)
+    assert (row["samples_during"], row["samples_outside"]) == (7, 3)
     assert study.detail is not None
     assert study.detail.checkpoints.select("start_s", "end_s").rows() == [(None, 3.0), (2.0, 6.0), (9.0, 20.0)]
 
@@ -75,7 +83,7 @@ def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
     sentences = resource_sentences(study_resources(tables(checkpoints=checkpoints((2, 6)))))
     assert sentences[3] == "1 checkpoint was under way during runs of 1 resource, r."
     assert sentences[4] == (
-        "In r, device requests took 8.00 ms on average in the 5 samples during a checkpoint and 1.00 ms in the 6 "
+        "In r, device requests took 8.00 ms on average in the 5 samples during a checkpoint and 1.00 ms in the 5 "
         "others."
     )
     assert 3 <= len(sentences) <= 6
