@@ -38,7 +38,7 @@ types: setup
 	$(BIN)/mypy
 
 pytest: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The YCSB client that some tests launch (needs Maven and Java).
 ycsb:
