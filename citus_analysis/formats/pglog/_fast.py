@@ -149,7 +149,9 @@ def _kinds_of(buffer: Bytes, hashes: npt.NDArray[np.uint64], places: Integers) -
 def _messages(buffer: Bytes, c32: dict[str, npt.NDArray[np.int32]], wanted: Bytes) -> pl.Series:
     starts = c32["text"].astype(np.int64)
     lengths = cut_to_characters(buffer, starts, c32["text_end"] - starts, MESSAGE_SCAN)
-    return redacted(string_views(buffer, starts, np.where(wanted, lengths, -1)).alias("message"))
+    messages = redacted(string_views(buffer, starts, np.where(wanted, lengths, -1)).alias("message"))
+    # Copied out of the chunk: a view of one message would keep the whole chunk in memory.
+    return pl.Series("message", messages.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def _numbers(values: npt.NDArray[np.int64] | npt.NDArray[np.int32], missing: int) -> pl.Series:
