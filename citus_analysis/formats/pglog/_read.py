@@ -25,7 +25,7 @@ __all__ = ["CHUNK_BYTES", "scanned_chunks", "scanner_for", "warm_up"]
 
 Scanner = Callable[[Chunk, Prefix], Scanned]
 
-CHUNK_BYTES: Final = 16 * 2**20
+CHUNK_BYTES: Final = 8 * 2**20
 #: Compressed logs of benchmarks shrink to about an eighth.
 _EXPANSION: Final = 8
 _WORTH_LOADING: Final = 4 * 2**20
