@@ -242,6 +242,14 @@ class Experiment(_Part):
         return name
 
     @model_validator(mode="after")
+    def _inserts_of_several_ycsb_clients(self) -> Experiment:
+        inserting = {"d", "e"} & set(self.matrix.workloads)
+        if isinstance(self.driver, YcsbDriver) and inserting and max(self.matrix.drivers) > 1:
+            # Every YCSB client begins the inserts of its transactions at recordcount: two would insert the same keys.
+            raise ValueError("matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]")
+        return self
+
+    @model_validator(mode="after")
     def _threads_for_every_driver(self) -> Experiment:
         if min(self.matrix.threads) < max(self.matrix.drivers):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")

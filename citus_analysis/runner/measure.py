@@ -58,27 +58,28 @@ class Measurement:
     watch: Callable[[float | None], None]
 
     def prepare(self, run: PlannedRun) -> None:
-        """Servers in the state the configuration asks for, and the monitor role with its logging."""
+        """Servers in the state the configuration asks for."""
         self.target.prepare(run.configuration)
-        if run.configuration.monitored:
-            self.target.fill(0)  # the role is granted the table, so it has to be there
-            self.target.set_monitor(self.experiment.monitor)
 
     def load(self, run: PlannedRun, folder: Path) -> float | None:
         """Warm up, then fill the table; the throughput of the warm-up where there was one."""
         configuration = run.configuration
-        self.target.fill(configuration.records)
+        records = 0 if configuration.phase == "load" else configuration.records
+        if configuration.changes_table or not self._is_filled(run):
+            self.target.fill(records)
         seconds = max(round(self.experiment.warmup_s), _PACE_PROBE_S if configuration.monitored else 0)
-        pace = self._warm_up(run, folder, seconds) if seconds else None
-        if configuration.phase == "load":
-            self.target.fill(0)
-        elif seconds and configuration.changes_table:
-            self.target.fill(configuration.records)
+        if not seconds:
+            return None
+        pace = self._warm_up(run, folder, seconds)
+        if configuration.changes_table:
+            self.target.fill(records)
         return pace
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
         """Run the load with everything beside it; the files are still in `folder` afterwards."""
         measured = Measured()
+        if run.configuration.monitored:
+            self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
         marks = self.target.mark_logs()
         samplers, skipped = start_samplers(self.experiment.samplers, self.target.shells(self.processes), folder)
         measured.notes += skipped
@@ -142,6 +143,14 @@ class Measurement:
             rate_ops_s=pace_ops_s * monitor.share if pace_ops_s else None,
             monitor=True,
         )
+
+    def _is_filled(self, run: PlannedRun) -> bool:
+        """Whether the table holds the records that a reading workload needs, and at most a monitor's beside them."""
+        records = run.configuration.records
+        try:
+            return records <= self.target.count() <= records + self.monitor_work(run, None).operations
+        except RunnerError:
+            return False  # there is no table yet
 
     def _monitor_start(self, run: PlannedRun) -> int:
         """First record number of the monitor's own range: behind every one that a main client may insert."""

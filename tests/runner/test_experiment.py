@@ -88,3 +88,10 @@ def test_the_documentation_describes_every_field() -> None:
         for name, field in part["properties"].items():
             assert name == "kind" or f"| `{name}` |" in text
             assert name == "kind" or field["description"].rstrip(".") in text
+
+
+@pytest.mark.parametrize("workload", ["d", "e"])
+def test_ycsb_clients_that_insert_run_alone(workload: str) -> None:
+    matrix = {"workloads": [workload], "threads": [2], "drivers": [2]}
+    with pytest.raises(InputError, match=r"need drivers: \[1\]"):
+        parse_experiment({"name": "x", "driver": {"kind": "ycsb", "home": "y"}, "matrix": matrix})

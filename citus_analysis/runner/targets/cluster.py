@@ -103,13 +103,14 @@ class Cluster:
 
     def fill(self, records: int) -> None:
         """COPY the records in; where a table cannot be truncated, only the first fill is possible."""
-        if not self._can.truncate and self.count():
-            raise RunnerError(
-                f"{self.system} cannot truncate the table", way_out="drop the table by hand before the experiment"
-            )
-        shards = self._target.shard_count or _DEFAULT_SHARDS
+        shards = (self._target.shard_count or _DEFAULT_SHARDS) if self.system == "citus" else None
         with self._connection() as connection:
-            sql.fill_table(connection, records, shard_count=shards if self.system == "citus" else None)
+            sql.make_table(connection, shard_count=shards)
+            if not self._can.truncate and sql.count_rows(connection):
+                raise RunnerError(
+                    f"{self.system} cannot truncate the table", way_out="drop the table by hand before the experiment"
+                )
+            sql.fill_table(connection, records, maintain=self._can.truncate)
 
     def count(self) -> int:
         """Rows of the table."""

@@ -128,7 +128,8 @@ class Embedded:
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self._connection() as connection:
-            sql.fill_table(connection, records, shard_count=_DEFAULT_SHARDS if len(self._servers) > 1 else None)
+            sql.make_table(connection, shard_count=_DEFAULT_SHARDS if len(self._servers) > 1 else None)
+            sql.fill_table(connection, records)
 
     def count(self) -> int:
         """Rows of the table."""

@@ -29,6 +29,7 @@ __all__ = [
     "fill_table",
     "let_node_have_shards",
     "make_monitor_role",
+    "make_table",
     "query",
     "read_citus_nodes",
     "read_settings",
@@ -164,26 +165,31 @@ def make_monitor_role(connection: Connection, monitor: Monitor) -> None:
         )
 
 
-def fill_table(connection: Connection, records: int, *, shard_count: int | None) -> None:
+def make_table(connection: Connection, *, shard_count: int | None) -> None:
+    """Create the benchmark's table if it is not there.
+
+    Args:
+        connection: to the coordinator or the only server.
+        shard_count: Citus: distribute it over so many shards; None: an ordinary table.
+    """
+    query(connection, CREATE_TABLE)
+    distributed = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s)"
+    name = f"public.{TABLE}"
+    if shard_count is not None and not query(connection, distributed, name):
+        query(connection, "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s)", name, shard_count)
+
+
+def fill_table(connection: Connection, records: int, *, maintain: bool = True) -> None:
     """Make the table hold exactly the records 0..records-1.
 
     Args:
         connection: to the coordinator or the only server.
         records: number of records; 0 leaves the table empty.
-        shard_count: Citus: distribute a new table over so many shards; None: an ordinary table.
+        maintain: TRUNCATE before and VACUUM ANALYZE after; without it the table must be empty.
     """
     table = sql.Identifier(TABLE)
-    query(connection, CREATE_TABLE)
-    if shard_count is not None and not query(
-        connection, "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s)", f"public.{TABLE}"
-    ):
-        query(
-            connection,
-            "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s)",
-            f"public.{TABLE}",
-            shard_count,
-        )
-    query(connection, sql.SQL("TRUNCATE {}").format(table))
+    if maintain:
+        query(connection, sql.SQL("TRUNCATE {}").format(table))
     columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
     value = "x" * FIELD_LENGTH
     for start in range(0, records, _ROWS_AT_ONCE):
@@ -191,7 +197,7 @@ def fill_table(connection: Connection, records: int, *, shard_count: int | None)
         with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
             fields = "\t".join([value] * len(FIELDS))
             copy.write("".join(f"{key}\t{fields}\n" for key in key_names(start, stop)))
-    if records:
+    if records and maintain:
         query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
 
 
