@@ -36,7 +36,9 @@ _WIDTH = 100
 
 def command_line_markdown() -> str:
     """The help of all commands as Markdown."""
-    context = click.Context(commands, info_name="citus-analysis", terminal_width=_WIDTH, max_content_width=_WIDTH)
+    # The same settings as a call has: click keeps the help option that it makes first.
+    settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
+    context = click.Context(commands, info_name="citus-analysis", **settings)
     sections = [_block("citus-analysis", commands, context)]
     for name in commands.list_commands(context):
         command = commands.get_command(context, name)

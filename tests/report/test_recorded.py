@@ -192,7 +192,7 @@ FIGURES = """() => [...document.querySelectorAll('.canvas')].map((place) => {
     id: place.id,
     drawn: place.querySelectorAll('svg.main-svg').length > 0,
     label: document.getElementById(place.getAttribute('aria-labelledby'))?.textContent,
-    traces: place.querySelectorAll('.trace, .scatter, .bars').length,
+    traces: place.querySelectorAll('.trace, .scatter, .bars, .hm image, .slice').length,
     empty: place.data.length === 0,
     overlaps: meet(legend, box('.xtitle')) || meet(legend, box('.plotbg, .bglayer .bg')),
   };
