@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
 from citus_analysis.errors import UsageError
+from citus_analysis.schema import SEVERITIES
 
 __all__ = [
     "COMMON_PREFIXES",
@@ -38,23 +39,8 @@ STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 #: Prefix and severity must stand within so many bytes of a line.
 HEAD_LIMIT: Final = 1000
 
-SEVERITY_WORDS: Final = (
-    "DEBUG",
-    "INFO",
-    "NOTICE",
-    "WARNING",
-    "LOG",
-    "ERROR",
-    "FATAL",
-    "PANIC",
-    "DETAIL",
-    "HINT",
-    "QUERY",
-    "CONTEXT",
-    "STATEMENT",
-    "LOCATION",
-    "BACKTRACE",
-)
+#: Words as the server prints them; DEBUG carries a digit.
+SEVERITY_WORDS: Final = SEVERITIES
 
 #: Tried in this order; of those that fit equally many lines the first wins, so the more telling ones come first.
 COMMON_PREFIXES: Final = (
