@@ -13,7 +13,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
 	  echo "setup: uv"; \
 	  uv venv --quiet --clear --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
+	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps -e .; \
 	else \
 	  echo "setup: venv + pip (a few minutes)"; \
