@@ -7,18 +7,25 @@ DATASET := .cache/dataset
 .PHONY: setup report test lint types pytest ycsb bench lock clean
 .DEFAULT_GOAL := report
 
-setup: $(VENV)/.ready
+setup: $(VENV)/.installed
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock
 	@if command -v uv >/dev/null 2>&1; then \
 	  echo "setup: uv"; \
 	  uv venv --quiet --clear --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock && \
-	  uv pip install --quiet --python $(BIN)/python --no-deps -e .; \
+	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock; \
 	else \
 	  echo "setup: venv + pip (a few minutes)"; \
 	  $(PYTHON) -m venv --clear $(VENV) && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+	fi
+	@touch $@
+
+# The project itself, with the part of it that is compiled (by cc, or by a compiler that comes as a package).
+$(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citus_analysis/formats/pglog/native/*)
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --quiet --refresh-package citus-analysis --python $(BIN)/python --no-deps -e .; \
+	else \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .; \
 	fi
 	@touch $@

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.formats import Content
-from citus_analysis.formats.pglog import warm_up
 
 RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
 RESULTS: Final = Path(__file__).parent / "results" / "pglog.json"
@@ -186,7 +185,6 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, nargs="+", default=[400, 4000])
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    warm_up()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [one_size(folder, megabytes) for megabytes in arguments.megabytes]

@@ -1,8 +1,7 @@
 """Parquet files of a dataset: written as a stream of pieces, named by what they hold.
 
-Rows are regrouped to row groups of a fixed size, so that a file's bytes depend on its rows alone and not on
-how a parser cut them. Categories are stored as text: their codes depend on the order in which a process met
-them; the readers turn them back into what the schema says.
+Pieces that a parser hands out in blocks become one row group each, small ones together with the next: a file's bytes
+depend on the source and its parser alone, not on how many threads read it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,17 @@ from urllib.parse import quote
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part, sync_folder
-from citus_analysis.schema import PARTITION_KEY, TABLES, Column, Table
+from citus_analysis.dataset.storage import is_category, stored_rows, writer_options
+from citus_analysis.schema import PARTITION_KEY, TABLES, Table
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish", "scan_parts", "stored_frame"]
+__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish", "scan_parts"]
 
-ROW_GROUP: Final = 2**17
+#: Rows that make a row group worth while.
+ROW_GROUP: Final = 2**15
+_MOST_ROWS: Final = 2**17
 STAGING: Final = "_staging"
 
 
@@ -43,31 +45,6 @@ def part_path(table: str, resource: str, stem: str) -> str:
     return f"{folder_of(table, resource)}/{stem}.parquet"
 
 
-def stored_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame of the table as it is stored: no partition key, absent columns null, categories as text.
-
-    Raises:
-        ValueError: the frame has a column that the table does not define.
-    """
-    unknown = [name for name in frame.columns if name not in table]
-    if unknown:
-        raise ValueError(f"{table.name} defines no column {', '.join(unknown)}")
-    present = set(frame.columns)
-    return frame.select(_stored(c, present) for c in table if c.name != PARTITION_KEY)
-
-
-def _stored(column: Column, present: set[str]) -> pl.Expr:
-    if column.name not in present:
-        return pl.lit(None, pl.String() if _is_category(column) else column.dtype).alias(column.name)
-    # By way of the category, so that a value that is none fails here and not when the dataset is read.
-    typed = pl.col(column.name).cast(column.dtype)
-    return typed.cast(pl.String) if _is_category(column) else typed
-
-
-def _is_category(column: Column) -> bool:
-    return isinstance(column.dtype, pl.Categorical | pl.Enum)
-
-
 def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
     """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
     paths = [folder / part.path for part in parts]
@@ -77,7 +54,7 @@ def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
         paths, hive_partitioning=True, hive_schema={PARTITION_KEY: pl.String}, glob=False, cache=False
     )
     # No cast where none is needed: it would keep filters from skipping whole row groups.
-    return scanned.select(pl.col(c.name).cast(c.dtype) if _is_category(c) else pl.col(c.name) for c in table)
+    return scanned.select(pl.col(c.name).cast(c.dtype) if is_category(c) else pl.col(c.name) for c in table)
 
 
 @dataclass(frozen=True)
@@ -111,16 +88,15 @@ class PartWriter:
             if frame.is_empty():
                 continue
             held = self._held.setdefault(name, [])
-            held.append(stored_frame(TABLES[name], frame))
+            held.append(frame)
             if sum(piece.height for piece in held) >= ROW_GROUP:
-                self._held[name] = [self._write_groups(name, pl.concat(held))]
+                self._write_group(name)
 
     def finish(self) -> list[Staged]:
         """Write what is held back, close the files and make them last."""
         for name, held in self._held.items():
-            rest = pl.concat(held)
-            if not rest.is_empty():
-                self._write_group(name, rest)
+            if held:
+                self._write_group(name)
         for writer in self._writers.values():
             writer.close()
         for name in self._writers:
@@ -137,21 +113,17 @@ class PartWriter:
             writer.close()
             self._file(name).unlink(missing_ok=True)
 
-    def _write_groups(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-        whole = frame.height - frame.height % ROW_GROUP
-        for start in range(0, whole, ROW_GROUP):
-            self._write_group(name, frame.slice(start, ROW_GROUP))
-        return frame.slice(whole)
-
-    def _write_group(self, name: str, frame: pl.DataFrame) -> None:
+    def _write_group(self, name: str) -> None:
         import pyarrow.parquet as pq
 
-        rows = frame.rechunk().to_arrow()
+        table = TABLES[name]
+        held, self._held[name] = self._held[name], []
+        rows = stored_rows(table, held[0] if len(held) == 1 else pl.concat(map(table.conform, held)))
         if name not in self._writers:
             self._file(name).parent.mkdir(parents=True, exist_ok=True)
-            self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, compression="zstd")
-        self._writers[name].write_table(rows, row_group_size=ROW_GROUP)
-        self._rows[name] = self._rows.get(name, 0) + frame.height
+            self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, **writer_options(table))
+        self._writers[name].write_table(rows, row_group_size=_MOST_ROWS)
+        self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _file(self, name: str) -> Path:
         return self.folder / STAGING / f"{self.stem}.{name}.parquet"

@@ -46,12 +46,19 @@ class Block:
         data: its bytes; of an oversized block only the first :data:`EXCERPT_BYTES`.
         length: how many bytes of the source it stands for.
         oversized: it is one line longer than :data:`LINE_CAP`.
+        unfinished: it ends where a line ends, for in :data:`LINE_CAP` bytes there was no better place.
     """
 
     offset: int
     data: bytes
     length: int
     oversized: bool = False
+    unfinished: bool = False
+
+
+def line_cut(data: bytes) -> int:
+    """Where the last whole line ends; 0 where none does."""
+    return data.rfind(b"\n") + 1
 
 
 @dataclass(frozen=True)
@@ -115,8 +122,12 @@ class Content:
             )
         return data
 
-    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    def blocks(self, block_bytes: int = BLOCK_BYTES, cut: Callable[[bytes], int] = line_cut) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
+
+        Args:
+            block_bytes: how much is read at a time.
+            cut: where a block may end, given what was read: at most where the last line ends, 0 for nowhere yet.
 
         Raises:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
@@ -125,16 +136,19 @@ class Content:
             reader, offset, held = _Reader(stream, self.path), 0, b""
             while True:
                 more = reader.read(block_bytes)
-                data = held + more
+                data = held + more if held else more
                 if not more:
                     if data:
                         yield Block(offset, data, len(data))
                     return
-                cut = data.rfind(b"\n") + 1
-                if cut:
-                    yield Block(offset, data[:cut], cut)
-                    offset, held = offset + cut, data[cut:]
-                elif len(data) > LINE_CAP:
+                end = cut(data)
+                unfinished = not end and len(data) > LINE_CAP
+                if unfinished:
+                    end = line_cut(data)
+                if end:
+                    yield Block(offset, data[:end], end, unfinished=unfinished)
+                    offset, held = offset + end, data[end:]
+                elif unfinished:
                     rest, held = _skip_line(reader)
                     length = len(data) + rest
                     yield Block(offset, data[:EXCERPT_BYTES], length, oversized=True)

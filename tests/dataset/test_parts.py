@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from pyarrow import parquet
 
 from citus_analysis.dataset import parts
 from citus_analysis.dataset.manifest import Part
@@ -61,13 +63,30 @@ def test_every_table_can_be_stored(tmp_path: Path, name: str) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.lists(st.integers(0, 50), max_size=6).map(sorted))
-def test_the_bytes_depend_on_the_rows_not_on_the_pieces(
+def test_the_rows_do_not_depend_on_the_pieces_nor_the_bytes_on_the_process(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("parts")
+    part = Part("log_events", "log_events/resource=V3/stem.parquet", 50)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "ROW_GROUP", 7)
-        assert write(folder, [0, *cuts, 50]) == write(folder, [0, 50])
+        whole = write(folder, [0, 50])
+        wanted = scan_parts(EVENTS, folder, [part]).collect()
+        # Categories that this process has met by now do not show in the bytes.
+        pl.Series([f"app{number}" for number in range(90, 100)]).cast(pl.Categorical())
+        assert write(folder, [0, 50]) == whole
+        cut = write(folder, [0, *cuts, 50])
+        assert write(folder, [0, *cuts, 50]) == cut
+        assert_frame_equal(scan_parts(EVENTS, folder, [part]).collect(), wanted)
+
+
+def test_small_pieces_share_a_row_group_and_large_ones_are_cut(tmp_path: Path) -> None:
+    write(tmp_path, [0, 10, 20, 30])
+    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 1
+    write(tmp_path, [0, 40_000, 80_000, 80_001])
+    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 3
+    write(tmp_path, [0, 140_000])
+    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 2
 
 
 def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:

@@ -1,65 +1,65 @@
-"""Coverage-guided fuzzing of the scanner of server logs; no part of `make test`.
+"""Coverage-guided fuzzing of the compiled scanner of server logs; no part of `make test`.
 
-    pip install atheris
-    NUMBA_DISABLE_JIT=1 python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 CORPUS_FOLDER
+    apt-get install clang libclang-rt-14-dev
+    python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 CORPUS_FOLDER
 
-Without compilation the kernel is Python, so that the fuzzer sees its branches. Each input is scanned by both
-scanners, whole and cut in two; their rows must agree, and records, strays and blanks must cover every byte.
-What it finds belongs into `tests/formats/pglog` as a case.
+Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour, and runs it with the
+given options. What it finds belongs into `tests/formats/pglog` as a case.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
-import warnings
-from importlib import import_module
-from typing import Any
+import tempfile
+from pathlib import Path
 
-import numpy as np
+from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._program import SEVERITY_TABLE, least_bytes, program_of
 
-atheris: Any = import_module("atheris")
-
-with atheris.instrument_imports(include=["citus_analysis.formats.pglog"]):
-    from citus_analysis.formats.pglog import _kernel
-    from citus_analysis.formats.pglog._chunks import valid_utf8
-    from citus_analysis.formats.pglog._fast import scan_fast
-    from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
-    from citus_analysis.formats.pglog._scan import Chunk, scan
-
-COMPILED_LIKE: Any = _kernel.scan_chunk
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
+PREFIXES = (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d,host=%r ", "%m|%u|%d|%c|", "%-8u %5p %e: ", "%n %q%a %Q ", "")
+SAMPLE = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
+FLAGS = ("-std=c11", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 
 
-def scan_chunk(buffer: Any, newline_words: Any, *rest: Any) -> None:
-    """The kernel on plain integers, as compiled code sees them: uncompiled, bytes of numpy would wrap around."""
-    wide = [item.astype(np.int64) if getattr(item, "dtype", None) == np.uint8 else item for item in rest]
-    COMPILED_LIKE(buffer.astype(np.int64), newline_words, *wide)
+def numbers(values: list[int]) -> str:
+    """A C initialiser."""
+    return "{" + ", ".join(map(str, values)) + "}"
 
 
-vars(_kernel)["scan_chunk"] = scan_chunk
-PREFIXES = [compile_prefix(text) for text in (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d ", "%m|%u|%d|%c|", "%e: ")]
-SAMPLE = b"2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
+def programs() -> str:
+    """The prefixes as a C header."""
+    count, width = SEVERITY_TABLE.shape
+    lines = [
+        "typedef struct { prefix_t prefix; int64_t least; } program_t;",
+        f'#define SAMPLE "{SAMPLE}"',
+        f"#define PROGRAM_COUNT {len(PREFIXES)}",
+        f"static const byte_t severities[] = {numbers(SEVERITY_TABLE.flatten().tolist())};",
+    ]
+    rows = []
+    for index, text in enumerate(PREFIXES):
+        program = program_of(compile_prefix(text))
+        elements = ", ".join(numbers(row) for row in program.code.tolist()) or "{0}"
+        lines.append(f"static const element_t elements_{index}[] = {{{elements}}};")
+        lines.append(f"static const byte_t literals_{index}[] = {numbers(program.literals.tolist())};")
+        shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}"
+        rows.append(f"{{{{elements_{index}, literals_{index}, severities, {shape}}}, {least_bytes(program)}}}")
+    lines.append(f"static const program_t programs[] = {{{', '.join(rows)}}};")
+    return "\n".join(lines) + "\n"
 
 
-def one_input(data: bytes) -> None:
-    """Both scanners on one log."""
-    if len(data) < 2:
-        return
-    prefix = PREFIXES[data[0] % len(PREFIXES)]
-    # A byte that no log holds stands for a whole valid prefix, which chance would hardly write.
-    log = valid_utf8(data[1:].replace(b"\x01", SAMPLE))
-    chunk = Chunk(0, log, fresh=True)
-    slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix)
-    if slow.frame.height != fast.frame.height or slow.rejects != fast.rejects:
-        raise AssertionError("the scanners found other records")
-    for name in slow.frame.columns:
-        wanted, got = (frame.get_column(name).cast(str).to_list() for frame in (slow.frame, fast.frame))
-        if wanted != got:
-            raise AssertionError(f"{name}: {wanted} and {got}")
-    if fast.parsed_bytes + fast.noise_bytes + sum(reject.byte_length for reject in fast.rejects) != len(log):
-        raise AssertionError("bytes are unaccounted for")
+def main() -> int:
+    """Build and run."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "programs.h").write_text(programs(), encoding="utf-8")
+        target = folder / "target"
+        includes = (f"-I{folder}", f"-I{NATIVE}")
+        subprocess.run(["clang", *FLAGS, *includes, "-o", str(target), str(HERE / "scanner_target.c")], check=True)
+        return subprocess.run([str(target), *sys.argv[1:]], check=False).returncode
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", RuntimeWarning)
-    atheris.Setup(sys.argv, one_input)
-    atheris.Fuzz()
+    sys.exit(main())

@@ -5,14 +5,17 @@ Text is not copied: a row has the record's place in the source, a fingerprint an
 message only where the record carries no statement.
 
 Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a
-string per field; a kernel compiled by numba needs one, fills numeric columns in place and numbers the distinct
-texts, so that Python sees no row. numba installs with pip and needs no compiler, but compiles at the first call:
-`_read` says when that is worth it. Both scanners stand side by side, and tests hold them to the same rows:
+string per field. One walk in C fills numeric columns in place and numbers the distinct texts, so that Python sees no
+row; it reads some 700 MB/s on one thread, and a process can begin at once. numba got as far in the walk, but costs half
+a second in each process and most of a minute of compilation on each machine. The C code is built when the package is
+installed, by the machine's compiler or by one that pip fetches for the build, and called through ctypes, so that it
+depends on no version of Python. The scanner of regular expressions remains as the one for logs under syslog's header
+and as the yardstick: tests hold both to the same rows.
 
-- `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the kernel;
+- `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the compiled scanner;
 - `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
 - `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say;
-- `_kernel*`, `_fast`: the compiled scanner;
+- `native/`, `_native`, `_fast`: the compiled scanner, its interface, its columns as frames;
 - `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
 
 Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abbreviation in the log is ambiguous).
@@ -32,9 +35,9 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
 from citus_analysis.formats.pglog._pieces import pieces
-from citus_analysis.formats.pglog._read import scanned_chunks, warm_up
+from citus_analysis.formats.pglog._read import scanned_chunks
 
-__all__ = ["FORMAT", "PgLog", "warm_up"]
+__all__ = ["FORMAT", "PgLog"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 

@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content
-from citus_analysis.formats.pglog._prefix import Heads
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content, line_cut
+from citus_analysis.formats.pglog import _native as native
+from citus_analysis.formats.pglog._prefix import Heads, Prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
 
 __all__ = ["Chunk", "chunks", "valid_utf8"]
@@ -43,12 +44,13 @@ def valid_utf8(data: bytes) -> bytes:
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`."""
     held, fresh = Chunk(0, b""), True
-    for block in content.blocks(block_bytes):
+    for block in content.blocks(block_bytes, lambda data: _cut(data, prefix)):
         if block.oversized or held.tail:
             ready, held = _grow(held, block, prefix)
         else:
             offset = held.offset if held.data else block.offset
-            ready, held = _split(Chunk(offset, held.data + valid_utf8(block.data)), prefix)
+            chunk = Chunk(offset, held.data + valid_utf8(block.data))
+            ready, held = _split(chunk, prefix) if block.unfinished else ([chunk], Chunk(0, b""))
         for chunk in ready:
             yield replace(chunk, fresh=fresh)
             fresh = fresh and not chunk.data.strip() and not chunk.tail
@@ -56,9 +58,16 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
         yield replace(held, fresh=fresh)
 
 
+def _cut(data: bytes, prefix: Heads) -> int:
+    """Where the last record begins, which may go on behind `data`; what stands before it is complete."""
+    end = line_cut(data)
+    begin = _last_record(data, end, prefix) if end else 0
+    return end if begin is None else begin
+
+
 def _split(chunk: Chunk, prefix: Heads) -> tuple[list[Chunk], Chunk]:
     """The part of a chunk that is complete, and the record at its end that may go on."""
-    begin = _last_record(chunk.data, prefix)
+    begin = _last_record(chunk.data, len(chunk.data), prefix)
     if begin is None:
         return [chunk], Chunk(0, b"")
     held = Chunk(chunk.offset + begin, chunk.data[begin:])
@@ -86,11 +95,13 @@ def _grow(held: Chunk, block: Block, prefix: Heads) -> tuple[list[Chunk], Chunk]
     return [*ready, rest], Chunk(0, b"")
 
 
-def _last_record(data: bytes, prefix: Heads) -> int | None:
-    """Where the last record begins that may go on behind `data`; None where the last opener is none."""
-    for window in (*_WINDOWS, len(data)):
-        begin = data.rfind(b"\n", 0, max(len(data) - window, 0)) + 1
-        lines = find_openers(data[begin:], prefix)
+def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
+    """Where the last record of the first `size` bytes begins; None where the last opener is none."""
+    if isinstance(prefix, Prefix) and native.is_readable(prefix):
+        return native.last_record(data, size, prefix)
+    for window in (*_WINDOWS, size):
+        begin = data.rfind(b"\n", 0, max(size - window, 0)) + 1
+        lines = find_openers(data[begin:size], prefix)
         openers = np.flatnonzero(lines.roles != CONTINUED)
         if len(openers):
             last = openers[-1]

@@ -14,165 +14,123 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats._content import LINE_CAP
-from citus_analysis.formats.pglog import _kernel as kernel
+from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
-from citus_analysis.formats.pglog._kernel_body import WORDS
-from citus_analysis.formats.pglog._kernel_prefix import MEMO_WIDTH
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
-from citus_analysis.formats.pglog._program import FIELDS, SEVERITY_TABLE, Program, least_bytes, program_of
-from citus_analysis.formats.pglog._scan import Chunk, Scanned, scan, stray_rejects
+from citus_analysis.formats.pglog._program import least_bytes, program_of
+from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 from citus_analysis.schema import KINDS, TABLES
 
 __all__ = ["scan_fast"]
 
-#: Distinct texts and statements of a chunk that the compiled scanner can number; beyond, `_scan` reads the chunk.
-_ROOM: Final = 2**16
-_TEXT_COLUMNS: Final = kernel.COLUMNS_32[kernel.COLUMNS_32.index("zone") :]
 _TABLE: Final = TABLES["log_events"]
 _PHASES: Final = ("parse", "bind", "execute", "statement")
+_ARROW: Final = {np.int64: pa.int64(), np.int32: pa.int32(), np.float64: pa.float64(), np.uint8: pa.uint8()}
+_PLAIN: Final = tuple(name for name in native.NUMBER_COLUMNS if name not in {"statement", "message"})
+#: Columns that are looked at before the absent ones are added.
+_NEEDED: Final = {"clock": pl.Int64(), "zone": pl.String(), "message": pl.String()}
+#: Statements whose kind is kept; a log with more different ones has its kinds looked at again.
+_KINDS_KEPT: Final = 2**19
 
 _kinds: Final[dict[int, str]] = {}
 _kinds_lock: Final = threading.Lock()
-
-
-def _output(size: int, program: Program) -> kernel.Output:
-    """Room for the records of `size` bytes; memory that is not written costs nothing."""
-    rows = size // least_bytes(program) + 2
-    return kernel.Output(
-        c64=np.empty((len(kernel.COLUMNS_64), rows), np.int64),
-        c32=np.empty((len(kernel.COLUMNS_32), rows), np.int32),
-        c8=np.empty((len(kernel.COLUMNS_8), rows), np.uint8),
-        strays=np.empty((rows + 1, 2), np.int64),
-        texts=np.empty((_ROOM // 2, 2), np.int32),
-        text_slots=np.full(_ROOM, -1, np.int32),
-        hashes=np.empty(_ROOM // 2, np.uint64),
-        statements=np.empty((_ROOM // 2, 2), np.int32),
-        hash_slots=np.full(_ROOM, -1, np.int32),
-        fields=np.full((len(FIELDS) + 1, 2), -1, np.int32),
-        choices=np.empty((len(program.code) + 2, 3), np.int32),
-        memo=np.zeros((max(len(program.code), 1), MEMO_WIDTH), np.int32),
-        numbers=np.zeros(8, np.int64),
-        spans=np.zeros((8, 2), np.int64),
-        state=np.zeros(8, np.int64),
-        counts=np.zeros(6, np.int64),
-    )
 
 
 def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk, which must not be empty."""
     buffer = np.frombuffer(chunk.data, np.uint8)
     program = program_of(prefix)
-    out = _output(len(buffer), program)
-    whole = buffer[: len(buffer) // 8 * 8]
-    # Copied where it is not aligned: the compiled code has one signature.
-    newline_words = (whole if whole.ctypes.data % 8 == 0 else whole.copy()).view(np.uint64)
-    part = kernel.BLANKS if chunk.fresh else kernel.STRAYS
-    matcher = (program.code, program.literals, program.optional_from, SEVERITY_TABLE)
-    kernel.scan_chunk(buffer, newline_words, chunk.tail, part, *matcher, WORDS, out)
-    if out.counts[kernel.FULL]:
-        return scan(chunk, prefix)
-    runs = out.strays[: out.counts[kernel.N_STRAYS]]
-    starts, sizes = runs[:, 0], runs[:, 1] - runs[:, 0]
+    out = native.scan_chunk(
+        buffer,
+        offset=chunk.offset,
+        tail=chunk.tail,
+        fresh=chunk.fresh,
+        prefix=prefix,
+        rows=len(buffer) // least_bytes(program) + 2,
+    )
+    starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):
         sizes[-1] += chunk.tail
-    frame = _frame(chunk, buffer, out, program)
+    frame = _frame(buffer, out)
+    if program.epoch:
+        frame = frame.with_columns(zone=pl.lit("UTC"))
     return Scanned(
         frame=frame,
         rejects=stray_rejects(chunk, starts, sizes),
-        parsed_bytes=int(frame.get_column("byte_length").sum()),
-        noise_bytes=int(out.counts[kernel.N_BLANK]),
+        parsed_bytes=out.record_bytes,
+        noise_bytes=out.blank_bytes,
     )
 
 
-def _frame(chunk: Chunk, buffer: Bytes, out: kernel.Output, program: Program) -> pl.DataFrame:
-    rows = int(out.counts[kernel.N_RECORDS])
-    c64 = {name: out.c64[index, :rows] for index, name in enumerate(kernel.COLUMNS_64)}
-    c32 = {name: out.c32[index, :rows] for index, name in enumerate(kernel.COLUMNS_32)}
-    c8 = {name: out.c8[index, :rows] for index, name in enumerate(kernel.COLUMNS_8)}
-    sizes = c32["size"].astype(np.int64)
-    if chunk.tail and rows:
-        sizes[-1] += chunk.tail
-    texts = _texts(buffer, out)
-    columns = {
-        "byte_offset": pl.Series(c32["start"].astype(np.int64) + chunk.offset),
-        "byte_length": pl.Series(sizes),
-        "capped": pl.Series(sizes > LINE_CAP),
-        **{name: _numbers(c64[name], kernel.MISSING_64) for name in kernel.COLUMNS_64 if name != "duration"},
-        **{name: _numbers(c32[name], kernel.MISSING_32) for name in ("pid", "backend_id", "worker_port")},
-        **{name: _picked(texts, c32[name]) for name in _TEXT_COLUMNS},
-        "duration_us": _numbers(c64["duration"], kernel.MISSING_64).cast(pl.Float64),
-        "severity": _named(SEVERITY_WORDS, "severity", c8["severity"]),
-        "kind": _named(KINDS, "kind", c8["kind"]),
-        "phase": _named(_PHASES, "phase", c8["phase"]),
-        **_statement_columns(buffer, out, c32["statement"]),
-        "message": _messages(buffer, c32, c8["message"]),
+def _frame(buffer: Bytes, out: native.Output) -> pl.DataFrame:
+    columns = {name: _numbers(out, name) for name in _PLAIN}
+    if out.texts.size:
+        texts = string_views(buffer, out.texts[:, 0], out.texts[:, 1] - out.texts[:, 0])
+        texts = texts.cast(pl.Categorical())
+        columns |= {name: _picked(texts, out, name) for name in native.TEXT_COLUMNS}
+    columns |= {
+        "severity": _picked(_labels("severity", SEVERITY_WORDS), out, "severity"),
+        "kind": _picked(_labels("kind", KINDS), out, "kind"),
+        "phase": _picked(_labels("phase", _PHASES), out, "phase"),
+        "capped": pl.Series(
+            pa.Array.from_buffers(pa.bool_(), out.rows, [None, pa.py_buffer(out.columns["capped"].values)])
+        ),
     }
-    if program.epoch:
-        columns["zone"] = pl.repeat("UTC", rows, eager=True)
-    return pl.DataFrame(columns)
+    if len(out.statements):
+        kinds = pl.Series(_kinds_of(buffer, out), dtype=_TABLE["statement_kind"].dtype)
+        columns["statement_kind"] = _picked(kinds, out, "statement")
+        columns["statement_fingerprint"] = _picked(pl.Series(out.fingerprints), out, "statement")
+    if len(out.messages):
+        columns["message"] = _picked(_messages(buffer, out.messages), out, "message")
+    frame = pl.DataFrame({name: column for name, column in columns.items() if column is not None})
+    return frame.with_columns(
+        pl.lit(None, dtype).alias(name) for name, dtype in _NEEDED.items() if columns.get(name) is None
+    )
 
 
-def _texts(buffer: Bytes, out: kernel.Output) -> pl.Series:
-    places = out.texts[: out.counts[kernel.N_TEXTS]].astype(np.int64)
-    return string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]).cast(pl.Categorical())
+def _labels(column: str, names: tuple[str, ...]) -> pl.Series:
+    return pl.Series(names, dtype=_TABLE[column].dtype)
 
 
-def _statement_columns(buffer: Bytes, out: kernel.Output, numbers: npt.NDArray[np.int32]) -> dict[str, pl.Series]:
-    count = out.counts[kernel.N_STATEMENTS]
-    hashes = out.hashes[:count]
-    kinds = _kinds_of(buffer, hashes, out.statements[:count].astype(np.int64))
-    dtype = _TABLE["statement_kind"].dtype
-    return {
-        "statement_fingerprint": _picked(pl.Series(hashes), numbers),
-        "statement_kind": _picked(pl.Series(kinds, dtype=dtype), numbers),
-    }
-
-
-def _kinds_of(buffer: Bytes, hashes: npt.NDArray[np.uint64], places: Integers) -> list[str]:
+def _kinds_of(buffer: Bytes, out: native.Output) -> list[str]:
     """The kind of each distinct statement; each fingerprint is looked at once per process."""
-    wanted = [int(value) for value in hashes]
-    fresh = [index for index, value in enumerate(wanted) if value not in _kinds]
-    if fresh:
-        starts, ends = places[fresh, 0], places[fresh, 1]
-        texts = pl.DataFrame({"statement": string_views(buffer, starts, ends - starts)})
-        described = add_statements(texts.with_columns(shard_id=pl.lit(None, pl.Int64)))
-        with _kinds_lock:
-            if len(_kinds) > 8 * _ROOM:
-                _kinds.clear()
-            _kinds.update(zip((wanted[index] for index in fresh), described.get_column("statement_kind"), strict=True))
-            return [_kinds[value] for value in wanted]
-    return [_kinds[value] for value in wanted]
+    wanted = [int(value) for value in out.fingerprints]
+    with _kinds_lock:
+        if len(_kinds) > _KINDS_KEPT:
+            _kinds.clear()
+        fresh = [index for index, value in enumerate(wanted) if value not in _kinds]
+        if fresh:
+            starts, ends = out.statements[fresh, 0], out.statements[fresh, 1]
+            texts = pl.DataFrame({"statement": string_views(buffer, starts, ends - starts)})
+            described = add_statements(texts.with_columns(shard_id=pl.lit(None, pl.Int64)))
+            kinds = described.get_column("statement_kind")
+            _kinds.update(zip((wanted[index] for index in fresh), kinds, strict=True))
+        return [_kinds[value] for value in wanted]
 
 
-def _messages(buffer: Bytes, c32: dict[str, npt.NDArray[np.int32]], wanted: Bytes) -> pl.Series:
-    starts = c32["text"].astype(np.int64)
-    lengths = cut_to_characters(buffer, starts, c32["text_end"] - starts, MESSAGE_SCAN)
-    messages = redacted(string_views(buffer, starts, np.where(wanted, lengths, -1)).alias("message"))
+def _messages(buffer: Bytes, places: Integers) -> pl.Series:
+    starts = places[:, 0]
+    lengths = cut_to_characters(buffer, starts, places[:, 1] - starts, MESSAGE_SCAN)
+    messages = redacted(string_views(buffer, starts, lengths).alias("message"))
     # Copied out of the chunk: a view of one message would keep the whole chunk in memory.
     return pl.Series("message", messages.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def _numbers(values: npt.NDArray[np.int64] | npt.NDArray[np.int32], missing: int) -> pl.Series:
-    present = values != missing
-    kind = pa.int64() if values.dtype == np.int64 else pa.int32()
-    if not present.any():
-        return pl.Series(pa.nulls(len(values), kind))
-    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
-    return pl.Series(pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)]))
+def _numbers(out: native.Output, name: str) -> pl.Series | None:
+    """A column without a copy; None where nothing is in it."""
+    column, rows = out.columns[name], out.rows
+    # Every record has a place, so the scanner does not mark it.
+    if not column.count and rows and name not in {"byte_offset", "byte_length"}:
+        return None
+    everywhere = column.count in {0, rows}
+    validity = None if everywhere else pa.py_buffer(column.valid)
+    values: npt.NDArray[np.generic] = column.values
+    kind = _ARROW[values.dtype.type]
+    return pl.Series(pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(values)]))
 
 
-def _picked(values: pl.Series, numbers: npt.NDArray[np.int32]) -> pl.Series:
-    """`values[numbers]`, null where a number is missing."""
-    if not values.len():
-        return pl.repeat(None, len(numbers), dtype=values.dtype, eager=True)
-    return values.gather(_numbers(numbers, kernel.MISSING_32))
-
-
-def _named(names: tuple[str, ...], column: str, codes: Bytes) -> pl.Series:
-    """Enum values from their numbers; a number beyond the names is null."""
-    labels = pl.Series(names, dtype=_TABLE[column].dtype)
-    numbers = codes.astype(np.int32)
-    inside = np.where(numbers < labels.len(), numbers, np.int32(kernel.MISSING_32))
-    return _picked(labels, inside)
+def _picked(values: pl.Series, out: native.Output, name: str) -> pl.Series | None:
+    """`values` by the numbers of a column; None where nothing is in it."""
+    numbers = _numbers(out, name)
+    return None if numbers is None else values.gather(numbers)

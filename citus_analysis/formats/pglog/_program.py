@@ -12,7 +12,7 @@ import numpy.typing as npt
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, TEXT_ESCAPES, Prefix
 from citus_analysis.formats.pglog._views import Bytes
 
-__all__ = ["FIELDS", "SEVERITY_TABLE", "Program", "least_bytes", "program_of"]
+__all__ = ["FIELDS", "MAX_ELEMENTS", "SEVERITY_TABLE", "Program", "least_bytes", "program_of"]
 
 #: Kinds of elements.
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH = range(8)
@@ -39,6 +39,8 @@ _FIELD_OF: Final = {
 }
 #: Escape of digits -> fewest, most, and whether a minus may stand before them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1)}
+#: As in `native/prefix.h`, like the numbers of kinds and fields above.
+MAX_ELEMENTS: Final = 64
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
 
 #: One row per severity word: its length, then its bytes.

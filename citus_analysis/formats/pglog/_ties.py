@@ -8,46 +8,44 @@ last record of the process is taken.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from citus_analysis.formats.pglog._body import DETAIL_SEVERITIES
+from citus_analysis.formats.pglog._native import TieTable
 from citus_analysis.formats.pglog._views import Integers
+from citus_analysis.schema import SEVERITIES, TABLES
 
 __all__ = ["Ties"]
 
-_NONE = -1
+_NONE: Final = -1
+_SEVERITY: Final = TABLES["log_events"]["severity"].dtype
+#: Details are the last of the severities.
+_FIRST_DETAIL: Final = SEVERITIES.index(DETAIL_SEVERITIES[0])
 
 
 class Ties:
-    """Ties the chunks of one source, in order; remembers each process's last line from chunk to chunk."""
+    """Ties the chunks of one source, in order; remembers each process's last record from chunk to chunk."""
 
     def __init__(self) -> None:
-        self._pids: Integers = np.empty(0, np.int64)
-        self._lines: Integers = np.empty(0, np.int64)
-        self._targets: Integers = np.empty(0, np.int64)
+        self._processes = TieTable()
 
     def tie(self, frame: pl.DataFrame) -> pl.Series:
         """`record_byte_offset` for the rows of the next chunk."""
-        detail = frame.get_column("severity").is_in(list(DETAIL_SEVERITIES)).to_numpy()
-        known = len(self._pids)
-        pids = np.concatenate([self._pids, _integers(frame, "pid")])
-        lines = np.concatenate([self._lines, _integers(frame, "session_line")])
-        own = np.concatenate([self._targets, _integers(frame, "byte_offset")])
-        details = np.concatenate([np.zeros(known, np.bool_), detail])
-        order = np.argsort(pids, kind="stable")
-        pid, line = pids[order], lines[order]
-        place = np.arange(len(order))
-        first = np.concatenate([[True], pid[1:] != pid[:-1]]) if len(order) else np.empty(0, np.bool_)
-        record = np.maximum.accumulate(np.where(first | ~details[order], place, 0))
-        gapless = (line == _NONE) | (line - line[record] == place - record)
-        tied = np.where(gapless & ~details[order][record], own[order][record], _NONE)
-        last = np.append(first[1:], True) if len(order) else first
-        self._pids, self._lines, self._targets = pid[last], line[last], tied[last]
-        targets = np.empty(len(order), np.int64)
-        targets[order] = tied
-        result = pl.Series("record_byte_offset", targets[known:])
-        return pl.select(pl.when(pl.Series(detail) & (result != _NONE)).then(result)).to_series().alias(result.name)
+        severities = frame.get_column("severity").cast(_SEVERITY)
+        details = (severities.to_physical() >= _FIRST_DETAIL).to_numpy()
+        offsets = frame.get_column("byte_offset").to_numpy()
+        tied = self._processes.tie(_integers(frame, "pid"), _integers(frame, "session_line"), details, offsets)
+        targets = pa.Array.from_buffers(pa.int64(), len(tied), [_bits(tied != _NONE), pa.py_buffer(tied)])
+        return pl.Series("record_byte_offset", targets)
+
+
+def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def _integers(frame: pl.DataFrame, column: str) -> Integers:

@@ -75,5 +75,8 @@ def scanned_in_chunks(path: Path, chunk_bytes: int, prefix: Prefix | None = None
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """Categories as text, so that frames of different origin compare."""
-    return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    """All columns in one order, absent ones null, categories as text, so that frames of different origin compare."""
+    table = TABLES["log_events"].parsed()
+    scanned = pl.DataFrame({name: frame.get_column(name) for name in ("clock", "zone") if name in frame.columns})
+    conformed = table.conform(frame.drop("clock", "zone", strict=False)).hstack(scanned)
+    return conformed.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

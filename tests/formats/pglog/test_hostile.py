@@ -31,6 +31,14 @@ def test_nothing_in_it(tmp_path: Path, data: bytes) -> None:
     assert log.accounted == len(data)
 
 
+def test_zero_bytes_are_no_time_of_day(tmp_path: Path) -> None:
+    # Found by the fuzzer: the first line of a chunk was compared with a second that no line had shown yet.
+    faked = bytes(19) + b".963 UTC [1] [8/7] : [3-1] [app=x] LOG:  duration: 1.000 ms\n"
+    log = read(written(tmp_path, faked + LAST))
+    assert log.column("byte_offset") == [len(faked)]
+    assert log.rejects.get_column("byte_length").to_list() == [len(faked)]
+
+
 @pytest.mark.parametrize("data", [b"x", b"\x00", b"\x7fELF\x02\x01" + bytes(range(256)) * 300, b"no log\n" * 9])
 def test_no_log_at_all(tmp_path: Path, data: bytes) -> None:
     path = written(tmp_path, data)

@@ -1,0 +1,84 @@
+"""How rows are stored in Parquet: types, encodings, compression.
+
+Categories are stored as text: their codes depend on the order in which a process met them. The readers turn the text
+back into what the schema says. Encodings are chosen by dtype, for
+each costs the writer time: offsets, times and counts grow or repeat, so their differences are packed; texts and
+measured values repeat, so they get a dictionary. Statistics are kept for what rows are looked for by.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from citus_analysis.schema import PARTITION_KEY, Column, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["is_category", "stored_rows", "writer_options"]
+
+#: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
+_LEVEL: Final = 1
+
+
+def stored_rows(table: Table, frame: pl.DataFrame) -> pa.Table:
+    """Rows of the table as they are stored: no partition key, absent columns null, categories as text.
+
+    Raises:
+        ValueError: the frame has a column that the table does not define.
+    """
+    import pyarrow as pa
+
+    unknown = [name for name in frame.columns if name not in table]
+    if unknown:
+        raise ValueError(f"{table.name} defines no column {', '.join(unknown)}")
+    present = set(frame.columns)
+    kept = _kept(table)
+    arrays = [
+        _stored(frame.get_column(c.name), c) if c.name in present else pa.nulls(frame.height, _arrow_type(c))
+        for c in kept
+    ]
+    return pa.Table.from_arrays(arrays, names=[c.name for c in kept])
+
+
+@cache
+def writer_options(table: Table) -> dict[str, Any]:
+    """What the Parquet writer is to do with the columns of a table."""
+    kept = _kept(table)
+    packed = [c.name for c in kept if c.dtype.is_integer() or c.dtype.is_temporal()]
+    return {
+        "compression": "zstd",
+        "compression_level": _LEVEL,
+        "use_dictionary": [c.name for c in kept if c.name not in packed and c.dtype != pl.Boolean],
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        "write_statistics": [c.name for c in kept if not is_category(c)],
+        # Readers shall see text, not the codes of the process that wrote it.
+        "store_schema": False,
+    }
+
+
+def _kept(table: Table) -> list[Column]:
+    return [c for c in table if c.name != PARTITION_KEY]
+
+
+def _stored(values: pl.Series, column: Column) -> pa.Array:
+    import pyarrow as pa
+
+    if values.null_count() == len(values):
+        return pa.nulls(len(values), _arrow_type(column))
+    # By way of the category, so that a value that is none fails here and not when the dataset is read.
+    typed = values if values.dtype == column.dtype else values.cast(column.dtype)
+    return typed.rechunk().to_arrow()
+
+
+@cache
+def _arrow_type(column: Column) -> pa.DataType:
+    return pl.Series([], dtype=column.dtype).to_arrow().type
+
+
+def is_category(column: Column) -> bool:
+    """Whether the values are from a set, or few among many rows."""
+    return isinstance(column.dtype, pl.Categorical | pl.Enum)

@@ -1,0 +1,243 @@
+"""The compiled scanner (`native/`), called through ctypes: calls let other threads run.
+
+It is built when the package is installed (`hatch_build.py`). The structures mirror `native/scanner.h` and
+`native/prefix.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats.pglog._prefix import Prefix
+from citus_analysis.formats.pglog._program import MAX_ELEMENTS, SEVERITY_TABLE, program_of
+from citus_analysis.formats.pglog._views import Bytes, Integers
+
+__all__ = ["NUMBER_COLUMNS", "TEXT_COLUMNS", "Column", "Output", "TieTable", "is_readable", "last_record", "scan_chunk"]
+
+_OUT_OF_MEMORY: Final = -2
+_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+LIBRARY: Final = Path(__file__).parent / f"_scanner{_SUFFIX}"
+
+#: Columns of numbers in the order of `output_t`, with the type of their values.
+NUMBER_COLUMNS: Final[dict[str, type]] = {
+    **dict.fromkeys(("byte_offset", "byte_length", "clock", "local_xid", "session_line", "gpid"), np.int64),
+    **dict.fromkeys(("shard_id", "placement_id", "task_us"), np.int64),
+    "duration_us": np.float64,
+    **dict.fromkeys(("pid", "backend_id", "worker_port", "statement", "message"), np.int32),
+}
+#: Columns of texts: the values are numbers of distinct texts.
+TEXT_COLUMNS: Final = (
+    *("zone", "application", "user", "database", "client_host", "sqlstate"),
+    *("worker_host", "statement_name"),
+)
+_CODE_COLUMNS: Final = ("severity", "kind", "phase")
+
+
+class _Column(Structure):
+    _fields_ = (("values", c_void_p), ("valid", c_void_p), ("count", c_int64))
+
+
+class _Prefix(Structure):
+    _fields_ = (
+        ("elements", c_void_p),
+        ("literals", c_void_p),
+        ("severities", c_void_p),
+        ("count", c_int32),
+        ("optional_from", c_int32),
+        ("severity_count", c_int32),
+        ("severity_width", c_int32),
+    )
+
+
+class _Chunk(Structure):
+    _fields_ = (
+        ("text", c_void_p),
+        ("size", c_int64),
+        ("offset", c_int64),
+        ("tail", c_int64),
+        ("line_cap", c_int64),
+        ("excerpt", c_int64),
+        ("fresh", c_int32),
+    )
+
+
+_COUNTS: Final = (
+    *("rows", "text_count", "statement_count", "message_count"),
+    *("stray_count", "blank_bytes", "record_bytes"),
+)
+_LISTS: Final = ("distinct_texts", "distinct_statements", "fingerprints", "messages", "strays")
+
+
+class _Output(Structure):
+    _fields_ = (
+        *((name, _Column) for name in (*NUMBER_COLUMNS, *TEXT_COLUMNS, *_CODE_COLUMNS, "capped")),
+        *((name, c_void_p) for name in _LISTS),
+        *((name, c_int64) for name in _COUNTS),
+    )
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
+    library.pglog_scan.argtypes = (POINTER(_Chunk), POINTER(_Prefix), POINTER(_Output))
+    library.pglog_scan.restype = c_int32
+    library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
+    library.pglog_last_record.restype = c_int64
+    library.pglog_ties_new.restype = c_void_p
+    library.pglog_ties_free.argtypes = (c_void_p,)
+    library.pglog_ties_free.restype = None
+    library.pglog_tie.argtypes = (c_void_p, c_int64, *(c_void_p,) * 5)
+    library.pglog_tie.restype = c_int32
+    return library
+
+
+class Column:
+    """Values of a column and which of them are there.
+
+    Attributes:
+        values: one per row; what stands where none is there means nothing.
+        valid: one bit per row, the lowest first.
+        count: how many are there.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike, rows: int) -> None:
+        # Pages that nobody writes cost nothing.
+        self.values = np.empty(rows, dtype)
+        self.valid: Bytes = np.zeros(rows // 8 + 1, np.uint8)
+        self.count = 0
+
+
+class Output:
+    """What a scan fills: columns, distinct texts and statements, messages, lines astray.
+
+    Attributes:
+        columns: by name; texts, statements and messages are numbers into the lists below.
+        texts: begin and end of each distinct text in the chunk.
+        statements: begin and end of the first of each distinct statement.
+        fingerprints: of each distinct statement.
+        messages: begin and end of each message.
+        strays: begin and end of each run of lines astray.
+        rows: how many records there are.
+        blank_bytes: bytes of the blank lines at the source's beginning.
+        record_bytes: bytes of the records.
+    """
+
+    def __init__(self, rows: int) -> None:
+        sizes = {"distinct_texts": len(TEXT_COLUMNS) * rows, "strays": rows + 1}
+        self.columns = {
+            **{name: Column(dtype, rows) for name, dtype in NUMBER_COLUMNS.items()},
+            **{name: Column(np.int32, rows) for name in TEXT_COLUMNS},
+            **{name: Column(np.uint8, rows) for name in _CODE_COLUMNS},
+            "capped": Column(np.uint8, 0),
+        }
+        self.columns["capped"].values = np.zeros(rows // 8 + 1, np.uint8)
+        self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
+        self._lists: dict[str, Integers] = {
+            name: np.empty((sizes.get(name, rows), 2), np.int64) for name in _LISTS if name != "fingerprints"
+        }
+        self._structure = _Output()
+        for name, column in self.columns.items():
+            field = _Column(column.values.ctypes.data, column.valid.ctypes.data, 0)
+            setattr(self._structure, name, field)
+        for name, array in (*self._lists.items(), ("fingerprints", self.fingerprints)):
+            setattr(self._structure, name, array.ctypes.data)
+
+    def fill(self, chunk: _Chunk, prefix: _Prefix) -> None:
+        """Scan a chunk into the columns.
+
+        Raises:
+            MemoryError: there is not enough of it.
+        """
+        structure = self._structure
+        if _library().pglog_scan(ctypes.byref(chunk), ctypes.byref(prefix), ctypes.byref(structure)):
+            raise MemoryError
+        for name, column in self.columns.items():
+            column.count = getattr(structure, name).count
+        self.rows = int(structure.rows)
+        self.texts = self._lists["distinct_texts"][: structure.text_count]
+        self.statements = self._lists["distinct_statements"][: structure.statement_count]
+        self.fingerprints = self.fingerprints[: structure.statement_count]
+        self.messages = self._lists["messages"][: structure.message_count]
+        self.strays = self._lists["strays"][: structure.stray_count]
+        self.blank_bytes = int(structure.blank_bytes)
+        self.record_bytes = int(structure.record_bytes)
+
+
+def is_readable(prefix: Prefix) -> bool:
+    """Whether the compiled scanner knows this prefix: not syslog's header, and no row of elements without end."""
+    return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
+
+
+def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rows: int) -> Output:
+    """The records of a chunk, of which there are fewer than `rows`."""
+    chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
+    output = Output(rows)
+    output.fill(chunk, _structure_of(prefix))
+    return output
+
+
+def last_record(data: bytes, size: int, prefix: Prefix) -> int | None:
+    """Where the last record of the first `size` bytes begins; None where the last opener is none."""
+    buffer = np.frombuffer(data, np.uint8)
+    place = _library().pglog_last_record(buffer.ctypes.data, size, LINE_CAP, ctypes.byref(_structure_of(prefix)))
+    if place == _OUT_OF_MEMORY:
+        raise MemoryError
+    return None if place < 0 else int(place)
+
+
+def _structure_of(prefix: Prefix) -> _Prefix:
+    # The program is cached, so its arrays outlive the structure.
+    program = program_of(prefix)
+    count, width = SEVERITY_TABLE.shape
+    return _Prefix(
+        program.code.ctypes.data,
+        program.literals.ctypes.data,
+        SEVERITY_TABLE.ctypes.data,
+        len(program.code),
+        program.optional_from,
+        count,
+        width,
+    )
+
+
+class TieTable:
+    """What is remembered of each process of a log, to tie detail lines to their records."""
+
+    def __init__(self) -> None:
+        self._free = _library().pglog_ties_free
+        self._handle = _library().pglog_ties_new()
+        if not self._handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        self._free(self._handle)
+
+    def tie(self, pids: Integers, lines: Integers, details: Bytes, offsets: Integers) -> Integers:
+        """For each row the offset of the record that it is a detail of; -1 for none.
+
+        Args:
+            pids: process of each row, -1 where unknown.
+            lines: number of each row within its session, -1 where unknown.
+            details: 1 where a row is a detail.
+            offsets: where each row begins.
+
+        Raises:
+            MemoryError: there is not enough of it.
+        """
+        targets = np.empty(len(pids), np.int64)
+        arrays = [np.ascontiguousarray(array).ctypes.data for array in (pids, lines, details, offsets)]
+        if _library().pglog_tie(self._handle, len(pids), *arrays, targets.ctypes.data):
+            raise MemoryError
+        return targets

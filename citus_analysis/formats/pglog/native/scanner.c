@@ -1,0 +1,599 @@
+/* One walk over the bytes of a chunk that fills the columns of its records. */
+#include "scanner.h"
+
+#include <stdlib.h>
+
+#include "body.h"
+#include "statement.h"
+
+/* What is astray or blank is told by what a chunk, or the record before, began with. */
+enum part { BLANKS, STRAYS, RECORDS };
+
+#define TEMPLATE_SETS 64
+#define TEMPLATE_WAYS 8
+
+/* Hash table of the numbers of distinct things. */
+typedef struct {
+    int32_t *slots;
+    uint32_t mask, used;
+} table_t;
+
+typedef struct {
+    const byte_t *text;
+    const prefix_t *prefix;
+    output_t *out;
+    memo_t memo;
+    head_t head;
+    table_t texts, statements;
+    int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
+    template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
+    template_t *spare; /* where the next statement is read into */
+    /* The last second that a stamp showed, and its milliseconds since 1970. */
+    byte_t second[SECOND_WIDTH];
+    int64_t second_clock;
+    bool failed;
+} scan_t;
+
+#define EMPTY (-1)
+
+static bool table_init(table_t *table, uint32_t size)
+{
+    table->slots = malloc(size * sizeof *table->slots);
+    if (!table->slots) return false;
+    memset(table->slots, 0xFF, size * sizeof *table->slots);
+    table->mask = size - 1;
+    table->used = 0;
+    return true;
+}
+
+static inline uint64_t mix(uint64_t value)
+{
+    value *= 0x9E3779B97F4A7C15ULL;
+    return value ^ value >> 29;
+}
+
+static inline uint64_t load(const byte_t *text, place_t length)
+{
+    uint64_t value = 0;
+    memcpy(&value, text, length < 8 ? (size_t)length : 8);
+    return value;
+}
+
+/* Of a short text: its length, its first and last eight bytes. */
+static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
+{
+    place_t length = stretch.end - stretch.begin;
+    uint64_t last = length > 8 ? load(text + stretch.end - 8, 8) : 0;
+    return mix(mix(load(text + stretch.begin, length) ^ (uint64_t)length) ^ last);
+}
+
+static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
+{
+    place_t length = one.end - one.begin;
+    return length == other.end - other.begin && memcmp(text + one.begin, text + other.begin, (size_t)length) == 0;
+}
+
+/* Twice the room; `hash_of` gives the hash of what has a number. */
+static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int32_t), const scan_t *scan)
+{
+    table_t larger;
+    if (!table_init(&larger, 2 * (table->mask + 1))) return false;
+    for (uint32_t old = 0; old <= table->mask; old++) {
+        if (table->slots[old] == EMPTY) continue;
+        uint32_t slot = (uint32_t)hash_of(scan, table->slots[old]) & larger.mask;
+        while (larger.slots[slot] != EMPTY) slot = (slot + 1) & larger.mask;
+        larger.slots[slot] = table->slots[old];
+    }
+    larger.used = table->used;
+    free(table->slots);
+    *table = larger;
+    return true;
+}
+
+static uint64_t hash_of_text(const scan_t *scan, int32_t number)
+{
+    return text_hash(scan->text, scan->out->distinct_texts[number]);
+}
+
+static uint64_t hash_of_statement(const scan_t *scan, int32_t number) { return mix(scan->out->fingerprints[number]); }
+
+/* The number of a short text among the distinct ones of this chunk; `near` is tried first. */
+static int32_t text_number(scan_t *scan, stretch_t stretch, int32_t near)
+{
+    output_t *out = scan->out;
+    if (near >= 0 && same(scan->text, stretch, out->distinct_texts[near])) return near;
+    uint32_t slot = (uint32_t)text_hash(scan->text, stretch) & scan->texts.mask;
+    for (; scan->texts.slots[slot] != EMPTY; slot = (slot + 1) & scan->texts.mask) {
+        int32_t number = scan->texts.slots[slot];
+        if (same(scan->text, stretch, out->distinct_texts[number])) return number;
+    }
+    int32_t number = (int32_t)out->text_count++;
+    out->distinct_texts[number] = stretch;
+    scan->texts.slots[slot] = number;
+    if (2 * ++scan->texts.used > scan->texts.mask && !table_grow(&scan->texts, hash_of_text, scan)) scan->failed = true;
+    return number;
+}
+
+/* The number of a statement among the distinct ones of this chunk. */
+static int32_t statement_number(scan_t *scan, uint64_t fingerprint, stretch_t stretch)
+{
+    output_t *out = scan->out;
+    uint32_t slot = (uint32_t)mix(fingerprint) & scan->statements.mask;
+    for (; scan->statements.slots[slot] != EMPTY; slot = (slot + 1) & scan->statements.mask)
+        if (out->fingerprints[scan->statements.slots[slot]] == fingerprint) return scan->statements.slots[slot];
+    int32_t number = (int32_t)out->statement_count++;
+    out->fingerprints[number] = fingerprint;
+    out->distinct_statements[number] = stretch;
+    scan->statements.slots[slot] = number;
+    if (2 * ++scan->statements.used > scan->statements.mask && !table_grow(&scan->statements, hash_of_statement, scan))
+        scan->failed = true;
+    return number;
+}
+
+/* The template that a statement fits, made where there is none; `shard` is the statement's shard, or -1. */
+static const template_t *template_of(scan_t *scan, place_t begin, place_t end, int64_t *shard)
+{
+    template_t **ways = scan->templates[mix(load(scan->text + begin, end - begin)) & (TEMPLATE_SETS - 1)];
+    template_t *found;
+    int way = 0;
+    for (; way < TEMPLATE_WAYS && ways[way]; way++)
+        if (fits_template(ways[way], scan->text, begin, end, shard)) break;
+    if (way < TEMPLATE_WAYS && ways[way]) {
+        found = ways[way];
+#ifdef CHECK_TEMPLATES /* the fuzzer does */
+        read_statement(scan->text, begin, end, scan->spare);
+        if (scan->spare->fingerprint != found->fingerprint || scan->spare->shard != *shard) __builtin_trap();
+#endif
+    } else {
+        found = scan->spare;
+        read_statement(scan->text, begin, end, found);
+        found->number = statement_number(scan, found->fingerprint, (stretch_t){begin, end});
+        *shard = found->shard;
+        if (found->gap_count < 0) return found;
+        if (way == TEMPLATE_WAYS) way--;
+        scan->spare = ways[way] ? ways[way] : malloc(sizeof *found);
+        if (!scan->spare) {
+            scan->spare = found;
+            scan->failed = true;
+            return found;
+        }
+    }
+    /* The last one used comes first, the one longest unused is the next to go. */
+    memmove(ways + 1, ways, (size_t)way * sizeof *ways);
+    ways[0] = found;
+    return found;
+}
+
+static inline void mark(column_t *column, int64_t row)
+{
+    column->valid[row >> 3] |= (byte_t)(1 << (row & 7));
+    column->count++;
+}
+static inline void set_64(column_t *column, int64_t row, int64_t value)
+{
+    ((int64_t *)column->values)[row] = value;
+    mark(column, row);
+}
+static inline void set_32(column_t *column, int64_t row, int64_t value)
+{
+    ((int32_t *)column->values)[row] = (int32_t)value;
+    mark(column, row);
+}
+static inline void set_8(column_t *column, int64_t row, int value)
+{
+    ((byte_t *)column->values)[row] = (byte_t)value;
+    mark(column, row);
+}
+static inline void set_duration(column_t *column, int64_t row, int64_t microseconds)
+{
+    ((double *)column->values)[row] = (double)microseconds;
+    mark(column, row);
+}
+static inline void set_text(scan_t *scan, enum text_column column, int64_t row, place_t begin, place_t end)
+{
+    int32_t number = text_number(scan, (stretch_t){begin, end}, scan->recent[column]);
+    scan->recent[column] = number;
+    set_32(&scan->out->texts[column], row, number);
+}
+
+/* Milliseconds since 1970 as a clock showed them at a second that exists. */
+static bool second_clock(const byte_t *stamp, int64_t *clock)
+{
+    static const byte_t longest[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int64_t year = digits(stamp, 0, 4), month = digits(stamp, 5, 7), day = digits(stamp, 8, 10);
+    int64_t hour = digits(stamp, 11, 13), minute = digits(stamp, 14, 16), second = digits(stamp, 17, 19);
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    if (month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return false;
+    if (day < 1 || day > longest[month - 1] + (month == 2 && leap)) return false;
+    /* Days since 1970 with years that begin in March, so that the leap day is the last. */
+    int64_t shifted = month <= 2 ? year - 1 : year, era = shifted / 400, of_era = shifted - era * 400;
+    int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+    int64_t days = era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+    *clock = (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000;
+    return true;
+}
+
+#define NO_CLOCK INT64_MIN
+
+static void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row)
+{
+    const byte_t *stamp = line + span.begin;
+    if (memcmp(stamp, scan->second, sizeof scan->second) != 0) {
+        memcpy(scan->second, stamp, sizeof scan->second);
+        if (!second_clock(stamp, &scan->second_clock)) scan->second_clock = NO_CLOCK;
+    }
+    bool with_ms = stamp[19] == '.';
+    if (scan->second_clock != NO_CLOCK)
+        set_64(&scan->out->clock, row, scan->second_clock + (with_ms ? digits(stamp, 20, 23) : 0));
+    place_t begin = line - scan->text;
+    set_text(scan, T_ZONE, row, begin + span.begin + (with_ms ? 24 : 20), begin + span.end);
+}
+
+static int64_t hex_value(const byte_t *line, place_t begin, place_t end)
+{
+    int64_t value = 0;
+    for (place_t place = begin; place < end; place++)
+        value = value * 16 + (is_digit(line[place]) ? line[place] - '0' : line[place] - 'a' + 10);
+    return value;
+}
+
+/* `citus_internal gpid=20000030999`: the name without the gpid. */
+static void set_application(scan_t *scan, const byte_t *line, span_t span, int64_t row)
+{
+    static const char word[] = " gpid=";
+    place_t end = span.end, number = span.end, length = sizeof word - 1;
+    while (number > span.begin && is_digit(line[number - 1])) number--;
+    place_t label = number - length;
+    if (end > number && end - number <= 18 && label >= span.begin && memcmp(line + label, word, (size_t)length) == 0) {
+        set_64(&scan->out->gpid, row, digits(line, number, end));
+        end = label;
+    }
+    place_t begin = line - scan->text;
+    if (end > span.begin) set_text(scan, T_APPLICATION, row, begin + span.begin, begin + end);
+}
+
+/* `10.0.0.1(45678)` without the port. */
+static place_t host_end(const byte_t *line, span_t span)
+{
+    if (span.end - span.begin < 3 || line[span.end - 1] != ')') return span.end;
+    place_t place = span.end - 1;
+    while (place > span.begin && is_digit(line[place - 1])) place--;
+    return place < span.end - 1 && place > span.begin && line[place - 1] == '(' ? place - 1 : span.end;
+}
+
+/* Columns that the prefix tells. */
+static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
+{
+    const byte_t *line = scan->text + line_begin;
+    const span_t *fields = scan->head.fields;
+    output_t *out = scan->out;
+    span_t span;
+    set_8(&out->severity, row, scan->head.severity);
+    if ((span = fields[F_CLOCK]).begin >= 0) set_clock(scan, line, span, row);
+    if ((span = fields[F_EPOCH]).begin >= 0)
+        set_64(&out->clock, row, digits(line, span.begin, span.end - 4) * 1000 + digits(line, span.end - 3, span.end));
+    if ((span = fields[F_PID]).begin >= 0) set_32(&out->pid, row, digits(line, span.begin, span.end));
+    if ((span = fields[F_HEX_PID]).begin >= 0)
+        set_32(&out->pid, row, hex_value(line, find(line, span.begin, span.end, '.') + 1, span.end));
+    span = fields[F_VXID];
+    if (span.begin >= 0 && span.end > span.begin) {
+        place_t first = span.begin + (line[span.begin] == '-'), slash = find(line, first, span.end, '/');
+        int64_t backend = digits(line, first, slash);
+        set_32(&out->backend_id, row, first > span.begin ? -backend : backend);
+        set_64(&out->local_xid, row, digits(line, slash + 1, span.end));
+    }
+    if ((span = fields[F_LINE]).begin >= 0) set_64(&out->session_line, row, digits(line, span.begin, span.end));
+    if ((span = fields[F_APP]).begin >= 0) set_application(scan, line, span, row);
+    static const struct { enum field field; enum text_column column; } texts[] = {
+        {F_USER, T_USER}, {F_DATABASE, T_DATABASE}, {F_HOST, T_CLIENT_HOST}, {F_REMOTE, T_CLIENT_HOST}, {F_STATE, T_SQLSTATE},
+    };
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
+        span = fields[texts[index].field];
+        if (span.begin < 0) continue;
+        place_t end = texts[index].field == F_REMOTE ? host_end(line, span) : span.end;
+        if (end > span.begin) set_text(scan, texts[index].column, row, line_begin + span.begin, line_begin + end);
+    }
+}
+
+/* What LOG records are about that begin with these words. */
+static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t end)
+{
+#define STARTS(word) (BEGINS(text, begin, end, word) != ABSENT)
+    if (STARTS("checkpoint ") || STARTS("checkpoints ") || STARTS("restartpoint ")) return K_CHECKPOINT;
+    if (STARTS("automatic ")) return K_AUTOVACUUM;
+    if (STARTS("temporary file: ")) return K_TEMP_FILE;
+    if (STARTS("connection received: ") || STARTS("connection authenticated: ") || STARTS("connection authorized: ") ||
+        STARTS("connection ready: ") || STARTS("replication connection authorized: ") || STARTS("disconnection: "))
+        return K_CONNECTION;
+    return K_OTHER;
+}
+
+/* LOG and DEBUG records: durations, statements, tasks, lock waits; where a statement's text begins, or ABSENT. */
+static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end, bool log, enum kind *kind)
+{
+    const byte_t *text = scan->text;
+    output_t *out = scan->out;
+    place_t at = begin;
+    int64_t reported;
+    bool timed = false;
+    place_t clock = BEGINS(text, begin, end, "duration: ");
+    if (clock != ABSENT) {
+        place_t last = milliseconds_end(text, clock, end, &reported);
+        if (last != ABSENT) {
+            timed = log;
+            if (log) set_duration(&out->duration_us, row, reported);
+            at = last + 1 < end && text[last] == ' ' && text[last + 1] == ' ' ? last + 2 : end;
+        }
+    }
+    verb_t verb = verb_at(text, at, end);
+    if (!log && verb.verb == V_NONE) verb = bound_at(text, begin, end);
+    if (verb.name != ABSENT) set_text(scan, T_STATEMENT_NAME, row, verb.name, verb.name_end);
+    if (verb.verb != V_NONE) {
+        static const byte_t phases[] = {P_STATEMENT, P_PARSE, P_BIND, P_EXECUTE};
+        set_8(&out->phase, row, phases[verb.verb]);
+    }
+    task_t task;
+    int64_t waited;
+    if (timed)
+        *kind = verb.verb == V_PARSE ? K_PARSE : verb.verb == V_BIND ? K_BIND : K_DURATION;
+    else if (verb.verb != V_NONE) {
+        static const byte_t kinds[] = {K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE};
+        *kind = kinds[verb.verb];
+    } else if (!log && task_at(text, begin, end, &task)) {
+        set_64(&out->placement_id, row, task.placement);
+        set_64(&out->shard_id, row, task.shard);
+        set_64(&out->task_us, row, task.task_us);
+        set_32(&out->worker_port, row, task.port);
+        set_text(scan, T_WORKER_HOST, row, task.host, task.host_end);
+        *kind = K_TASK;
+    } else if (log && (waited = lock_us(text, begin, end)) >= 0) {
+        set_duration(&out->duration_us, row, waited);
+        *kind = K_LOCK_WAIT;
+    } else if (log) {
+        *kind = kind_by_beginning(text, begin, end);
+    }
+    return verb.statement;
+}
+
+/* Columns that the text tells, once the record's end is known. */
+static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t begin, place_t text_begin, place_t end,
+                       int64_t tail)
+{
+    const byte_t *text = scan->text;
+    output_t *out = scan->out;
+    int64_t length = end - begin + tail;
+    enum severity severity = (enum severity)scan->head.severity;
+    ((int64_t *)out->byte_offset.values)[row] = chunk->offset + begin;
+    ((int64_t *)out->byte_length.values)[row] = length;
+    out->record_bytes += length;
+    if (length > chunk->line_cap) {
+        ((byte_t *)out->capped.values)[row >> 3] |= (byte_t)(1 << (row & 7));
+        end = begin + cut(text, begin, end - begin, chunk->excerpt);
+    }
+    while (end > text_begin && (text[end - 1] == '\n' || text[end - 1] == '\r')) end--;
+    place_t statement = ABSENT;
+    enum kind kind = K_OTHER;
+    if (severity == S_LOG || severity == S_DEBUG) {
+        statement = read_report(scan, row, text_begin, end, severity == S_LOG, &kind);
+    } else if (severity >= S_DETAIL) {
+        bool parameters = severity == S_DETAIL && (BEGINS(text, text_begin, end, "parameters: ") != ABSENT ||
+                                                   BEGINS(text, text_begin, end, "Parameters: ") != ABSENT);
+        kind = parameters ? K_PARAMETERS : K_DETAIL;
+        if (severity == S_STATEMENT || severity == S_QUERY) statement = text_begin;
+    } else if (severity == S_WARNING || severity >= S_ERROR) {
+        kind = K_ERROR;
+    }
+    set_8(&out->kind, row, kind);
+    if (statement != ABSENT) {
+        int64_t shard;
+        set_32(&out->statement, row, template_of(scan, statement, end, &shard)->number);
+        if (shard >= 0) set_64(&out->shard_id, row, shard);
+    }
+    if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
+        set_32(&out->message, row, out->message_count);
+        out->messages[out->message_count++] = (stretch_t){text_begin, end};
+    }
+}
+
+static bool is_blank(const byte_t *text, place_t begin, place_t end)
+{
+    while (begin < end && is_blank_byte(text[begin])) begin++;
+    return begin == end;
+}
+
+/* Whether a line that is no continuation holds a severity, as a record under another prefix does. */
+static bool is_foreign(const prefix_t *prefix, const byte_t *line, place_t length)
+{
+    if (length == 0 || line[0] == '\t') return false;
+    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
+    for (place_t colon = find(line, 3, limit - 2, ':'); colon < limit - 2; colon = find(line, colon + 1, limit - 2, ':')) {
+        if (line[colon + 1] != ' ' || line[colon + 2] != ' ') continue;
+        place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
+        place_t first = stop;
+        while (first > 0 && is_letter(line[first - 1])) first--;
+        int32_t severity = severity_at(prefix, line, first, stop);
+        if (severity >= 0 && severity_length(prefix, severity) == stop - first) return true;
+    }
+    return false;
+}
+
+/* Whether the log breaks off in this line, its last. */
+static bool is_broken_off(const byte_t *line, place_t length, bool ended, int64_t line_cap)
+{
+    return !ended && length <= line_cap && line[0] != '\t';
+}
+
+static void walk(scan_t *scan, const chunk_t *chunk)
+{
+    const byte_t *text = chunk->text;
+    place_t size = chunk->size, place = 0, begin = 0, text_begin = 0;
+    output_t *out = scan->out;
+    enum part part = chunk->fresh ? BLANKS : STRAYS;
+    head_t next;
+    int64_t row = -1, run = -1;
+    while (!scan->failed) {
+        bool at_end = place >= size, astray = false;
+        place_t content_end = place, line_end = place;
+        next.severity = -1;
+        if (!at_end) {
+            content_end = find(text, place, size, '\n');
+            line_end = content_end < size ? content_end + 1 : size;
+            /* What stands behind the first line of a record longer than the cap belongs to it. */
+            if (chunk->tail == 0 || place == 0) {
+                const byte_t *line = text + place;
+                if (match_head(scan->prefix, line, content_end - place, &scan->memo, &next)) {
+                } else if (part == BLANKS) {
+                    astray = chunk->tail > 0 || !is_blank(text, place, line_end);
+                    if (!astray) out->blank_bytes += line_end - place;
+                } else if (part == STRAYS) {
+                    astray = run < 0;
+                } else {
+                    astray = is_broken_off(line, line_end - place, content_end < size, chunk->line_cap) ||
+                             is_foreign(scan->prefix, line, content_end - place);
+                }
+            }
+        }
+        if (at_end || next.severity >= 0 || astray) {
+            if (part == RECORDS)
+                end_record(scan, chunk, row, begin, text_begin, place, at_end ? chunk->tail : 0);
+            else if (part == STRAYS && run >= 0)
+                out->strays[run].end = place;
+        }
+        if (at_end) break;
+        if (next.severity >= 0) {
+            row++;
+            part = RECORDS;
+            begin = place;
+            text_begin = place + next.text;
+            scan->head = next;
+            begin_record(scan, place, row);
+        } else if (astray) {
+            part = STRAYS;
+            run++;
+            out->strays[run] = (stretch_t){place, size};
+        }
+        place = line_end;
+    }
+    out->rows = row + 1;
+    out->stray_count = run + 1;
+}
+
+int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output)
+{
+    scan_t *scan = calloc(1, sizeof *scan);
+    if (!scan) return OUT_OF_MEMORY;
+    scan->text = chunk->text;
+    scan->prefix = prefix;
+    scan->out = output;
+    init_memo(&scan->memo);
+    for (int column = 0; column < TEXT_COLUMNS; column++) scan->recent[column] = -1;
+    scan->spare = malloc(sizeof *scan->spare);
+    scan->failed = !scan->spare;
+    scan->failed |= !table_init(&scan->texts, 1024);
+    scan->failed |= !table_init(&scan->statements, 1024);
+    if (!scan->failed) walk(scan, chunk);
+    int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;
+    for (int set = 0; set < TEMPLATE_SETS; set++)
+        for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
+    free(scan->spare);
+    free(scan->texts.slots);
+    free(scan->statements.slots);
+    free(scan);
+    return answer;
+}
+
+int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix)
+{
+    memo_t *memo = malloc(sizeof *memo);
+    head_t head;
+    place_t end = size, found = ABSENT;
+    if (!memo) return OUT_OF_MEMORY;
+    init_memo(memo);
+    while (end > 0) {
+        bool ended = text[end - 1] == '\n';
+        place_t begin = end - ended;
+        while (begin > 0 && text[begin - 1] != '\n') begin--;
+        place_t length = end - ended - begin;
+        if (match_head(prefix, text + begin, length, memo, &head)) {
+            found = begin;
+            break;
+        }
+        if (is_broken_off(text + begin, end - begin, ended, line_cap) || is_foreign(prefix, text + begin, length)) break;
+        end = begin;
+    }
+    free(memo);
+    return found;
+}
+
+/* A detail line is tied to the last record of its process if the numbers of the lines between have no gap. */
+typedef struct {
+    int64_t pid, record_line, steps, target;
+    bool used;
+} process_t;
+
+struct ties {
+    process_t *processes;
+    uint64_t mask, used;
+};
+
+ties_t *pglog_ties_new(void)
+{
+    ties_t *ties = malloc(sizeof *ties);
+    if (!ties) return NULL;
+    *ties = (ties_t){calloc(1024, sizeof *ties->processes), 1023, 0};
+    if (!ties->processes) {
+        free(ties);
+        return NULL;
+    }
+    return ties;
+}
+
+void pglog_ties_free(ties_t *ties)
+{
+    if (ties) free(ties->processes);
+    free(ties);
+}
+
+static process_t *process_slot(process_t *processes, uint64_t mask, int64_t pid)
+{
+    uint64_t slot = mix((uint64_t)pid) & mask;
+    while (processes[slot].used && processes[slot].pid != pid) slot = (slot + 1) & mask;
+    return &processes[slot];
+}
+
+static process_t *process_of(ties_t *ties, int64_t pid)
+{
+    process_t *process = process_slot(ties->processes, ties->mask, pid);
+    if (process->used) return process;
+    if (2 * (ties->used + 1) > ties->mask) {
+        uint64_t mask = 2 * ties->mask + 1;
+        process_t *larger = calloc(mask + 1, sizeof *larger);
+        if (!larger) return NULL;
+        for (uint64_t old = 0; old <= ties->mask; old++)
+            if (ties->processes[old].used) *process_slot(larger, mask, ties->processes[old].pid) = ties->processes[old];
+        free(ties->processes);
+        ties->processes = larger;
+        ties->mask = mask;
+        process = process_slot(larger, mask, pid);
+    }
+    *process = (process_t){pid, -1, 0, -1, true};
+    ties->used++;
+    return process;
+}
+
+int32_t pglog_tie(ties_t *ties, int64_t rows, const int64_t *pids, const int64_t *lines, const byte_t *details,
+                  const int64_t *offsets, int64_t *targets)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        process_t *process = process_of(ties, pids[row]);
+        if (!process) return OUT_OF_MEMORY;
+        targets[row] = -1;
+        if (!details[row]) {
+            *process = (process_t){pids[row], lines[row], 0, offsets[row], true};
+            continue;
+        }
+        process->steps++;
+        if (lines[row] < 0 || lines[row] - process->record_line == process->steps) targets[row] = process->target;
+    }
+    return 0;
+}

@@ -1,0 +1,90 @@
+/* The compiled scanner's interface; `_native.py` mirrors it. */
+#ifndef PGLOG_SCANNER_H
+#define PGLOG_SCANNER_H
+
+#include "bytes.h"
+#include "prefix.h"
+
+#if defined(_WIN32)
+#define EXPORTED __declspec(dllexport)
+#else
+#define EXPORTED __attribute__((visibility("default")))
+#endif
+
+/* An Arrow column in the making: `valid` (one bit a row) begins as zeros. */
+typedef struct {
+    void *values;
+    byte_t *valid;
+    int64_t count; /* of values that are not null */
+} column_t;
+
+/* Kinds of records, in the order of `schema.KINDS`. */
+enum kind {
+    K_DURATION, K_EXECUTE, K_PARSE, K_BIND, K_STATEMENT, K_PARAMETERS, K_TASK, K_CHECKPOINT,
+    K_AUTOVACUUM, K_LOCK_WAIT, K_TEMP_FILE, K_CONNECTION, K_ERROR, K_DETAIL, K_OTHER
+};
+/* Severity words, in the order of `schema.SEVERITIES`. */
+enum severity {
+    S_DEBUG, S_INFO, S_NOTICE, S_WARNING, S_LOG, S_ERROR, S_FATAL, S_PANIC,
+    S_DETAIL, S_HINT, S_QUERY, S_CONTEXT, S_STATEMENT, S_LOCATION, S_BACKTRACE
+};
+/* Phases, in the order of the column `phase`. */
+enum phase { P_PARSE, P_BIND, P_EXECUTE, P_STATEMENT };
+
+/* The text columns: numbers of distinct texts. */
+enum text_column {
+    T_ZONE, T_APPLICATION, T_USER, T_DATABASE, T_CLIENT_HOST, T_SQLSTATE, T_WORKER_HOST, T_STATEMENT_NAME, TEXT_COLUMNS
+};
+
+typedef struct {
+    int64_t begin, end;
+} stretch_t;
+
+typedef struct {
+    const byte_t *text;
+    int64_t size;
+    int64_t offset;   /* where the chunk begins in the source */
+    int64_t tail;     /* bytes behind the chunk that belong to its only record */
+    int64_t line_cap; /* a longer record is capped */
+    int64_t excerpt;  /* bytes that are looked at of a capped record */
+    int32_t fresh;    /* nothing but blank lines is before the chunk */
+} chunk_t;
+
+typedef struct {
+    /* int64 */
+    column_t byte_offset, byte_length, clock, local_xid, session_line, gpid, shard_id, placement_id, task_us;
+    /* double */
+    column_t duration_us;
+    /* int32 */
+    column_t pid, backend_id, worker_port, statement, message, texts[TEXT_COLUMNS];
+    /* uint8 */
+    column_t severity, kind, phase;
+    /* one bit a row */
+    column_t capped;
+    stretch_t *distinct_texts;
+    stretch_t *distinct_statements;
+    uint64_t *fingerprints;
+    stretch_t *messages;
+    stretch_t *strays;
+    int64_t rows, text_count, statement_count, message_count, stray_count, blank_bytes, record_bytes;
+} output_t;
+
+#define OUT_OF_MEMORY (-2)
+
+/* Fill `output` with the records of a chunk; 0 or OUT_OF_MEMORY. */
+EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
+
+/* Where the last record begins that may go on behind the text (whole lines); -1 where the last opener is none. */
+EXPORTED int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix);
+
+/* What is remembered of each process, from chunk to chunk. */
+typedef struct ties ties_t;
+EXPORTED ties_t *pglog_ties_new(void);
+EXPORTED void pglog_ties_free(ties_t *ties);
+
+/* For each row the offset of the record that it is a detail of, or -1. `pids` and `lines` are -1 where unknown.
+ * 0 or OUT_OF_MEMORY. */
+EXPORTED int32_t pglog_tie(ties_t *ties, int64_t rows, const int64_t *pids, const int64_t *lines, const byte_t *details,
+                           const int64_t *offsets, int64_t *targets);
+
+#endif

@@ -1,0 +1,82 @@
+"""Builds the compiled scanner of server logs with the package.
+
+A C compiler of the machine does it where there is one, else that of the package `ziglang`, which pip fetches for the
+time of the build: nobody needs to install a compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path("citus_analysis/formats/pglog")
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+FLAGS = ("-std=c11", "-O3", "-shared", "-fvisibility=hidden", *(() if sys.platform == "win32" else ("-fPIC",)))
+
+
+def compiler() -> list[str] | None:
+    """The machine's C compiler as `CC` names it, or a usual one that is there."""
+    named = os.environ.get("CC")
+    if named:
+        return shlex.split(named)
+    return next(([found] for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+
+
+def can_compile(command: list[str], folder: Path) -> bool:
+    """Whether a compiler works, headers and linker included."""
+    source = folder / "probe.c"
+    source.write_text('#include <string.h>\n#include <stdlib.h>\nint probe(void) { return (int)strlen(""); }\n')
+    probe = [*command, *FLAGS, "-o", str(folder / f"probe{SUFFIX}"), str(source)]
+    try:
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Compiles `native/scanner.c` to a shared library beside the module that loads it."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What the build needs beside hatchling."""
+        with tempfile.TemporaryDirectory() as folder:
+            command = compiler()
+            return [] if command and can_compile(command, Path(folder)) else ["ziglang>=0.13"]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and make a wheel for this platform (any Python: nothing of Python is linked in)."""
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        library = root / FOLDER / f"_scanner{SUFFIX}"
+        self._compile(root / FOLDER / "native" / "scanner.c", library)
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"
+        if version != "editable":
+            build_data["force_include"][str(library)] = str(FOLDER / library.name)
+
+    def _compile(self, source: Path, library: Path) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            command = compiler()
+            if not command or not can_compile(command, folder):
+                command = [sys.executable, "-m", "ziglang", "cc"]
+            # zig keeps what it compiles; not in the user's home.
+            environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": name, "ZIG_LOCAL_CACHE_DIR": name}
+            built = folder / library.name
+            subprocess.run([*command, *FLAGS, "-o", str(built), str(source)], check=True, env=environment)
+            # A rename, so that a process which has the old one loaded keeps it.
+            fresh = library.with_name(f".{library.name}.new")
+            shutil.copyfile(built, fresh)
+            fresh.replace(library)

@@ -1,0 +1,124 @@
+/* What the fuzzer calls: the compiled scanner on one input, in buffers without a byte to spare.
+ *
+ * The first byte picks prefix, whether the chunk is fresh and whether something is behind it. Records, strays and
+ * blanks must cover every byte; cut in two where a record begins, the chunk must give the same records.
+ */
+#define CHECK_TEMPLATES
+#include "scanner.c"
+
+#include "programs.h" /* made by fuzz_pglog.py: `programs`, PROGRAM_COUNT, SAMPLE */
+
+#define REQUIRE(truth) \
+    if (!(truth)) __builtin_trap()
+
+static void *room(int64_t size) { return malloc((size_t)(size > 0 ? size : 1)); }
+
+static void open_column(column_t *column, int64_t rows, int64_t width)
+{
+    column->values = width ? room(rows * width) : calloc((size_t)(rows / 8 + 1), 1);
+    column->valid = calloc((size_t)(rows / 8 + 1), 1);
+}
+
+static void for_columns(output_t *out, void (*act)(column_t *, int64_t, int64_t), int64_t rows)
+{
+    column_t *column = &out->byte_offset;
+    for (; column <= &out->duration_us; column++) act(column, rows, 8);
+    for (; column < &out->severity; column++) act(column, rows, 4);
+    for (; column < &out->capped; column++) act(column, rows, 1);
+    act(column, rows, 0);
+}
+
+static void close_column(column_t *column, int64_t rows, int64_t width)
+{
+    (void)rows, (void)width;
+    free(column->values);
+    free(column->valid);
+}
+
+static output_t scanned(const chunk_t *chunk, const program_t *program)
+{
+    int64_t rows = chunk->size / program->least + 2;
+    output_t out = {0};
+    for_columns(&out, open_column, rows);
+    out.distinct_texts = room(TEXT_COLUMNS * rows * (int64_t)sizeof(stretch_t));
+    out.distinct_statements = room(rows * (int64_t)sizeof(stretch_t));
+    out.fingerprints = room(rows * (int64_t)sizeof(uint64_t));
+    out.messages = room(rows * (int64_t)sizeof(stretch_t));
+    out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
+    REQUIRE(pglog_scan(chunk, &program->prefix, &out) == 0);
+    int64_t covered = out.blank_bytes + out.record_bytes;
+    for (int64_t run = 0; run < out.stray_count; run++) covered += out.strays[run].end - out.strays[run].begin;
+    bool tail_astray = chunk->tail && out.rows == 0;
+    REQUIRE(covered == chunk->size + (tail_astray ? 0 : chunk->tail));
+    return out;
+}
+
+static void closed(output_t *out)
+{
+    for_columns(out, close_column, 0);
+    free(out->distinct_texts);
+    free(out->distinct_statements);
+    free(out->fingerprints);
+    free(out->messages);
+    free(out->strays);
+}
+
+static bool is_valid(const column_t *column, int64_t row) { return column->valid[row >> 3] >> (row & 7) & 1; }
+
+static void require_same(const output_t *one, int64_t row, const output_t *other, int64_t other_row)
+{
+    const column_t *left = &one->byte_offset, *right = &other->byte_offset;
+    for (; left < &one->severity; left++, right++) {
+        bool is_place = left <= &one->byte_length;
+        bool is_number = left < &one->statement;
+        REQUIRE(is_valid(left, row) == is_valid(right, other_row));
+        if (!is_number || !(is_place || is_valid(left, row))) continue;
+        size_t width = left <= &one->duration_us ? 8 : 4;
+        REQUIRE(memcmp((byte_t *)left->values + width * (size_t)row, (byte_t *)right->values + width * (size_t)other_row,
+                       width) == 0);
+    }
+    REQUIRE(((byte_t *)one->kind.values)[row] == ((byte_t *)other->kind.values)[other_row]);
+    if (!is_valid(&one->statement, row)) return;
+    REQUIRE(one->fingerprints[((int32_t *)one->statement.values)[row]] ==
+            other->fingerprints[((int32_t *)other->statement.values)[other_row]]);
+}
+
+static void check_cut(const chunk_t *chunk, const program_t *program, const output_t *whole)
+{
+    int64_t place = pglog_last_record(chunk->text, chunk->size, chunk->line_cap, &program->prefix);
+    if (place <= 0 || chunk->tail) return;
+    chunk_t first = *chunk, second = *chunk;
+    first.size = place;
+    second.text += place;
+    second.size -= place;
+    second.offset += place;
+    second.fresh = 0;
+    output_t one = scanned(&first, program), two = scanned(&second, program);
+    REQUIRE(one.rows + two.rows == whole->rows);
+    for (int64_t row = 0; row < one.rows; row++) require_same(whole, row, &one, row);
+    for (int64_t row = 0; row < two.rows; row++) require_same(whole, one.rows + row, &two, row);
+    closed(&one);
+    closed(&two);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    if (length < 2) return 0;
+    const program_t *program = &programs[(data[0] >> 2) % PROGRAM_COUNT];
+    /* A byte that no log holds stands for a whole valid prefix, which chance would hardly write. */
+    size_t size = 0, sample = sizeof SAMPLE - 1;
+    for (size_t index = 1; index < length; index++) size += data[index] == 1 ? sample : 1;
+    byte_t *text = room((int64_t)size), *end = text;
+    for (size_t index = 1; index < length; index++) {
+        if (data[index] == 1)
+            memcpy(end, SAMPLE, sample), end += sample;
+        else
+            *end++ = data[index];
+    }
+    chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1};
+    output_t out = scanned(&chunk, program);
+    check_cut(&chunk, program, &out);
+    closed(&out);
+    free(text);
+    return 0;
+}
