@@ -23,7 +23,8 @@ from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_deta
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog._scan import RECORD, find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._scan import RECORD, find_openers, in_utc, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers
 
 __all__ = ["FORMAT", "PgCsvLog"]
@@ -75,12 +76,15 @@ class PgCsvLog(Format):
 
         Raises:
             FormatError: no line at the beginning is a csvlog row.
+            UsageError: the option `timezone` names no time zone.
         """
         if content.head.strip() and not _has_rows(content.head):
             raise FormatError(
                 "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        yield from pieces((scan_with(chunk, _HEADS, _frame) for chunk in chunks(content, _HEADS, _CHUNK)), hints)
+        server = server_zone(hints.options.get("timezone"))
+        scanned = (scan_with(chunk, _HEADS, _frame) for chunk in chunks(content, _HEADS, _CHUNK))
+        yield from pieces(in_utc(chunk, server) for chunk in scanned)
 
 
 def _has_rows(head: bytes) -> bool:

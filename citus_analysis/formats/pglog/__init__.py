@@ -36,6 +36,7 @@ from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
 from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._read import scanned_chunks
+from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgLog"]
 
@@ -66,7 +67,8 @@ class PgLog(Format):
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
-        yield from pieces(scanned_chunks(content, prefix, hints.jobs), hints)
+        server = server_zone(hints.options.get("timezone"))
+        yield from pieces(scanned_chunks(content, prefix, server, hints.jobs))
 
 
 FORMAT = PgLog()

@@ -1,40 +1,32 @@
-"""Scanned chunks to pieces of tables: times to UTC, details tied, checkpoints collected; in the order of the source."""
+"""Scanned chunks to pieces of tables: details tied, checkpoints collected; in the order of the source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from citus_analysis.formats._base import Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Parsed, Reject, rejects_frame
 from citus_analysis.formats.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.pglog._scan import Scanned
 from citus_analysis.formats.pglog._ties import Ties
-from citus_analysis.formats.pglog._times import server_zone, to_utc
 from citus_analysis.schema import TABLES
 
 __all__ = ["pieces"]
 
 
-def pieces(chunks: Iterable[Scanned], hints: Hints) -> Iterator[Parsed]:
-    """One piece per scanned chunk; rejects that touch, across chunks too, become one.
-
-    Raises:
-        UsageError: the option `timezone` names no time zone.
-    """
-    server = server_zone(hints.options.get("timezone"))
+def pieces(chunks: Iterable[Scanned]) -> Iterator[Parsed]:
+    """One piece per scanned chunk; rejects that touch, across chunks too, become one."""
     table = TABLES["log_events"].parsed()
     ties, checkpoints = Ties(), Checkpoints()
     held: list[Reject] = []
     for scanned in chunks:
         frame = scanned.frame
-        log_time = to_utc(frame.get_column("clock"), frame.get_column("zone"), server).alias("log_time")
-        frame = frame.with_columns(log_time)
         if "record_byte_offset" not in frame.columns:
             frame = frame.with_columns(ties.tie(frame))
         rejects = _joined(held, scanned.rejects)
         held = rejects[-1:]
         yield Parsed(
             {
-                "log_events": table.conform(frame.drop("clock", "zone")),
+                "log_events": table.conform(frame),
                 "checkpoints": checkpoints.collect(frame),
             },
             parsed_bytes=scanned.parsed_bytes,

@@ -10,34 +10,54 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import scan_fast
 from citus_analysis.formats.pglog._native import is_readable
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import Scanned, scan
+from citus_analysis.formats.pglog._scan import Chunk, Scanned, in_utc, scan
 
 __all__ = ["CHUNK_BYTES", "scanned_chunks"]
 
-CHUNK_BYTES: Final = 8 * 2**20
+CHUNK_BYTES: Final = 16 * 2**20
 #: Regular expressions need several times a chunk in memory, so they get smaller ones.
 _SMALL_CHUNK_BYTES: Final = 4 * 2**20
 
 
-def scanned_chunks(content: Content, prefix: Prefix, jobs: int, chunk_bytes: int | None = None) -> Iterator[Scanned]:
-    """The chunks of a source, scanned by up to `jobs` threads, in the order of the source."""
-    scanner = scan_fast if is_readable(prefix) else scan
-    size = chunk_bytes or (_SMALL_CHUNK_BYTES if scanner is scan else CHUNK_BYTES)
+def scanned_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, jobs: int) -> Iterator[Scanned]:
+    """The chunks of a source, scanned by up to `jobs` threads, in the order of the source.
+
+    Args:
+        content: the log.
+        prefix: its prefix.
+        server: the server's time zone where it is known.
+        jobs: how many threads scan.
+    """
+    scanner, size = (scan_fast, CHUNK_BYTES) if is_readable(prefix) else (scan, _SMALL_CHUNK_BYTES)
     pieces = chunks(content, prefix, size)
+
+    def work(chunk: Chunk) -> Scanned:
+        return in_utc(scanner(chunk, prefix), server)
+
     if jobs <= 1:
-        yield from (scanner(chunk, prefix) for chunk in pieces)
+        yield from map(work, pieces)
         return
     with ThreadPoolExecutor(jobs, thread_name_prefix="pglog") as pool:
         waiting: deque[Future[Scanned]] = deque()
-        for chunk in pieces:
-            waiting.append(pool.submit(scanner, chunk, prefix))
+        for chunk in _read_ahead(pieces):
+            waiting.append(pool.submit(work, chunk))
             if len(waiting) > jobs:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def _read_ahead(pieces: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The same chunks; while one is worked on, a thread of its own reads (and unpacks) the next."""
+    with ThreadPoolExecutor(1, thread_name_prefix="pglog-read") as reader:
+        following = reader.submit(next, pieces, None)
+        while (chunk := following.result()) is not None:
+            following = reader.submit(next, pieces, None)
+            yield chunk

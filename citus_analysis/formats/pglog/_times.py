@@ -80,8 +80,10 @@ def to_utc(clock: pl.Series, zone: pl.Series, server: ZoneInfo | None) -> pl.Ser
         zone: abbreviation or offset per reading.
         server: the server's zone where it is known.
     """
+    zones = zone.unique().drop_nulls().to_list()
+    if zones == ["UTC"] and not zone.null_count():
+        return clock.cast(pl.Datetime("ms", "UTC"))
     frame = pl.DataFrame({"clock": clock, "zone": zone})
-    zones = frame.get_column("zone").unique().drop_nulls().to_list()
     minutes = {name: _fixed_minutes(name) for name in zones}
     loose = [name for name in zones if server is not None and not _OFFSET.fullmatch(name) and minutes[name] != 0]
     fixed = pl.col("zone").cast(pl.String).replace_strict(minutes, default=None, return_dtype=pl.Int64)
