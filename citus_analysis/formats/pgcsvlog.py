@@ -21,9 +21,9 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
-from citus_analysis.formats.pglog._pieces import pieces
+from citus_analysis.formats.pglog._pieces import pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog._scan import RECORD, find_openers, in_utc, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._scan import RECORD, find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers
 
@@ -84,7 +84,7 @@ class PgCsvLog(Format):
             )
         server = server_zone(hints.options.get("timezone"))
         scanned = (scan_with(chunk, _HEADS, _frame) for chunk in chunks(content, _HEADS, _CHUNK))
-        yield from pieces(in_utc(chunk, server) for chunk in scanned)
+        yield from pieces(prepared(chunk, server) for chunk in scanned)
 
 
 def _has_rows(head: bytes) -> bool:

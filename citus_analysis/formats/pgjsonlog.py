@@ -22,9 +22,9 @@ from citus_analysis.formats._base import Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
 from citus_analysis.formats.pglog._detect import best_prefix
-from citus_analysis.formats.pglog._pieces import pieces
+from citus_analysis.formats.pglog._pieces import pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
-from citus_analysis.formats.pglog._scan import Scanned, in_utc, prefix_columns
+from citus_analysis.formats.pglog._scan import Scanned, prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgJsonLog"]
@@ -83,7 +83,7 @@ class PgJsonLog(Format):
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
         prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
         server = server_zone(hints.options.get("timezone"))
-        yield from pieces(in_utc(_scanned(block, prefix), server) for block in content.blocks(_BLOCK))
+        yield from pieces(prepared(_scanned(block, prefix), server) for block in content.blocks(_BLOCK))
 
 
 def _objects(data: bytes) -> list[Object]:

@@ -35,7 +35,7 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
 from citus_analysis.formats.pglog._pieces import pieces
-from citus_analysis.formats.pglog._read import scanned_chunks
+from citus_analysis.formats.pglog._read import prepared_chunks
 from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgLog"]
@@ -68,7 +68,7 @@ class PgLog(Format):
         """
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
         server = server_zone(hints.options.get("timezone"))
-        yield from pieces(scanned_chunks(content, prefix, server, hints.jobs))
+        yield from pieces(prepared_chunks(content, prefix, server, hints.jobs))
 
 
 FORMAT = PgLog()

@@ -8,7 +8,7 @@ import polars as pl
 
 from citus_analysis.schema import TABLES, Table
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "checkpoint_records"]
 
 _STARTING: Final = r"^(?:checkpoint|restartpoint) starting: ([^\n]*)"
 _COMPLETE: Final = r"^(?:checkpoint|restartpoint) complete: "
@@ -30,16 +30,20 @@ _NUMBERS: Final = {
 }
 
 
+def checkpoint_records(events: pl.DataFrame) -> pl.DataFrame:
+    """Where, when and what of the records about checkpoints."""
+    return events.filter(pl.col("kind") == "checkpoint").select("byte_offset", "log_time", "message")
+
+
 class Checkpoints:
     """Collects the checkpoints of one source, chunk by chunk."""
 
     def __init__(self) -> None:
         self._open = pl.DataFrame(schema={"start_time": pl.Datetime("ms", "UTC"), "reason": pl.String})
 
-    def collect(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Checkpoints that end in this chunk, given its `kind`, `log_time`, `byte_offset` and `message`."""
+    def collect(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Checkpoints that end in the next chunk, given its records about them."""
         table = TABLES["checkpoints"].parsed()
-        rows = frame.filter(pl.col("kind") == "checkpoint").select("byte_offset", "log_time", "message")
         if rows.is_empty():
             return table.empty()
         message = pl.col("message")

@@ -1,4 +1,4 @@
-"""Chunks to scanned chunks, by several threads, always in the order of the source.
+"""Chunks scanned and prepared by several threads, always in the order of the source.
 
 The compiled scanner reads every log but those under syslog's header, which the scanner of regular expressions reads.
 Both give the same rows.
@@ -16,18 +16,19 @@ from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import scan_fast
 from citus_analysis.formats.pglog._native import is_readable
+from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import Chunk, Scanned, in_utc, scan
+from citus_analysis.formats.pglog._scan import Chunk, scan
 
-__all__ = ["CHUNK_BYTES", "scanned_chunks"]
+__all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
 CHUNK_BYTES: Final = 16 * 2**20
 #: Regular expressions need several times a chunk in memory, so they get smaller ones.
 _SMALL_CHUNK_BYTES: Final = 4 * 2**20
 
 
-def scanned_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, jobs: int) -> Iterator[Scanned]:
-    """The chunks of a source, scanned by up to `jobs` threads, in the order of the source.
+def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, jobs: int) -> Iterator[Prepared]:
+    """The chunks of a source, scanned and prepared by up to `jobs` threads, in the order of the source.
 
     Args:
         content: the log.
@@ -38,14 +39,14 @@ def scanned_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, jo
     scanner, size = (scan_fast, CHUNK_BYTES) if is_readable(prefix) else (scan, _SMALL_CHUNK_BYTES)
     pieces = chunks(content, prefix, size)
 
-    def work(chunk: Chunk) -> Scanned:
-        return in_utc(scanner(chunk, prefix), server)
+    def work(chunk: Chunk) -> Prepared:
+        return prepared(scanner(chunk, prefix), server)
 
     if jobs <= 1:
         yield from map(work, pieces)
         return
     with ThreadPoolExecutor(jobs, thread_name_prefix="pglog") as pool:
-        waiting: deque[Future[Scanned]] = deque()
+        waiting: deque[Future[Prepared]] = deque()
         for chunk in _read_ahead(pieces):
             waiting.append(pool.submit(work, chunk))
             if len(waiting) > jobs:

@@ -7,9 +7,8 @@ which must give the same frame.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -18,7 +17,7 @@ from citus_analysis.formats._base import EXCERPT_CHARS, Reject
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
-from citus_analysis.formats.pglog._times import parse_clock, to_utc
+from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "Scanned",
     "find_openers",
     "find_records",
-    "in_utc",
     "prefix_columns",
     "record_texts",
     "scan",
@@ -86,8 +84,7 @@ class Scanned:
     """What a chunk holds.
 
     Attributes:
-        frame: one row per record, offsets within the source; a scanner leaves `clock` and `zone`, :func:`in_utc` makes
-            `log_time` of them.
+        frame: one row per record: offsets within the source, `clock` and `zone` in place of `log_time`.
         rejects: lines outside of records.
         parsed_bytes: bytes of the records.
         noise_bytes: blank lines before the first record.
@@ -97,13 +94,6 @@ class Scanned:
     rejects: list[Reject]
     parsed_bytes: int
     noise_bytes: int
-
-
-def in_utc(scanned: Scanned, server: ZoneInfo | None) -> Scanned:
-    """With `log_time` in place of `clock` and `zone`, given the server's zone where it is known."""
-    frame = scanned.frame
-    log_time = to_utc(frame.get_column("clock"), frame.get_column("zone"), server).alias("log_time")
-    return replace(scanned, frame=frame.drop("clock", "zone").with_columns(log_time))
 
 
 def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:

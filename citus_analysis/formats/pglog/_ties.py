@@ -8,7 +8,8 @@ last record of the process is taken.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,42 @@ import pyarrow as pa
 
 from citus_analysis.formats.pglog._body import DETAIL_SEVERITIES
 from citus_analysis.formats.pglog._native import TieTable
-from citus_analysis.formats.pglog._views import Integers
-from citus_analysis.schema import SEVERITIES, TABLES
+from citus_analysis.formats.pglog._views import Bytes, Integers
+from citus_analysis.schema import SEVERITIES
 
-__all__ = ["Ties"]
+__all__ = ["Ties", "Tying"]
 
 _NONE: Final = -1
-_SEVERITY: Final = TABLES["log_events"]["severity"].dtype
 #: Details are the last of the severities.
 _FIRST_DETAIL: Final = SEVERITIES.index(DETAIL_SEVERITIES[0])
+
+
+@dataclass(frozen=True)
+class Tying:
+    """What the details of a chunk are tied by, per row; -1 stands for what is unknown.
+
+    Attributes:
+        pids: the process.
+        lines: number within the session.
+        details: 1 for details.
+        offsets: where the row begins in the source.
+    """
+
+    pids: Integers
+    lines: Integers
+    details: Bytes
+    offsets: Integers
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Self:
+        """Read off the rows of a chunk."""
+        details = (frame.get_column("severity").to_physical() >= _FIRST_DETAIL).to_numpy()
+        return cls(
+            _integers(frame, "pid"),
+            _integers(frame, "session_line"),
+            details.astype(np.uint8),
+            frame.get_column("byte_offset").to_numpy(),
+        )
 
 
 class Ties:
@@ -34,12 +62,9 @@ class Ties:
     def __init__(self) -> None:
         self._processes = TieTable()
 
-    def tie(self, frame: pl.DataFrame) -> pl.Series:
+    def tie(self, tying: Tying) -> pl.Series:
         """`record_byte_offset` for the rows of the next chunk."""
-        severities = frame.get_column("severity").cast(_SEVERITY)
-        details = (severities.to_physical() >= _FIRST_DETAIL).to_numpy()
-        offsets = frame.get_column("byte_offset").to_numpy()
-        tied = self._processes.tie(_integers(frame, "pid"), _integers(frame, "session_line"), details, offsets)
+        tied = self._processes.tie(tying.pids, tying.lines, tying.details, tying.offsets)
         targets = pa.Array.from_buffers(pa.int64(), len(tied), [_bits(tied != _NONE), pa.py_buffer(tied)])
         return pl.Series("record_byte_offset", targets)
 
@@ -49,6 +74,4 @@ def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 
 def _integers(frame: pl.DataFrame, column: str) -> Integers:
-    if column not in frame.columns:
-        return np.full(frame.height, _NONE, np.int64)
     return frame.get_column(column).cast(pl.Int64).fill_null(_NONE).to_numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +14,9 @@ from polars.testing import assert_frame_equal
 from citus_analysis.formats import Content
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._fast import scan_fast
+from citus_analysis.formats.pglog._native import last_record
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
-from citus_analysis.formats.pglog._scan import Chunk, scan
+from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
 
 from .logs import line, plain, read, scanned_in_chunks, written
@@ -140,6 +142,18 @@ def test_scanners_agree_on_recordings(resource: str) -> None:
     for path in sorted((RECORDED / resource / "pglogs").glob("PGLOG-1-1.log*")):
         for chunk in chunks(Content(path), compile_prefix(STUDY_PREFIX), 1 << 18):
             same(chunk, STUDY_PREFIX)
+
+
+@SOME
+@given(log=logs, prefix=st.sampled_from(PREFIXES))
+def test_the_last_record_is_found_from_behind(log: bytes, prefix: str) -> None:
+    data, compiled = valid_utf8(log), compile_prefix(prefix)
+    if not data:
+        return
+    lines = find_openers(data, compiled)
+    openers = np.flatnonzero(lines.roles != CONTINUED)
+    found = int(lines.starts[openers[-1]]) if len(openers) and lines.roles[openers[-1]] == RECORD else None
+    assert last_record(data, len(data), compiled) == found
 
 
 @SOME
