@@ -50,7 +50,7 @@ class Part:
 
 def examine() -> list[Part]:
     """What is installed, and what each missing part would cost."""
-    return [*_packages(), *_programs(), *_formats()]
+    return [*_packages(), _scanner(), *_programs(), *_formats()]
 
 
 def _packages() -> Iterator[Part]:
@@ -63,6 +63,19 @@ def _packages() -> Iterator[Part]:
         except PackageNotFoundError:
             found = None
         yield Part(name, found, "any work at all", f"pip install {name}", required=True)
+
+
+def _scanner() -> Part:
+    from citus_analysis.formats.pglog import compiled_scanner
+
+    try:
+        found = compiled_scanner()
+    except ImportError as error:
+        found, costs = None, f"reading of server logs ({error})"
+    else:
+        costs = "reading of server logs"
+    way_out = "make setup, or pip install citus-analysis again"
+    return Part("compiled scanner", found, costs, way_out, required=True)
 
 
 def _programs() -> Iterator[Part]:

@@ -164,6 +164,17 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert "missing: no run with CPU profiles; get the package linux-perf" in capsys.readouterr().out
 
 
+def test_doctor_fails_where_the_scanner_was_not_built(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> str:
+        raise ImportError("_scanner.so cannot be loaded")
+
+    monkeypatch.setattr("citus_analysis.formats.pglog.compiled_scanner", missing)
+    assert run("doctor") == 1
+    assert "no reading of server logs (_scanner.so cannot be loaded)" in capsys.readouterr().out
+
+
 def test_doctor_fails_where_a_package_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

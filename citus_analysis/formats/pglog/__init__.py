@@ -34,11 +34,12 @@ from typing import ClassVar, Final
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
+from citus_analysis.formats.pglog._native import compiled_scanner
 from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._read import prepared_chunks
 from citus_analysis.formats.pglog._times import server_zone
 
-__all__ = ["FORMAT", "PgLog"]
+__all__ = ["FORMAT", "PgLog", "compiled_scanner"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 

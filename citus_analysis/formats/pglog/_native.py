@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,17 @@ from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._program import MAX_ELEMENTS, SEVERITY_TABLE, program_of
 from citus_analysis.formats.pglog._views import Bytes, Integers
 
-__all__ = ["NUMBER_COLUMNS", "TEXT_COLUMNS", "Column", "Output", "TieTable", "is_readable", "last_record", "scan_chunk"]
+__all__ = [
+    "NUMBER_COLUMNS",
+    "TEXT_COLUMNS",
+    "Column",
+    "Output",
+    "TieTable",
+    "compiled_scanner",
+    "is_readable",
+    "last_record",
+    "scan_chunk",
+]
 
 _OUT_OF_MEMORY: Final = -2
 _SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
@@ -101,6 +112,16 @@ def _library() -> ctypes.CDLL:
     library.pglog_tie.argtypes = (c_void_p, c_int64, *(c_void_p,) * 5)
     library.pglog_tie.restype = c_int32
     return library
+
+
+def compiled_scanner() -> str:
+    """Path of the compiled scanner.
+
+    Raises:
+        ImportError: it cannot be loaded.
+    """
+    _library()
+    return str(LIBRARY)
 
 
 class Column:
@@ -216,13 +237,11 @@ class TieTable:
     """What is remembered of each process of a log, to tie detail lines to their records."""
 
     def __init__(self) -> None:
-        self._free = _library().pglog_ties_free
-        self._handle = _library().pglog_ties_new()
+        library = _library()
+        self._handle = library.pglog_ties_new()
         if not self._handle:
             raise MemoryError
-
-    def __del__(self) -> None:
-        self._free(self._handle)
+        weakref.finalize(self, library.pglog_ties_free, self._handle)
 
     def tie(self, pids: Integers, lines: Integers, details: Bytes, offsets: Integers) -> Integers:
         """For each row the offset of the record that it is a detail of; -1 for none.
