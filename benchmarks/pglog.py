@@ -6,7 +6,8 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 - CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads;
 - its peak resident memory;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
-- the reader on the gzip and zstd forms of the smallest log, against the decompressor alone;
+- the same log under another prefix, against pgBadger;
+- the reader on the gzip and zstd forms of a log, against the decompressor alone;
 - the first call in a new process on 1 MB.
 
 Ratios are of CPU time where the machine is shared (wall time then measures the neighbours); both are kept.
@@ -18,6 +19,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,7 +35,11 @@ from citus_analysis.formats import Content
 RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
 RESULTS: Final = Path(__file__).parent / "results" / "pglog.json"
 PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+OTHER_PREFIX: Final = "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h "
 PGBADGER_MEGABYTES: Final = 20
+#: Head of a line under the study's prefix, and the same under the other one.
+HEAD: Final = re.compile(rb"(?m)^(\S+ \S+)\.\d{3} UTC \[(\d+)\] \[\S*\] : \[(\d+)-1\] (?:\[app=(.*?)\] )?(?=[A-Z]+:  )")
+OTHER_HEAD: Final = rb"\1 UTC [\2]: [\3-1] user=bench,db=ycsb,app=\4,client=10.0.0.1 "
 
 READER: Final = """
 import sys
@@ -75,12 +81,17 @@ def measured(command: Sequence[str]) -> Cost:
     # Not to the null device: grep stops at its first match when nobody reads the count.
     with tempfile.TemporaryFile() as output:
         before = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, env={**os.environ, "LC_ALL": "C"})
+        process = subprocess.Popen(command, stdout=output, env=environment())
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in {0, 1}:
         raise subprocess.CalledProcessError(process.returncode, list(command))
     return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - before, usage.ru_maxrss / 1024)
+
+
+def environment() -> dict[str, str]:
+    """Plain bytes for grep; compiled modules for Python, as any second start of it has them."""
+    return {**{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}, "LC_ALL": "C"}
 
 
 def recorded_logs() -> bytes:
@@ -133,21 +144,37 @@ def one_size(folder: Path, megabytes: int) -> dict[str, float]:
     row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two)}
     row["reader_over_grep_cpu"] = round(grep.cpu_s / two.cpu_s, 4)
     row["reader_over_grep_wall"] = round(grep.wall_s / two.wall_s, 4)
-    if shutil.which("pgbadger"):
-        row |= against_pgbadger(folder, path, row["reader_2_mb_per_cpu_s"])
+    row |= against_pgbadger(folder, path, row, PREFIX)
     path.unlink()
     return row
 
 
-def against_pgbadger(folder: Path, path: Path, reader_mb_per_cpu_s: float) -> dict[str, float]:
+def against_pgbadger(folder: Path, path: Path, reader: dict[str, float], prefix: str) -> dict[str, float]:
     """PgBadger is linear and slow, so it gets a slice."""
+    if shutil.which("pgbadger") is None:
+        return {}
     part = folder / "slice.log"
     with path.open("rb") as file:
         part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6))
     report = str(folder / "out.html")
-    cost = measured(["pgbadger", "-q", "-j", "2", "-f", "stderr", "-p", PREFIX, "-o", report, str(part)])
+    cost = measured(["pgbadger", "-q", "-j", "2", "-f", "stderr", "-p", prefix, "-o", report, str(part)])
     row = speeds(part.stat().st_size, pgbadger=cost)
-    return {**row, "reader_over_pgbadger_cpu": round(reader_mb_per_cpu_s / row["pgbadger_mb_per_cpu_s"], 1)}
+    for unit in ("cpu", "wall"):
+        name = "mb_per_cpu_s" if unit == "cpu" else "mb_per_s"
+        row[f"reader_over_pgbadger_{unit}"] = round(reader[f"reader_2_{name}"] / row[f"pgbadger_{name}"], 1)
+    return row
+
+
+def other_prefix(folder: Path, megabytes: int) -> dict[str, float]:
+    """A log under a common prefix with users and hosts in it."""
+    path = folder / "other.log"
+    recorded = HEAD.sub(OTHER_HEAD, recorded_logs())
+    with path.open("wb") as file:
+        while file.tell() < megabytes * 10**6:
+            file.write(recorded)
+    size = path.stat().st_size
+    row = speeds(size, reader_2=read_log(path, folder / "out", 2))
+    return {"megabytes": round(size / 1e6, 1), **row, **against_pgbadger(folder, path, row, OTHER_PREFIX)}
 
 
 def compressed(folder: Path, megabytes: int) -> dict[str, float]:
@@ -156,11 +183,12 @@ def compressed(folder: Path, megabytes: int) -> dict[str, float]:
 
     path = folder / "plain.log"
     size = repeat(path, megabytes * 10**6)
-    plain = path.read_bytes()
     gzip_path, zstd_path = folder / "packed.log.gz", folder / "packed.log.zst"
-    gzip_path.write_bytes(gzip.compress(plain, 1))
-    zstd_path.write_bytes(zstandard.compress(plain))
-    del plain
+    # In steps: what this process holds counts as the peak of those it starts.
+    with path.open("rb") as plain, gzip.open(gzip_path, "wb", 1) as packed:
+        shutil.copyfileobj(plain, packed, 1 << 20)
+    with path.open("rb") as plain, zstd_path.open("wb") as target:
+        zstandard.ZstdCompressor().copy_stream(plain, target)
     costs = {
         "plain": read_log(path, folder / "out", 2),
         "gzip": read_log(gzip_path, folder / "out", 2),
@@ -188,13 +216,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [one_size(folder, megabytes) for megabytes in arguments.megabytes]
-        found: dict[str, object] = {"sizes": rows, "compressed": compressed(folder, 100), **first_call(folder)}
+        found: dict[str, object] = {
+            "sizes": rows,
+            "other_prefix": other_prefix(folder, 400),
+            "compressed": compressed(folder, 400),
+            **first_call(folder),
+        }
     if len(rows) > 1:
         growth = rows[-1]["megabytes"] / rows[0]["megabytes"]
-        slowdown = (rows[-1]["megabytes"] / rows[-1]["reader_2_mb_per_cpu_s"]) / (
-            rows[0]["megabytes"] / rows[0]["reader_2_mb_per_cpu_s"]
-        )
-        found["cpu_growth_per_size_growth"] = round(slowdown / growth, 3)
+        for name in ("mb_per_cpu_s", "mb_per_s"):
+            slowdown = growth * rows[0][f"reader_2_{name}"] / rows[-1][f"reader_2_{name}"]
+            found[f"growth_of_{name}"] = f"{growth:.2f}x the log, {slowdown:.2f}x the time"
     print(json.dumps(found, indent=1))
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
