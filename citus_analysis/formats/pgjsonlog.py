@@ -15,16 +15,19 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject
+from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
+from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
+from citus_analysis.formats.pglog._chunks import valid_utf8
 from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._pieces import pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
-from citus_analysis.formats.pglog._scan import Scanned, prefix_columns
+from citus_analysis.formats.pglog._scan import BLANK, RECORD, STRAY, Scanned, prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgJsonLog"]
@@ -54,6 +57,9 @@ _KEYS: Final = {
     "message": "text",
 }
 _STAMP: Final = f"^{STAMP_PATTERN}$"
+#: Keys that are read -> columns; every value is read as text.
+_NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}, _WRAPPED: "wrapped"}
+_NO_RECORD: Final = "no object with a severity and a message"
 Object = Mapping[str, object]
 
 
@@ -61,7 +67,7 @@ class PgJsonLog(Format):
     """PostgreSQL server log in JSON."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
 
     def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content alone tells
@@ -106,38 +112,33 @@ def _is_record(found: Object) -> bool:
 
 
 def _scanned(block: Block, prefix: Prefix) -> Scanned:
-    """Objects are decoded one by one: whether a line is JSON at all is told by decoding it."""
-    rows: list[dict[str, object]] = []
-    rejects: list[Reject] = []
-    noise, place = 0, block.offset
-    lines = [block.data] if block.oversized else block.data.splitlines(keepends=True)
-    for line in lines:
-        length = block.length if block.oversized else len(line)
-        found = None if block.oversized else _object(line)
-        if found is not None and _is_record(found):
-            rows.append({"byte_offset": place, "byte_length": length, **_fields(found)})
-        elif not line.strip() and not block.oversized:
-            noise += length
-        else:
-            reason = "longer than the cap" if block.oversized else "no object with a severity and a message"
-            rejects.append(Reject(place, length, reason, line[:800]))
-        place += length
-    frame = _frame(pl.DataFrame(rows, schema=_SCHEMA), prefix)
-    return Scanned(frame, rejects, sum(int(str(row["byte_length"])) for row in rows), noise)
+    if block.oversized:
+        reject = Reject(block.offset, block.length, "longer than the cap", block.data)
+        return Scanned(_frame(_no_objects(), prefix), [reject], 0, 0)
+    data = without_lone_surrogates(valid_utf8(block.data))
+    starts, sizes = lines_of(data)
+    frame, numbers = decode_lines(data, starts, sizes, _NAMES)
+    frame = frame.rename(_NAMES).with_columns(
+        byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
+    )
+    is_record = frame.select(
+        pl.col("wrapped").is_not_null() | (pl.col("severity").is_not_null() & pl.col("text").is_not_null())
+    ).to_series()
+    records = frame.filter(is_record)
+    roles = np.full(len(starts), STRAY)
+    roles[blank_lines(data, starts, sizes)] = BLANK
+    roles[numbers[is_record.to_numpy()]] = RECORD
+    rejects = [
+        Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
+        for start, end in stretches(roles == STRAY, starts, sizes)
+    ]
+    return Scanned(
+        _frame(records, prefix), rejects, int(sizes[roles == RECORD].sum()), int(sizes[roles == BLANK].sum())
+    )
 
 
-_SCHEMA: Final = {
-    "byte_offset": pl.Int64,
-    "byte_length": pl.Int64,
-    **dict.fromkeys((*_KEYS.values(), *_DETAILS, "wrapped"), pl.String),
-}
-
-
-def _fields(found: Object) -> dict[str, object]:
-    kept = {column: found.get(key) for key, column in _KEYS.items()}
-    kept |= {name: found.get(name) for name in _DETAILS}
-    kept["wrapped"] = found.get(_WRAPPED)
-    return {name: None if value is None else str(value) for name, value in kept.items()}
+def _no_objects() -> pl.DataFrame:
+    return pl.DataFrame(schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)})
 
 
 def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:

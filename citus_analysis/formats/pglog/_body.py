@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats._redact import redact_expr
-from citus_analysis.formats.pglog._statements import describe_tokens, tokens_expr
+from citus_analysis.formats.pglog._statements import describe_tokens, emptied_expr, tokens_expr
 from citus_analysis.schema import TABLES
 
 __all__ = [
@@ -104,18 +104,20 @@ def redacted(messages: pl.Series) -> pl.Series:
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `statement_fingerprint`, `statement_kind` and, where the row has none, `shard_id` from `statement`."""
-    tokens = frame.select(tokens=tokens_expr(pl.col("statement")))
-    distinct = tokens.get_column("tokens").drop_nulls().unique(maintain_order=True)
-    described = [describe_tokens(text) for text in distinct]
+    emptied = frame.select(emptied=emptied_expr(pl.col("statement")))
+    distinct = emptied.drop_nulls().unique(maintain_order=True).with_columns(tokens=tokens_expr(pl.col("emptied")))
+    tokens = distinct.get_column("tokens").unique(maintain_order=True)
+    described = [describe_tokens(text) for text in tokens]
     facts = pl.DataFrame(
         {
-            "tokens": distinct,
+            "tokens": tokens,
             "statement_fingerprint": pl.Series([fact.fingerprint for fact in described], dtype=pl.UInt64),
             "statement_kind": pl.Series([fact.kind for fact in described], dtype=pl.String),
             "statement_shard": pl.Series([fact.shard_id for fact in described], dtype=pl.Int64),
         }
     )
-    joined = tokens.join(facts, on="tokens", how="left", maintain_order="left").drop("tokens")
+    found = distinct.join(facts, on="tokens").drop("tokens")
+    joined = emptied.join(found, on="emptied", how="left", maintain_order="left").drop("emptied")
     return (
         frame.hstack(joined).with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
     )

@@ -27,7 +27,16 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["FNV_OFFSET", "FNV_PRIME", "SEPARATOR", "Statement", "describe", "describe_tokens", "tokens_expr"]
+__all__ = [
+    "FNV_OFFSET",
+    "FNV_PRIME",
+    "SEPARATOR",
+    "Statement",
+    "describe",
+    "describe_tokens",
+    "emptied_expr",
+    "tokens_expr",
+]
 
 SEPARATOR: Final = "\x1f"
 FNV_OFFSET: Final = 0xCBF29CE484222325
@@ -49,6 +58,10 @@ _CONSTANT = (
 _QUOTED = r'(?P<quoted>"(?:[^"\x1f]|"")*)"?'
 _WORD = r"(?P<word>[A-Za-z_\x80-\x{10ffff}][A-Za-z0-9_$\x80-\x{10ffff}]*)"
 _TOKEN: Final = rf"{_BLANK}(?:{_CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>[^\x00-\x1e\x20\x7f]))"
+
+#: What makes a quote mean something else than the beginning or end of a plain literal.
+_NOT_PLAIN: Final = ('"', "--", "/*", "e'", "E'")
+_DOLLAR_QUOTE: Final = r"\$[^0-9]"
 
 _SHARD: Final = re.compile(r"^(.+)_([0-9]{6,18})$", re.DOTALL)
 _VERBS: Final = {
@@ -78,6 +91,24 @@ class Statement:
     fingerprint: int
     kind: str
     shard_id: int | None
+
+
+def emptied_expr(text: pl.Expr) -> pl.Expr:
+    """A statement with the same tokens and, where that is plain to see, nothing within its quoted literals.
+
+    Statements that differ in literals become equal, so that the tokens of each are looked for once. Seen from the
+    left, every quote outside of comments, names and other kinds of literals begins or ends a plain one; where what
+    is left holds a sign of any of these, the statement stays as it is.
+
+    Example:
+        >>> pl.select(emptied_expr(pl.lit("SELECT 'it''s -- x', 1"))).item()
+        "SELECT '''', 1"
+        >>> pl.select(emptied_expr(pl.lit("SELECT 'x' -- it's"))).item()
+        "SELECT 'x' -- it's"
+    """
+    emptied = text.str.replace_all("'[^']*'", "''")
+    plain = ~emptied.str.contains_any(list(_NOT_PLAIN)) & ~emptied.str.contains(_DOLLAR_QUOTE)
+    return pl.when(plain).then(emptied).otherwise(text)
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
