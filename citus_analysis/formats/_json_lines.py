@@ -55,9 +55,7 @@ def without_lone_surrogates(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
 
 
-def decode_lines(
-    data: bytes, starts: Integers, sizes: Integers, names: Iterable[str]
-) -> tuple[pl.DataFrame, Integers]:
+def decode_lines(data: bytes, starts: Integers, sizes: Integers, names: Iterable[str]) -> tuple[pl.DataFrame, Integers]:
     r"""The objects among the lines of `data`, which must be valid UTF-8.
 
     Args:
@@ -86,10 +84,11 @@ def decode_lines(
     return pl.concat([schema.to_frame(), *(frame for frame, _ in read)]), np.array(numbers, np.int64)
 
 
-def blank_lines(data: bytes, starts: Integers, sizes: Integers) -> npt.NDArray[np.bool_]:
-    """Which lines hold nothing but blanks."""
-    blank = np.isin(np.frombuffer(data, np.uint8), np.frombuffer(_BLANKS, np.uint8))
-    return np.add.reduceat(blank, starts, dtype=np.int64) == sizes
+def blank_lines(data: bytes, starts: Integers, sizes: Integers, among: npt.NDArray[np.bool_]) -> Integers:
+    """Numbers of the lines, among some, that hold nothing but blanks."""
+    numbers = np.flatnonzero(among)
+    blank = [not data[starts[number] : starts[number] + sizes[number]].strip(_BLANKS) for number in numbers]
+    return numbers[np.array(blank, np.bool_)]
 
 
 def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) -> Iterator[tuple[int, int]]:

@@ -29,8 +29,9 @@ from citus_analysis.formats.pglog._views import Integers
 
 __all__ = ["FORMAT", "PgCsvLog"]
 
-_CHUNK: Final = 8 * 2**20
-_FIELD = r'(?:"(?:[^"]|"")*"|[^,"\n]*)'
+_CHUNK: Final = 16 * 2**20
+#: A doubled quote ends one stretch and begins the next: no byte leaves a choice, which the matcher rewards.
+_FIELD = r'(?:(?:"[^"]*")+|[^,"\n]*)'
 _TAIL_FIELDS: Final = (
     *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
     *("location", "application"),

@@ -32,7 +32,7 @@ from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgJsonLog"]
 
-_BLOCK: Final = 4 * 2**20
+_BLOCK: Final = 16 * 2**20
 _SAMPLE_LINES: Final = 400
 _WRAPPED: Final = "textPayload"
 _DETAILS: Final = {
@@ -126,8 +126,8 @@ def _scanned(block: Block, prefix: Prefix) -> Scanned:
     ).to_series()
     records = frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
-    roles[blank_lines(data, starts, sizes)] = BLANK
     roles[numbers[is_record.to_numpy()]] = RECORD
+    roles[blank_lines(data, starts, sizes, among=roles == STRAY)] = BLANK
     rejects = [
         Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
         for start, end in stretches(roles == STRAY, starts, sizes)
@@ -138,7 +138,9 @@ def _scanned(block: Block, prefix: Prefix) -> Scanned:
 
 
 def _no_objects() -> pl.DataFrame:
-    return pl.DataFrame(schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)})
+    return pl.DataFrame(
+        schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)}
+    )
 
 
 def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:

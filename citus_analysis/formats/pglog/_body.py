@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats._redact import redact_expr
-from citus_analysis.formats.pglog._statements import describe_tokens, emptied_expr, tokens_expr
+from citus_analysis.formats.pglog._statements import describe_tokens, emptied, tokens_expr
 from citus_analysis.schema import TABLES
 
 __all__ = [
@@ -31,11 +31,12 @@ MESSAGE_CHARS: Final = 500
 MESSAGE_SCAN: Final = 2000
 
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
-_DURATION: Final = r"^duration: ([0-9]{1,12})\.([0-9]{3}) ms"
+_DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
 _VERB: Final = (
     r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  )?"
     r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)): "
 )
+_VERB_BEGINNINGS: Final = ("duration: ", "statement: ", "parse ", "bind ", "execute ")
 _BOUND: Final = r"^bind [^ \n]+ to ([^\n]+)"
 _TASK: Final = (
     r"^task execution \([0-9]+\) for placement \((?P<placement>[0-9]{1,18})\) "
@@ -44,7 +45,7 @@ _TASK: Final = (
 )
 _LOCK: Final = (
     r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
-    r"[^\n]* after ([0-9]{1,12})\.([0-9]{3}) ms"
+    r"[^\n]* after (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
 )
 #: LOG records by how they begin.
 _BEGINNINGS: Final = {
@@ -60,7 +61,10 @@ _BEGINNINGS: Final = {
         "disconnection: ",
     ),
 }
-_WORKING: Final = ("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard")
+_WORKING: Final = (
+    *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard"),
+    *("verbs", "tasks", "durations", "locks"),
+)
 #: A message that holds none of these needs no redaction.
 _SECRETIVE: Final = ("passw", "pwd", "secret", "token", "key", "://")
 
@@ -70,7 +74,7 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
 
     Fingerprints, kinds and shards of statements are in the result too.
     """
-    frame = frame.with_columns(_extracted()).with_columns(_classified())
+    frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = frame.with_columns(message=redacted(frame.get_column("message")))
     return add_statements(frame).drop(_WORKING)
@@ -104,9 +108,10 @@ def redacted(messages: pl.Series) -> pl.Series:
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `statement_fingerprint`, `statement_kind` and, where the row has none, `shard_id` from `statement`."""
-    emptied = frame.select(emptied=emptied_expr(pl.col("statement")))
-    distinct = emptied.drop_nulls().unique(maintain_order=True).with_columns(tokens=tokens_expr(pl.col("emptied")))
-    tokens = distinct.get_column("tokens").unique(maintain_order=True)
+    distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
+    distinct = distinct.with_columns(emptied=emptied(distinct.to_series()))
+    plain = distinct.select(pl.col("emptied").unique(maintain_order=True)).with_columns(tokens=tokens_expr(pl.first()))
+    tokens = plain.get_column("tokens").unique(maintain_order=True)
     described = [describe_tokens(text) for text in tokens]
     facts = pl.DataFrame(
         {
@@ -116,25 +121,33 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
             "statement_shard": pl.Series([fact.shard_id for fact in described], dtype=pl.Int64),
         }
     )
-    found = distinct.join(facts, on="tokens").drop("tokens")
-    joined = emptied.join(found, on="emptied", how="left", maintain_order="left").drop("emptied")
-    return (
-        frame.hstack(joined).with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
-    )
+    found = distinct.join(plain.join(facts, on="tokens").drop("tokens"), on="emptied").drop("emptied")
+    joined = frame.join(found, on="statement", how="left", maintain_order="left")
+    return joined.with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
+
+
+def _groups() -> list[pl.Expr]:
+    """Groups of the patterns that have several, each pattern matched once."""
+    text = pl.col("text")
+    log, debug = pl.col("severity") == "LOG", pl.col("severity") == "DEBUG"
+    # How a text begins is cheap to see, and most begin as none of these.
+    return [
+        pl.when((log | debug) & _begins(*_VERB_BEGINNINGS)).then(text).str.extract_groups(_VERB).alias("verbs"),
+        pl.when(debug & _begins("task execution (")).then(text).str.extract_groups(_TASK).alias("tasks"),
+        pl.when(log & _begins("duration: ")).then(text).str.extract_groups(_DURATION).alias("durations"),
+        pl.when(log & _begins("process ")).then(text).str.extract_groups(_LOCK).alias("locks"),
+        pl.when(debug & _begins("bind ")).then(text).str.extract(_BOUND, 1).alias("bound"),
+    ]
 
 
 def _extracted() -> list[pl.Expr]:
-    text = pl.col("text")
-    log = pl.col("severity") == "LOG"
-    verb = pl.when(pl.col("severity").is_in(["LOG", "DEBUG"])).then(text).str.extract_groups(_VERB)
-    task = pl.when(pl.col("severity") == "DEBUG").then(text).str.extract_groups(_TASK)
+    verb, task = pl.col("verbs"), pl.col("tasks")
     number = {"placement_id": "placement", "shard_id": "shard", "task_us": "task"}
     return [
-        _microseconds(pl.when(log).then(text), _DURATION).alias("reported_us"),
-        _microseconds(pl.when(log).then(text), _LOCK).alias("lock_us"),
+        _microseconds(pl.col("durations")).alias("reported_us"),
+        _microseconds(pl.col("locks")).alias("lock_us"),
         verb.struct.field("verb"),
         verb.struct.field("name"),
-        pl.when(pl.col("severity") == "DEBUG").then(text).str.extract(_BOUND, 1).alias("bound"),
         task.struct.field("task"),
         task.struct.field("shard"),
         *(task.struct.field(group).cast(pl.Int64).alias(column) for column, group in number.items()),
@@ -143,9 +156,9 @@ def _extracted() -> list[pl.Expr]:
     ]
 
 
-def _microseconds(text: pl.Expr, pattern: str) -> pl.Expr:
+def _microseconds(groups: pl.Expr) -> pl.Expr:
     """`12.345` milliseconds as exactly 12345.0; integers until the last step."""
-    whole, thousandths = text.str.extract(pattern, 1), text.str.extract(pattern, 2)
+    whole, thousandths = groups.struct.field("whole"), groups.struct.field("thousandths")
     return (whole.cast(pl.Int64) * 1000 + thousandths.cast(pl.Int64)).cast(pl.Float64)
 
 

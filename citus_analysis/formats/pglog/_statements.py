@@ -34,7 +34,7 @@ __all__ = [
     "Statement",
     "describe",
     "describe_tokens",
-    "emptied_expr",
+    "emptied",
     "tokens_expr",
 ]
 
@@ -93,22 +93,21 @@ class Statement:
     shard_id: int | None
 
 
-def emptied_expr(text: pl.Expr) -> pl.Expr:
-    """A statement with the same tokens and, where that is plain to see, nothing within its quoted literals.
+def emptied(statements: pl.Series) -> pl.Series:
+    """Statements with the same tokens and, where that is plain to see, nothing within their quoted literals.
 
     Statements that differ in literals become equal, so that the tokens of each are looked for once. Seen from the
     left, every quote outside of comments, names and other kinds of literals begins or ends a plain one; where what
     is left holds a sign of any of these, the statement stays as it is.
 
     Example:
-        >>> pl.select(emptied_expr(pl.lit("SELECT 'it''s -- x', 1"))).item()
-        "SELECT '''', 1"
-        >>> pl.select(emptied_expr(pl.lit("SELECT 'x' -- it's"))).item()
-        "SELECT 'x' -- it's"
+        >>> emptied(pl.Series(["SELECT 'it''s -- x', 1", "SELECT 'x' -- it's"])).to_list()
+        ["SELECT '''', 1", "SELECT 'x' -- it's"]
     """
-    emptied = text.str.replace_all("'[^']*'", "''")
-    plain = ~emptied.str.contains_any(list(_NOT_PLAIN)) & ~emptied.str.contains(_DOLLAR_QUOTE)
-    return pl.when(plain).then(emptied).otherwise(text)
+    frame = pl.DataFrame({"full": statements}).with_columns(empty=pl.col("full").str.replace_all("'[^']*'", "''"))
+    empty = pl.col("empty")
+    plain = ~empty.str.contains_any(list(_NOT_PLAIN)) & ~empty.str.contains(_DOLLAR_QUOTE)
+    return frame.select(pl.when(plain).then(empty).otherwise("full")).to_series()
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
