@@ -15,6 +15,7 @@ from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, Source
 from citus_analysis.dataset.parts import PartWriter, Staged, scan_parts
 from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
+from citus_analysis.dataset.writing import writing
 from citus_analysis.schema import TABLES
 
 __all__ = [
@@ -209,7 +210,10 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     key = derivation.state_key(tables)
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
     writer = PartWriter(tables.folder, tables.resource, stem)
+    place = f"{derivation.name} of {tables.resource}"
     for piece in derivation.compute(tables):
-        writer.write(piece)
-    staged = writer.finish()
+        with writing(tables.folder, place):
+            writer.write(piece)
+    with writing(tables.folder, place):
+        staged = writer.finish()
     return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

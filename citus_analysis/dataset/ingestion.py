@@ -31,6 +31,7 @@ from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_source
 from citus_analysis.dataset.task import Task
 from citus_analysis.dataset.walk import Found, display, walk
 from citus_analysis.dataset.windows import KnownRun, assign
+from citus_analysis.dataset.writing import unwritable
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Hints, format_named
 
@@ -78,7 +79,7 @@ def ingest(
 
     Raises:
         InputError: a source does not exist, no file is usable, or (strict) something was rejected.
-        DatasetError: `out` is no dataset, or another ingest is writing to it.
+        DatasetError: `out` is no dataset, another ingest is writing to it, or it cannot be written (a full disk).
         UnknownNameError: no such format, or no such fact in `meta`.
         UsageError: a fact that cannot be, or fewer than one job.
     """
@@ -94,7 +95,7 @@ def ingest(
         plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(paths, plan)
-        with _writable(Path(out)) as manifest:
+        with _writable(Path(out), pool) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
 
@@ -153,13 +154,14 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
 
 
 @contextmanager
-def _writable(folder: Path) -> Iterator[Manifest]:
-    """The manifest of a dataset that no other ingest writes to."""
+def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
+    """The manifest of a dataset that no other ingest writes to; whatever fails leaves no half-written files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
         manifest = Manifest.load(folder)
-        if foreign is not None and not manifest.exists:
+        begun = (folder / STAGING).is_dir()
+        if foreign is not None and not manifest.exists and not begun:
             problem = f"is not a dataset, yet holds {foreign.name}"
             raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
         with exclusive(folder):
@@ -167,9 +169,15 @@ def _writable(folder: Path) -> Iterator[Manifest]:
             manifest = Manifest.load(folder)
             (folder / STAGING).mkdir(exist_ok=True)
             remove_orphans(folder, manifest.parts())
-            yield manifest
+            try:
+                yield manifest
+            except BaseException:
+                # Whoever still writes must be done before what nothing names is removed.
+                pool.halt()
+                remove_orphans(folder, Manifest.load(folder).parts())
+                raise
     except OSError as error:
-        raise DatasetError(f"cannot be written: {error.strerror or error}", path=error.filename or folder) from error
+        raise unwritable(error, folder) from error
 
 
 @dataclass
@@ -193,7 +201,6 @@ class _Ingest:
         self._derive()
         summary = self._summary(plan)
         if strict and summary.exit_code:
-            remove_orphans(self.manifest.folder, Manifest.load(self.manifest.folder).parts())
             raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
         self.manifest.release()
         remove_orphans(self.manifest.folder, self.manifest.parts())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from citus_analysis.dataset.walk import MANIFEST_NAME
+from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import DatasetError
 
 __all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
@@ -187,8 +188,13 @@ class Manifest:
         lines = [json.dumps(_HEADER), *(_line([_entry(state)]) for state in live)]
         data = "".join(f"{line}\n" for line in lines).encode("ascii")
         temporary = self.path.with_suffix(".new")
-        with temporary.open("wb") as file:
-            _write_through(file, data)
+        try:
+            with temporary.open("wb") as file:
+                _write_through(file, data)
+        except OSError:
+            # No room for the shorter manifest: the longer one says the same.
+            temporary.unlink(missing_ok=True)
+            return
         temporary.replace(self.path)
         sync_folder(self.folder)
         self._lines, self._end = len(lines), len(data)
@@ -200,7 +206,7 @@ class Manifest:
 
     def _append(self, line: str) -> None:
         data = f"{line}\n".encode("ascii")
-        with self.path.open("r+b" if self._end else "wb") as file:
+        with writing(self.path, f"byte {self._end}"), self.path.open("r+b" if self._end else "wb") as file:
             file.truncate(self._end)
             file.seek(self._end)
             _write_through(file, data)

@@ -37,6 +37,11 @@ class Pool:
         for future in as_completed(futures):
             yield futures[future], future.result()
 
+    def halt(self) -> None:
+        """Wait until nothing runs any more; what has not begun never will."""
+        self.stop.set()
+        self._executor.shutdown(cancel_futures=True)
+
     def __enter__(self) -> Self:
         return self
 

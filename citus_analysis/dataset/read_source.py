@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -17,7 +18,9 @@ from typing import BinaryIO, Final, cast
 import polars as pl
 
 from citus_analysis.dataset.parts import PartWriter, Staged
-from citus_analysis.errors import CitusAnalysisError, InputError
+from citus_analysis.dataset.walk import display
+from citus_analysis.dataset.writing import writing
+from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
@@ -134,16 +137,24 @@ def read_source(
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
-    """Parse a source into staged parts. Whatever is wrong with it ends in `rejects`, never in an exception."""
-    account, problem = _Account(), None
+    """Parse a source into staged parts. Whatever is wrong with it ends in `rejects`, never in an exception.
+
+    Raises:
+        DatasetError: the parts cannot be written.
+    """
+    account, problem, place = _Account(), None, f"rows of {display(content.path)}"
     try:
         for piece in format_.parse(content, hints):
             _check(stop)
-            writer.write(_tagged(piece, tag))
+            tables = _tagged(piece, tag)
+            with writing(writer.folder, place):
+                writer.write(tables)
             account.add(piece)
             on_bytes(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes)
-    except Stopped:
-        writer.abandon()
+    except (Stopped, DatasetError):
+        # Also where the disk is full: then what is left is removed with the other files that nothing names.
+        with suppress(OSError):
+            writer.abandon()
         raise
     except CitusAnalysisError as error:
         problem = error.problem if error.place is None else f"{error.place}: {error.problem}"
@@ -160,10 +171,14 @@ def read_source(
         problem = reason
         # What was not accounted for is named, so that the sum over a source always is its length.
         rest = Parsed({}, 0, 0, rejects_frame([Reject(account.total, max(missing, 0), reason)]))
-        writer.write(_tagged(rest, tag))
+        tables = _tagged(rest, tag)
+        with writing(writer.folder, place):
+            writer.write(tables)
         account.add(rest)
+    with writing(writer.folder, place):
+        staged = writer.finish()
     return Outcome(
-        writer.finish(),
+        staged,
         length,
         account.parsed,
         account.noise,

@@ -1,0 +1,44 @@
+"""What is said where a dataset cannot be written: a full disk, a quota, a folder that is read-only."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import DatasetError
+
+__all__ = ["unwritable", "writing"]
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def unwritable(error: OSError, path: Path, place: str | None = None) -> DatasetError:
+    """The error that tells a user what could not be written, and what to do about it.
+
+    Example:
+        >>> str(unwritable(OSError(errno.ENOSPC, "Detail: ..."), Path("out"), "runs of V3"))
+        'out: runs of V3: cannot be written: No space left on device (make room and ingest again; the rest is kept)'
+    """
+    # Arrow puts the file system's number into the error, but words of its own.
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    way_out = "make room and ingest again; the rest is kept" if error.errno in _NO_ROOM else "check permissions"
+    where = error.filename if isinstance(error.filename, str | bytes) else path
+    return DatasetError(f"cannot be written: {reason}", path=os.fsdecode(where), place=place, way_out=way_out)
+
+
+@contextmanager
+def writing(path: Path, place: str) -> Iterator[None]:
+    """Turns a failure to write into a :class:`DatasetError`.
+
+    Args:
+        path: what is written.
+        place: which part of it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(error, path, place) from error
