@@ -194,6 +194,11 @@ def _scratch(out: Path) -> Iterator[Path]:
         raise UsageError(f"cannot be written: {reason}", path=out, way_out="choose another --out") from error
     try:
         yield folder
+    except OSError as error:
+        # A full disk, most likely; what was there before is only replaced by what is complete.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        way_out = "make room, or choose another --out, and render again"
+        raise ReportError(f"cannot be written: {reason}", path=error.filename or out, way_out=way_out) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -215,7 +220,7 @@ def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, fin
 
 
 def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:
-    if not executed.is_file():
+    if not executed.is_file() or not executed.stat().st_size:
         return error
     executed.replace(target)
     return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")

@@ -1,6 +1,7 @@
 """Rendering: everything or nothing, no user's kernel, errors in one line."""
 
 import json
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,25 @@ def test_a_failing_cell_is_named_and_the_previous_report_stays(shelf: Shelf, dat
     assert caught.value.exit_code == 1
     assert before.notebook.read_bytes() == kept
     assert (tmp_path / "out" / "one.failed.ipynb").is_file()
+
+
+def test_a_full_disk_is_named_and_the_previous_report_stays(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    out = tmp_path / "out"
+    render_report("one", dataset, out, {"word": "before"})
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The page holds its own copy of the drawing library; the notebook fits.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
+    try:
+        with pytest.raises(ReportError) as caught:
+            render_report("one", dataset, out, {"word": "after"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(caught.value).startswith(f"{out}: cannot be written: File too large (make room")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    render_report("one", dataset, out, {"word": "after"})
+    assert "after" in (out / "one.html").read_text(encoding="utf-8")
 
 
 def test_nothing_is_executed_for_wrong_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
