@@ -12,8 +12,9 @@ import zstandard
 
 __all__ = ["ZstdStream"]
 
-#: Compressed bytes per step: a hostile file expands this by a factor of up to 32,000 at once.
-_STEP_BYTES: Final = 4096
+#: Compressed bytes per read, and per step: a hostile file expands these by a factor of up to 32,000 at once.
+_READ_BYTES: Final = 64 * 2**10
+_STEP_BYTES: Final = 512
 
 
 class ZstdStream(io.RawIOBase):
@@ -26,7 +27,8 @@ class ZstdStream(io.RawIOBase):
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._frame: zstandard.ZstdDecompressionObj | None = None
-        self._packed = self._ready = b""
+        self._packed, self._fed = b"", 0
+        self._ready = memoryview(b"")
         self._position = 0
 
     def readable(self) -> bool:
@@ -36,7 +38,7 @@ class ZstdStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """`size` bytes, fewer only at the end; all that is left without a size."""
         pieces: list[bytes] = []
-        while size and (piece := self.read1(size if size > 0 else _STEP_BYTES)):
+        while size and (piece := self.read1(size if size > 0 else _READ_BYTES)):
             pieces.append(piece)
             size -= len(piece) if size > 0 else 0
         return b"".join(pieces)
@@ -45,7 +47,7 @@ class ZstdStream(io.RawIOBase):
         """At least one byte and at most `size`, unless the stream is at its end."""
         while not self._ready and self._step():
             pass
-        piece, self._ready = self._ready[:size], self._ready[size:]
+        piece, self._ready = bytes(self._ready[:size]), self._ready[size:]
         self._position += len(piece)
         return piece
 
@@ -64,14 +66,17 @@ class ZstdStream(io.RawIOBase):
 
     def _step(self) -> bool:
         """Decompress a little more; false at the end."""
-        self._packed = self._packed or self._file.read(_STEP_BYTES)
+        if self._fed == len(self._packed):
+            self._packed, self._fed = self._file.read(_READ_BYTES), 0
         if not self._packed:
             if self._frame is not None:
                 raise EOFError("compressed file ended within a frame")
             return False
         self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-        self._ready = self._frame.decompress(self._packed)
-        self._packed = self._frame.unused_data if self._frame.eof else b""
+        piece = self._packed[self._fed : self._fed + _STEP_BYTES]
+        self._fed += len(piece)
+        self._ready = memoryview(self._frame.decompress(piece))
         if self._frame.eof:
+            self._fed -= len(self._frame.unused_data)
             self._frame = None
         return True

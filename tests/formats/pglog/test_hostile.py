@@ -137,18 +137,6 @@ def test_a_huge_line_outside_of_records_is_one_reject(tmp_path: Path) -> None:
     assert log.accounted == path.stat().st_size
 
 
-def test_a_gibibyte_in_one_line_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
-    path = tmp_path / "PGLOG-1-1.log.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(GOOD + line("LOG:  statement: SELECT '").rstrip())
-        for _ in range(64):
-            file.write(b"a" * (1 << 22))
-        file.write(b"'\n" + LAST)
-    log = read(path)
-    assert log.column("capped") == [False, True, False]
-    assert log.column("duration_us") == [67.0, None, 2000.0]
-
-
 def test_a_log_that_is_still_written_to(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD * 1000)
     whole = _chunks.chunks
