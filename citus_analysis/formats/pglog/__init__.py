@@ -33,7 +33,7 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
-from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, looks_like_log
+from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, is_server_log, looks_like_log
 from citus_analysis.formats.pglog._native import compiled_scanner
 from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._read import prepared_chunks
@@ -56,8 +56,11 @@ class PgLog(Format):
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
-        if best_prefix(head) is not None:
-            return 0.95 if named else 0.9
+        prefix = best_prefix(head)
+        if prefix is not None and named:
+            return 0.95
+        if prefix is not None and is_server_log(head, prefix):
+            return 0.9
         return 0.6 if looks_like_log(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:

@@ -17,18 +17,34 @@ from citus_analysis.formats.pglog._chunks import valid_utf8
 from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog._scan import RECORD, find_openers
 
-__all__ = ["best_prefix", "find_prefix", "looks_like_log"]
+__all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
 
 _SAMPLE: Final = 2**20
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])(?:" + "|".join(SEVERITY_WORDS).encode() + rb")[1-5]?:  ")
+_TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
+_MOSTLY: Final = 0.9
 _SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
 _SHOWN: Final = 160
 
 
 def looks_like_log(head: bytes) -> bool:
-    """Whether lines with a severity and a time are in it, whatever the prefix."""
-    lines = [line for line in head.splitlines()[:200] if _MARK.search(line[:1000])]
-    return any(re.search(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}", line[:200]) for line in lines)
+    """Whether lines with a time before a severity are in it, whatever the prefix."""
+    marks = [(line, _MARK.search(line[:1000])) for line in head.splitlines()[:200]]
+    return any(mark and _TIME.search(line[: min(mark.start(), 200)]) for line, mark in marks)
+
+
+def is_server_log(head: bytes, prefix: Prefix) -> bool:
+    """Whether what a prefix fits is a server's log and not what a client shows of the server's messages.
+
+    Without any prefix a record looks as psql prints it. Then a log is what holds a `LOG` record, which is sent to no
+    client by default, and next to nothing but records and their continuation lines (those begin with a tab), where
+    psql prints rows, command tags and `LINE 1: ...` in between.
+    """
+    if prefix.text:
+        return True
+    lines = [line for line in head[: head.rfind(b"\n") + 1 or len(head)].split(b"\n") if line.strip()]
+    fitting = sum(1 for line in lines if line.startswith(b"\t") or _MARK.match(line[:1000]))
+    return any(line.startswith(b"LOG:  ") for line in lines) and fitting >= _MOSTLY * len(lines)
 
 
 def best_prefix(head: bytes) -> Prefix | None:
