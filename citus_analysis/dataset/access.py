@@ -11,7 +11,7 @@ import polars as pl
 
 from citus_analysis.dataset.derive import sources_frame
 from citus_analysis.dataset.manifest import Manifest, Part
-from citus_analysis.dataset.parts import scan_parts
+from citus_analysis.dataset.reading import scan_table
 from citus_analysis.dataset.shorthands import Shorthands
 from citus_analysis.dataset.survey import digest
 from citus_analysis.errors import DatasetError, UnknownNameError
@@ -69,7 +69,7 @@ class Dataset(Shorthands):
         if name == "sources":
             states = self._manifest.sources.values()
             return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
-        return scan_parts(TABLES[name], self._path, self._parts.get(name, []))
+        return scan_table(TABLES[name], self._path, self._parts.get(name, []))
 
     @overload
     def table(self, name: str, kind: Literal["polars"] = "polars") -> pl.DataFrame: ...

@@ -12,7 +12,8 @@ import polars as pl
 
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
-from citus_analysis.dataset.parts import PartWriter, Staged, scan_parts
+from citus_analysis.dataset.parts import PartWriter, Staged
+from citus_analysis.dataset.reading import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
 from citus_analysis.dataset.writing import writing
@@ -42,7 +43,7 @@ class ResourceTables:
 
     def scan(self, name: str) -> pl.LazyFrame:
         """Rows of a table in order of their sources' paths."""
-        return scan_parts(TABLES[name], self.folder, self.parts(name))
+        return scan_table(TABLES[name], self.folder, self.parts(name))
 
     def parts(self, *names: str) -> list[Part]:
         """Parts of these tables."""

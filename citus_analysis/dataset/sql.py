@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ __all__ = ["run_query"]
 
 #: Statements that only read; SHOW, DESCRIBE and SUMMARIZE are SELECTs to DuckDB, PIVOT is MULTI.
 _READING: Final = ("SELECT", "EXPLAIN", "MULTI")
+#: What DuckDB says where files of a table differ in their columns, or lack one that the schema has.
+_OTHER_COLUMNS: Final = re.compile(r"union_by_name|Referenced column .* not found in FROM clause")
 
 
 def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame) -> pl.DataFrame:
@@ -29,18 +32,28 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
     """
     import duckdb
 
-    connection = duckdb.connect(":memory:")
     try:
-        _require_select(connection, query)
-        _create_views(connection, folder.resolve(), parts, sources)
-        _lock(connection, folder.resolve())
-        relation = connection.sql(query)
-        return pl.DataFrame(pl.from_arrow(relation.to_arrow_table()))
+        try:
+            return _answer(query, folder, parts, sources, of_any_age=False)
+        except duckdb.Error as error:
+            if not _OTHER_COLUMNS.search(str(error)):
+                raise
+            return _answer(query, folder, parts, sources, of_any_age=True)
     except duckdb.Error as error:
         # DuckDB draws the place of an error over several lines; the first says what is wrong.
         raise UsageError(str(error).strip().splitlines()[0], place="SQL", way_out=_way_out(str(error))) from error
-    finally:
-        connection.close()
+
+
+def _answer(
+    query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame, *, of_any_age: bool
+) -> pl.DataFrame:
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        _require_select(connection, query)
+        _create_views(connection, folder.resolve(), parts, sources, of_any_age=of_any_age)
+        _lock(connection, folder.resolve())
+        return pl.DataFrame(pl.from_arrow(connection.sql(query).to_arrow_table()))
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, query: str) -> None:
@@ -50,8 +63,14 @@ def _require_select(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def _create_views(
-    connection: duckdb.DuckDBPyConnection, folder: Path, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    parts: Mapping[str, Sequence[Part]],
+    sources: pl.LazyFrame,
+    *,
+    of_any_age: bool,
 ) -> None:
+    """One view per table; those of any age look into every file, which takes longer, and add absent columns."""
     for name, table in TABLES.items():
         if name in OUTSIDE_DATASET:
             continue
@@ -63,10 +82,13 @@ def _create_views(
             connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - from the schema
             continue
         listed = ", ".join(_quoted(file) for file in files)
-        connection.execute(
-            f"CREATE VIEW {name} AS SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = true, "  # noqa: S608
-            f"hive_types = {{'{PARTITION_KEY}': VARCHAR}})"
-        )
+        options = f"hive_partitioning = true, hive_types = {{'{PARTITION_KEY}': VARCHAR}}"
+        rows = f"read_parquet([{listed}], {options}, union_by_name = {of_any_age})"
+        if of_any_age:
+            present = {str(found[0]) for found in connection.execute(f"DESCRIBE FROM {rows}").fetchall()}
+            absent = [f'NULL AS "{column.name}"' for column in table if column.name not in present]
+            rows = f"(SELECT {', '.join(['*', *absent])} FROM {rows})"  # noqa: S608 - from the schema
+        connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {rows}")  # noqa: S608 - from the schema
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

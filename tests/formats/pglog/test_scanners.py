@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content
+from citus_analysis.formats import Content, Hints
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._fast import scan_fast
+from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._native import last_record
+from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._read import prepared_chunks
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
 
-from .logs import line, plain, read, scanned_in_chunks, written
+from .logs import Read, gathered, line, plain, read, scanned_in_chunks, written
 
 RECORDED = Path(__file__).parents[3] / "data" / "recorded"
 SOME = settings(
@@ -118,8 +122,8 @@ head = st.sampled_from(
 )
 end = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\n\tcontinued\n", ""])
 raw = st.binary(max_size=40)
-pieces = st.builds(lambda a, b, c: (a + b + c).encode("utf-8", "surrogatepass"), head, said | st.text(max_size=30), end)
-logs = st.lists(pieces | pieces | raw, max_size=12).map(b"".join)
+made = st.builds(lambda a, b, c: (a + b + c).encode("utf-8", "surrogatepass"), head, said | st.text(max_size=30), end)
+logs = st.lists(made | made | raw, max_size=12).map(b"".join)
 
 
 def same(chunk: Chunk, prefix_text: str) -> None:
@@ -228,7 +232,32 @@ def test_every_byte_is_accounted_for_and_read_back(tmp_path: Path, log: bytes) -
     assert stretches.get_column("byte_offset")[1:].to_list() == ends[:-1].to_list()
 
 
-def test_jobs_do_not_matter() -> None:
-    path = next((RECORDED / "w2-multishard" / "pglogs").glob("PGLOG-0-1.log*"))
-    one, two = read(path, 1), read(path, 2)
-    assert_frame_equal(one.events, two.events, categorical_as_str=True)
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of many kinds of records, repeated to some megabytes; every repetition is another minute."""
+    with Content(next((RECORDED / "w2-multishard" / "pglogs").glob("PGLOG-0-1.log*"))).open() as stream:
+        recorded = stream.read()
+    minutes = re.compile(rb"(?m)^(2026-11-2[0-9] [0-9]{2}):[0-9]{2}:")
+    path = tmp_path_factory.mktemp("big") / "PGLOG-0-1.log"
+    with path.open("wb") as file:
+        for number in range(8 * 2**20 // len(recorded) + 1):
+            file.write(minutes.sub(rb"\g<1>:%02d:" % (number % 60), recorded))
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(big: Path) -> Read:
+    """It in one chunk, by one thread."""
+    return gathered(list(pieces(scanned_chunks(Content(big), compile_prefix(STUDY_PREFIX), 1, 2**30), Hints())))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("chunk_bytes", [100_003, 2**20, 5 * 2**20])
+def test_neither_jobs_nor_chunks_matter(big: Path, whole: Read, jobs: int, chunk_bytes: int) -> None:
+    scanned = scanned_chunks(Content(big), compile_prefix(STUDY_PREFIX), jobs, chunk_bytes)
+    got = gathered(list(pieces(scanned, Hints())))
+    assert whole.events.height > 20_000
+    assert whole.accounted == got.accounted == big.stat().st_size
+    assert_frame_equal(got.events, whole.events, categorical_as_str=True)
+    assert_frame_equal(got.checkpoints, whole.checkpoints)
+    assert_frame_equal(got.rejects, whole.rejects)

@@ -1,0 +1,36 @@
+"""Threads change nothing: the same rows in the same order, to the byte of every file, over the recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+KINDS = ("stock-*", "w2-all-?", "w2-fail-*", "w2-[hjlmpr]*", "w2-txn-update", "w2-verbose-*", "w4-t4-select")
+#: Every kind of set-up and of file; left out is what repeats one in a larger size.
+RESOURCES = sorted({path for kind in KINDS for path in RECORDED.glob(kind)})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")}
+
+
+def test_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(RESOURCES) > 20
+    root, one, four = tmp_path / "raw", tmp_path / "one", tmp_path / "four"
+    root.mkdir()
+    for path in RESOURCES:
+        (root / path.name).symlink_to(path)
+    ingest(root, one, jobs=1)
+    # The logs, compressed, are of a few tens of kilobytes: these are then cut into chunks for all threads.
+    monkeypatch.setattr("citus_analysis.dataset.ingestion._BIG_BYTES", 10_000)
+    monkeypatch.setattr("citus_analysis.formats.pglog._read._SMALL_CHUNK_BYTES", 100_000)
+    ingest(root, four, jobs=4)
+    first, second = open_dataset(one), open_dataset(four)
+    assert len(first.tables()) == 24
+    assert first.tables() == second.tables()
+    assert first.content_hash == second.content_hash
+    assert contents(one) == contents(four)

@@ -1,0 +1,71 @@
+"""A dataset that was written before a table got a column: null in the old rows, until a source is read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.dataset.manifest import Manifest
+from tests.conftest import Tree
+
+LACKING = {"log_events": "duration_us", "runs": "status", "clients": "throughput_ops_s"}
+
+
+def make_older(out: Path, table: str, column: str, share: slice) -> None:
+    """Take a column out of some of a table's files, as if it had not been there when they were written."""
+    paths = sorted(out.glob(f"{table}/*/*.parquet"))[share]
+    assert paths
+    for path in paths:
+        frame = pl.read_parquet(path, hive_partitioning=False)
+        frame.drop(column).write_parquet(path)
+
+
+@pytest.fixture
+def out(tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None) -> Path:
+    ingest(tree(study), tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("share", [slice(None), slice(0, 1), slice(-1, None)], ids=["all", "first", "last"])
+@pytest.mark.parametrize("table", LACKING)
+def test_the_column_is_null_in_older_rows(out: Path, table: str, share: slice) -> None:
+    column = LACKING[table]
+    before = open_dataset(out).table(table)
+    assert before.get_column(column).null_count() == 0
+    make_older(out, table, column, share)
+    dataset = open_dataset(out)
+    frame = dataset.table(table)
+    assert frame.schema == before.schema
+    assert frame.drop(column).equals(before.drop(column))
+    files = sorted(out.glob(f"{table}/*/*.parquet"))
+    unknown = frame.get_column(column).null_count()
+    assert 0 < unknown <= frame.height
+    assert (unknown == frame.height) is (len(files[share]) == len(files))
+    counted = dataset.sql(f"SELECT count(*) AS n, count({column}) AS known FROM {table}")
+    assert counted.rows() == [(frame.height, frame.height - unknown)]
+
+
+def test_sources_that_are_gone_keep_their_older_rows(tree: Tree, out: Path) -> None:
+    make_older(out, "log_events", "duration_us", slice(None))
+    root = tree({})
+    (root / "V3/pglogs/PGLOG-0-1.log").unlink()
+    # Another version of the schema gives another key, so that what is there is read again.
+    manifest = Manifest.load(out)
+    for state in list(manifest.sources.values()):
+        if state.path.endswith(".log") and "pglogs" in state.path:
+            manifest.commit(type(state)(**{**vars(state), "state_key": "older"}))
+    assert ingest(root, out).read == 3
+    events = open_dataset(out).log_events()
+    nulls = events.filter(pl.col("duration_us").is_null())
+    assert nulls.height > 0
+    assert nulls.select("node", "iteration").unique().rows() == [("0", 1)]
+
+
+def test_a_misspelt_column_is_still_named(out: Path) -> None:
+    from citus_analysis.errors import UsageError
+
+    with pytest.raises(UsageError, match="nothing"):
+        open_dataset(out).sql("SELECT nothing FROM runs")
