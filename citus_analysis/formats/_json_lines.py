@@ -123,7 +123,7 @@ def _is_object(line: bytes) -> bool:
     if not line.lstrip(_BLANKS).startswith(b"{"):
         return False
     try:
-        json.loads(line, parse_constant=_refuse, parse_float=_float, parse_int=_integer)
+        json.loads(line.decode(), parse_constant=_refuse, parse_float=_float, parse_int=_integer)
     except RecursionError:
         return True
     except ValueError:

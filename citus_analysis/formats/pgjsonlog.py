@@ -101,7 +101,8 @@ def _object(line: bytes) -> Object | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        found = json.loads(line)
+        # As text: of bytes the decoder guesses the encoding, and reads UTF-16, too.
+        found = json.loads(valid_utf8(line).decode())
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
