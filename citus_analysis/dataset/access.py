@@ -11,8 +11,8 @@ import polars as pl
 
 from citus_analysis.dataset.derive import sources_frame
 from citus_analysis.dataset.manifest import Manifest, Part
-from citus_analysis.dataset.reading import scan_table
 from citus_analysis.dataset.shorthands import Shorthands
+from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.errors import DatasetError, UnknownNameError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES

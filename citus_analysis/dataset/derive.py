@@ -13,7 +13,7 @@ import polars as pl
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.parts import PartWriter, Staged
-from citus_analysis.dataset.reading import scan_table
+from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
 from citus_analysis.dataset.writing import writing

@@ -16,13 +16,13 @@ from urllib.parse import quote
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part, sync_folder
-from citus_analysis.dataset.storage import is_category, stored_rows, writer_options
-from citus_analysis.schema import PARTITION_KEY, TABLES, Table
+from citus_analysis.dataset.storage import stored_rows, writer_options
+from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish", "scan_parts"]
+__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish"]
 
 #: Rows that make a row group worth while.
 ROW_GROUP: Final = 2**15
@@ -43,18 +43,6 @@ def folder_of(table: str, resource: str) -> str:
 def part_path(table: str, resource: str, stem: str) -> str:
     """Path of a part, relative to the dataset."""
     return f"{folder_of(table, resource)}/{stem}.parquet"
-
-
-def scan_parts(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
-    """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
-    paths = [folder / part.path for part in parts]
-    if not paths:
-        return table.empty().lazy()
-    scanned = pl.scan_parquet(
-        paths, hive_partitioning=True, hive_schema={PARTITION_KEY: pl.String}, glob=False, cache=False
-    )
-    # No cast where none is needed: it would keep filters from skipping whole row groups.
-    return scanned.select(pl.col(c.name).cast(c.dtype) if is_category(c) else pl.col(c.name) for c in table)
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,30 @@
-"""How rows are stored in Parquet: types, encodings, compression.
+"""How rows are stored in Parquet and read back: types, encodings, compression.
 
 Categories are stored as text: their codes depend on the order in which a process met them. The readers turn the text
 back into what the schema says. Encodings are chosen by dtype, for
 each costs the writer time: offsets, times and counts grow or repeat, so their differences are packed; texts and
 measured values repeat, so they get a dictionary. Statistics are kept for what rows are looked for by.
+
+A source that vanished keeps its rows, and these keep the columns that the table had when they were written. What was
+added since is null in them until the source is read again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from citus_analysis.dataset.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["is_category", "stored_rows", "writer_options"]
+__all__ = ["scan_table", "stored_rows", "writer_options"]
 
 #: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
 _LEVEL: Final = 1
@@ -54,10 +60,30 @@ def writer_options(table: Table) -> dict[str, Any]:
         "compression_level": _LEVEL,
         "use_dictionary": [c.name for c in kept if c.name not in packed and c.dtype != pl.Boolean],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
-        "write_statistics": [c.name for c in kept if not is_category(c)],
+        "write_statistics": [c.name for c in kept if not _is_category(c)],
         # Readers shall see text, not the codes of the process that wrote it.
         "store_schema": False,
     }
+
+
+def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
+    """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
+    paths = [folder / part.path for part in parts]
+    if not paths:
+        return table.empty().lazy()
+    stored = {c.name: pl.String() if _is_category(c) else c.dtype for c in _kept(table)}
+    scanned = pl.scan_parquet(
+        paths,
+        hive_partitioning=True,
+        hive_schema={PARTITION_KEY: pl.String},
+        glob=False,
+        cache=False,
+        schema=stored,
+        missing_columns="insert",
+        extra_columns="ignore",
+    )
+    # No cast where none is needed: it would keep filters from skipping whole row groups.
+    return scanned.select(pl.col(c.name).cast(c.dtype) if _is_category(c) else pl.col(c.name) for c in table)
 
 
 def _kept(table: Table) -> list[Column]:
@@ -79,6 +105,5 @@ def _arrow_type(column: Column) -> pa.DataType:
     return pl.Series([], dtype=column.dtype).to_arrow().type
 
 
-def is_category(column: Column) -> bool:
-    """Whether the values are from a set, or few among many rows."""
+def _is_category(column: Column) -> bool:
     return isinstance(column.dtype, pl.Categorical | pl.Enum)

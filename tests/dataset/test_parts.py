@@ -13,7 +13,8 @@ from pyarrow import parquet
 
 from citus_analysis.dataset import parts
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.dataset.parts import PartWriter, folder_of, publish, remove_orphans, scan_parts
+from citus_analysis.dataset.parts import PartWriter, folder_of, publish, remove_orphans
+from citus_analysis.dataset.storage import scan_table
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
 EVENTS = TABLES["log_events"]
@@ -43,7 +44,7 @@ def write(folder: Path, cuts: list[int], resource: str = "V3") -> bytes:
 def test_rows_come_back_with_the_schemas_columns_and_types(tmp_path: Path) -> None:
     write(tmp_path, [0, 10])
     part = Part("log_events", "log_events/resource=V3/stem.parquet", 10)
-    frame = scan_parts(EVENTS, tmp_path, [part]).collect()
+    frame = scan_table(EVENTS, tmp_path, [part]).collect()
     assert frame.schema == EVENTS.polars_schema()
     assert frame.select("resource", "kind", "statement_fingerprint").row(1) == ("V3", "task", 2**63 + 1)
 
@@ -56,7 +57,7 @@ def test_every_table_can_be_stored(tmp_path: Path, name: str) -> None:
     writer.write({name: table.conform(row)})
     staged = writer.finish()
     publish(tmp_path, staged)
-    frame = scan_parts(table, tmp_path, [item.part for item in staged]).collect()
+    frame = scan_table(table, tmp_path, [item.part for item in staged]).collect()
     assert frame.schema == table.polars_schema()
     assert frame.height == 1
 
@@ -71,13 +72,13 @@ def test_the_rows_do_not_depend_on_the_pieces_nor_the_bytes_on_the_process(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "ROW_GROUP", 7)
         whole = write(folder, [0, 50])
-        wanted = scan_parts(EVENTS, folder, [part]).collect()
+        wanted = scan_table(EVENTS, folder, [part]).collect()
         # Categories that this process has met by now do not show in the bytes.
         pl.Series([f"app{number}" for number in range(90, 100)]).cast(pl.Categorical())
         assert write(folder, [0, 50]) == whole
         cut = write(folder, [0, *cuts, 50])
         assert write(folder, [0, *cuts, 50]) == cut
-        assert_frame_equal(scan_parts(EVENTS, folder, [part]).collect(), wanted)
+        assert_frame_equal(scan_table(EVENTS, folder, [part]).collect(), wanted)
 
 
 def test_small_pieces_share_a_row_group_and_large_ones_are_cut(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_pat
     write(tmp_path, [0, 2], resource)
     path = f"{folder_of('log_events', resource)}/stem.parquet"
     assert (tmp_path / path).resolve().parent.parent == (tmp_path / "log_events").resolve()
-    frame = scan_parts(EVENTS, tmp_path, [Part("log_events", path, 2)]).collect()
+    frame = scan_table(EVENTS, tmp_path, [Part("log_events", path, 2)]).collect()
     assert frame["resource"].to_list() == [resource] * 2
     glob = f"{tmp_path}/log_events/*/*.parquet"
     with duckdb.connect() as connection:

@@ -174,9 +174,9 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     whole = Content.blocks
     grown = 0
 
-    def growing(content: Content, block_bytes: int) -> Iterator[Block]:
+    def growing(content: Content, block_bytes: int, *cut: Callable[[bytes], int]) -> Iterator[Block]:
         nonlocal grown
-        for block in whole(content, 2**20):
+        for block in whole(content, 2**20, *cut):
             # Not for ever: the reader would follow for ever.
             with path.open("ab") as file:
                 grown += 0 if grown > 5 * len(record) else file.write(record[:40] if grown % 2 else record)

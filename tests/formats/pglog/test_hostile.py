@@ -123,7 +123,7 @@ def test_a_huge_record_of_many_lines_is_capped_wherever_blocks_end(tmp_path: Pat
     text = b"\t" + b"y" * (LINE_CAP * 2 // lines) + b"\n"
     huge = line("LOG:  statement: SELECT") + text * lines
     path = written(tmp_path, GOOD + huge + LAST + GOOD)
-    with patch("citus_analysis.formats.pglog._read._SMALL_CHUNK_BYTES", chunk):
+    with patch("citus_analysis.formats.pglog._read.CHUNK_BYTES", chunk):
         log = read(path)
     assert log.column("byte_length") == [len(GOOD), len(huge), len(LAST), len(GOOD)]
     assert log.column("capped") == [False, True, False, False]

@@ -12,18 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content, Hints
+from citus_analysis.formats import Content
+from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._fast import scan_fast
-from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._native import last_record
-from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
-from citus_analysis.formats.pglog._read import prepared_chunks
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
 
-from .logs import Read, gathered, line, plain, read, scanned_in_chunks, written
+from .logs import Read, line, plain, read, scanned_in_chunks, written
 
 RECORDED = Path(__file__).parents[3] / "data" / "recorded"
 SOME = settings(
@@ -248,14 +246,19 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(big: Path) -> Read:
     """It in one chunk, by one thread."""
-    return gathered(list(pieces(scanned_chunks(Content(big), compile_prefix(STUDY_PREFIX), 1, 2**30), Hints())))
+    return in_chunks(big, 1, 2**30)
+
+
+def in_chunks(path: Path, jobs: int, chunk_bytes: int) -> Read:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_read, "CHUNK_BYTES", chunk_bytes)
+        return read(path, jobs)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("chunk_bytes", [100_003, 2**20, 5 * 2**20])
 def test_neither_jobs_nor_chunks_matter(big: Path, whole: Read, jobs: int, chunk_bytes: int) -> None:
-    scanned = scanned_chunks(Content(big), compile_prefix(STUDY_PREFIX), jobs, chunk_bytes)
-    got = gathered(list(pieces(scanned, Hints())))
+    got = in_chunks(big, jobs, chunk_bytes)
     assert whole.events.height > 20_000
     assert whole.accounted == got.accounted == big.stat().st_size
     assert_frame_equal(got.events, whole.events, categorical_as_str=True)
