@@ -8,25 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from citus_analysis.spans.ordered import Flags, Indices, changes, firsts, places
 from citus_analysis.spans.records import (
     ERROR,
+    EXTENDED,
+    FILE_ROOM,
     LOCAL,
     OPENER,
+    PARSES,
     PREPARE,
     TASK,
     TIMED,
     WHOLE,
-    number_executions,
-    order_records,
-    sources_of,
+    Records,
+    read_records,
 )
 
 __all__ = ["GPID_NODE_FACTOR", "WRITING_KINDS", "Sessions", "place", "read_sessions"]
-
-#: No file is larger than this many bytes.
-_FILE_ROOM: Final = 1 << 44
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
@@ -65,192 +67,250 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
         events: `log_events` of one resource and iteration.
         nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
     """
-    sources = sources_of(events)
-    records = order_records(events, sources)
-    rows = number_executions(records)
-    executions = _executions(rows, nodes)
+    records = read_records(events)
+    timed = _timed(records)
+    executions, known = _executions(records, timed, nodes)
     return Sessions(
-        sources=sources,
+        sources=records.files.table,
         executions=executions,
-        tasks=_tasks(rows, executions, nodes),
-        locals=_locals(rows, executions),
-        phases=_phases(rows, executions),
-        gaps=_gaps(records),
+        tasks=_tasks(records, executions, known, nodes),
+        locals=_locals(records, executions, known),
+        phases=_phases(records, timed, known),
+        gaps=records.gaps,
         coverage=_coverage(records, executions),
     )
 
 
-def _executions(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    event = pl.col("event")
-    opener = (event == OPENER) | (event == WHOLE)
-    begin = pl.col("log_time").cast(pl.Datetime("us", "UTC")) - pl.duration(microseconds=pl.col("duration_us"))
-    timed = event.is_in(TIMED)
-    # An execution has at most one opener and one closing record: the maximum picks it, columns at a time.
-    masked = rows.with_columns(
-        opener_offset=pl.when(opener).then("byte_offset"),
-        opener_time=pl.when(opener).then("log_time"),
-        opener_shard=pl.when(opener).then("shard_id"),
-        opener_xid=pl.when(opener).then("local_xid"),
-        extended=pl.when(opener).then("extended"),
-        statement_kind=pl.when(opener).then("statement_kind"),
-        statement_fingerprint=pl.when(opener).then("statement_fingerprint"),
-        closing_offset=pl.when("closes").then("byte_offset"),
-        closing_time=pl.when("closes").then("log_time"),
-        closing_xid=pl.when("closes").then("local_xid"),
-        begin=pl.when(timed).then(begin),
-        duration_us=pl.when(timed).then("duration_us"),
-        fatal=(event == ERROR) & ~(pl.col("severity") == "ERROR"),
-        is_task=event == TASK,
-        is_error=event == ERROR,
-    )
-    frame = masked.group_by("execution").agg(
-        pl.col("source", "node", "pid", "session", "segment", "anchored", "gpid").first(),
-        pl.col(
-            "opener_offset", "opener_time", "extended", "statement_fingerprint", "statement_kind", "closing_xid"
-        ).max(),
-        pl.col("fatal").any(),
-        has_tasks=pl.col("is_task").any(),
-        failed=pl.col("is_error").any(),
-        shard_id=pl.col("opener_shard").max(),
-        local_xid=pl.col("opener_xid").max(),
-        byte_offset=pl.col("closing_offset").max(),
-        end_time=pl.col("closing_time").max(),
-        start_time=pl.col("begin").min(),
-        last_offset=pl.col("byte_offset").last(),
-        duration_us=pl.col("duration_us").sum(),
-        phases=pl.col("duration_us").count(),
-    )
-    frame = frame.with_columns(
-        duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
-        opened=pl.col("opener_offset").is_not_null(),
-        closed=pl.col("byte_offset").is_not_null(),
-    )
-    return _with_parents(frame.sort("execution"), nodes)
+_US: Final = pl.Datetime("us", "UTC")
 
 
-def _with_parents(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+@dataclass(frozen=True)
+class _Timed:
+    """The records that report a duration.
+
+    Attributes:
+        at: which records they are.
+        execution: the execution of each.
+        first: where those of an execution begin.
+        duration: what they report, microseconds.
+    """
+
+    at: Indices
+    execution: NDArray[np.uint32]
+    first: Indices
+    duration: pl.Series
+
+
+def _timed(records: Records) -> _Timed:
+    at = np.flatnonzero(records.event <= TIMED)
+    execution = records.execution[at]
+    return _Timed(at, execution, firsts(execution), records.pick(at, "duration_us").to_series())
+
+
+def _executions(records: Records, timed: _Timed, nodes: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
+    """The executions, and at which row of them each numbered execution is (-1: it is none)."""
+    first, event = records.first, records.event
+    count = len(first)
+    openers = np.flatnonzero((event == OPENER) | (event == WHOLE))
+    opener = _one_each(records, openers, count)
+    closer = _one_each(records, np.flatnonzero(records.closes), count)
+    errors = np.flatnonzero(event == ERROR)
+    fatal = errors[(records.pick(errors, "severity").to_series() != "ERROR").to_numpy()]
+    extended = np.zeros(count, np.bool_)
+    extended[records.execution[openers] - 1] = records.says(openers, EXTENDED)
+    of_opener = records.pick(
+        opener, "byte_offset", "log_time", "statement_fingerprint", "statement_kind", "shard_id", "local_xid"
+    ).rename({"byte_offset": "opener_offset", "log_time": "opener_time"})
+    of_closer = records.pick(closer, "local_xid", "byte_offset", "log_time").rename(
+        {"local_xid": "closing_xid", "log_time": "end_time"}
+    )
+    frame = pl.DataFrame(
+        {
+            "execution": np.arange(1, count + 1, dtype=np.uint32),
+            "source": records.source(first),
+            "node": records.node(first),
+            "session": records.session[first],
+            "segment": records.segment[first],
+            "anchored": records.anchored[first],
+            "extended": extended,
+            "fatal": _any_each(records, fatal, count),
+            "has_tasks": _any_each(records, np.flatnonzero(event == TASK), count),
+            "failed": _any_each(records, errors, count),
+            "opened": opener >= 0,
+            "closed": closer >= 0,
+            **_durations(records, timed, count),
+            **records.pick(first, "pid", "gpid").to_dict(),
+            **of_opener.to_dict(),
+            **of_closer.to_dict(),
+            "last_offset": records.pick(np.append(first[1:], len(event))[:count] - 1, "byte_offset").to_series(),
+        }
+    ).with_columns(extended=pl.when("opened").then("extended"))
+    return _with_parents(frame, nodes, records)
+
+
+def _one_each(records: Records, chosen: Indices, count: int) -> Indices:
+    """The chosen record of each execution, which has at most one; -1 without one."""
+    found = np.full(count, -1)
+    found[records.execution[chosen] - 1] = chosen
+    return found
+
+
+def _any_each(records: Records, chosen: Indices, count: int) -> Flags:
+    """Which executions have a chosen record."""
+    found = np.zeros(count, np.bool_)
+    found[records.execution[chosen] - 1] = True
+    return found
+
+
+def _durations(records: Records, timed: _Timed, count: int) -> dict[str, pl.Series]:
+    """Per execution when it began, the sum of its durations and how many they are."""
+    never = np.iinfo(np.int64).max
+    end = records.pick(timed.at, "log_time").to_series().cast(_US).to_physical()
+    begin = (end - timed.duration.cast(pl.Int64)).fill_null(never).to_numpy()
+    where = timed.execution[timed.first] - 1
+    start, total, phases = np.full(count, never), np.zeros(count), np.zeros(count, np.uint32)
+    if len(where):
+        start[where] = np.minimum.reduceat(begin, timed.first)
+        total[where] = np.add.reduceat(timed.duration.to_numpy(), timed.first)
+        phases[where] = np.diff(timed.first, append=len(timed.at))
+    frame = pl.DataFrame({"start_time": start, "duration_us": total, "phases": phases})
+    return frame.select(
+        pl.when(pl.col("start_time") != never).then("start_time").cast(_US),
+        pl.when(pl.col("phases") > 0).then("duration_us"),
+        "phases",
+    ).to_dict()
+
+
+def _with_parents(frame: pl.DataFrame, nodes: pl.DataFrame, records: Records) -> tuple[pl.DataFrame, Indices]:
     """Drop what is no execution, add gpid, transaction membership and the number within the session."""
-    sampled = pl.col("opened").any().over("session")
-    known = (
+    session = frame["session"].to_numpy()
+    sampled = np.zeros(int(session[-1]) + 1 if len(session) else 1, np.bool_)
+    sampled[session[frame["opened"].to_numpy()]] = True
+    known = frame.select(
         pl.col("opened")
         | pl.col("has_tasks")
         | ((pl.col("phases") > 0) & pl.col("failed"))
-        | (sampled & pl.col("failed") & ~pl.col("fatal"))
-    )
-    nodeids = (
-        nodes.select(pl.col("node").cast(pl.Categorical), nodeid=pl.col("nodeid").cast(pl.Int64))
-        .drop_nulls()
-        .unique("node", keep="first")
-    )
-    own_gpid = pl.col("nodeid") * GPID_NODE_FACTOR + pl.col("pid").cast(pl.Int64)
+        | (pl.Series(sampled[session]) & pl.col("failed") & ~pl.col("fatal"))
+    ).to_series()
+    kept = frame if known.all() else frame.filter(known)
+    row = np.where(known.to_numpy(), np.cumsum(known.to_numpy()) - 1, -1)
+    nodeids = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("node", keep="first")
+    nodeid = records.files.table.join(nodeids, on="node", how="left", maintain_order="left")["nodeid"]
+    own_gpid = nodeid.gather(kept["source"]) * GPID_NODE_FACTOR + kept["pid"].cast(pl.Int64)
     xid = pl.col("local_xid")
     same_session = pl.col("session") == pl.col("session").shift(1)
     shares = (same_session & (xid == xid.shift(1)) & (xid > 0)).fill_null(value=False)
-    return (
-        frame.filter(known)
-        .with_columns(is_child=pl.col("gpid").is_not_null())
-        .join(nodeids, on="node", how="left", maintain_order="left")
-        .with_columns(
-            gpid=pl.coalesce("gpid", own_gpid),
-            in_transaction=shares | shares.shift(-1, fill_value=False),
-            session_seq=pl.int_range(pl.len(), dtype=pl.Int64).over("session"),
-        )
-        .drop("nodeid")
+    with_parents = kept.with_columns(
+        is_child=pl.col("gpid").is_not_null(),
+        gpid=pl.coalesce("gpid", own_gpid),
+        in_transaction=shares | shares.shift(-1, fill_value=False),
+        session_seq=places(changes(kept["session"].to_numpy())),
     )
+    return with_parents, row
 
 
-def _tasks(rows: pl.DataFrame, executions: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    places = (
-        nodes.select(pl.col("host"), pl.col("port"), child_node=pl.col("node").cast(pl.Categorical))
+def _tasks(records: Records, executions: pl.DataFrame, known: Indices, nodes: pl.DataFrame) -> pl.DataFrame:
+    at = np.flatnonzero(records.event == TASK)
+    owner = known[records.execution[at] - 1]
+    hosts = (
+        nodes.select(pl.col("host").cast(pl.Categorical), "port", child_node=pl.col("node").cast(pl.Categorical))
         .drop_nulls("host")
         .unique(["host", "port"], keep="first")
     )
-    return (
-        rows.filter(pl.col("event") == TASK)
-        .select(
-            "execution",
-            "source",
-            "byte_offset",
-            "segment",
-            "anchored",
-            "session",
-            "shard_id",
-            "task_us",
-            pl.col("pid"),
-            host=pl.col("worker_host").cast(pl.String),
-            port=pl.col("worker_port"),
-            end_time=pl.col("log_time"),
-            parent_node=pl.col("node"),
-        )
-        .join(executions.select("execution", "gpid", "failed"), on="execution", how="inner", maintain_order="left")
-        .join(places, on=["host", "port"], how="left", maintain_order="left")
+    tasks = pl.DataFrame(
+        {
+            "execution": records.execution[at],
+            "source": records.source(at),
+            "segment": records.segment[at],
+            "anchored": records.anchored[at],
+            "session": records.session[at],
+            "parent_node": records.node(at),
+            "gpid": executions["gpid"].gather(owner),
+            "failed": executions["failed"].gather(owner),
+            **records.pick(at, "byte_offset", "shard_id", "task_us", "pid").to_dict(),
+            **records.pick(at, "log_time", "worker_host", "worker_port")
+            .rename({"log_time": "end_time", "worker_host": "host", "worker_port": "port"})
+            .to_dict(),
+        }
     )
+    return tasks.join(hosts, on=["host", "port"], how="left", maintain_order="left")
 
 
-def _locals(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+def _locals(records: Records, executions: pl.DataFrame, known: Indices) -> pl.DataFrame:
     """Executions on the parent's own shards.
 
     The first cached plan for a shard is logged twice for one execution: twice in a row, or, where the plan is made
     during bind (SELECT), once before the statement line and once after it.
     """
-    same = (pl.col("shard_id") == pl.col("shard_id").shift(1)) & (pl.col("execution") == pl.col("execution").shift(1))
-    repeated = (same & (pl.col("event").shift(1) == LOCAL)).fill_null(value=False)
-    lines = (
-        rows.filter((pl.col("event") == LOCAL) & ~repeated)
-        .select("execution", "source", "byte_offset", "shard_id", "log_time", "statement_kind")
-        .join(executions.select("execution", "opener_offset"), on="execution", how="inner", maintain_order="left")
+    at = np.flatnonzero(records.event == LOCAL)
+    shard = records.pick(at, "shard_id").to_series().to_numpy()
+    repeated = np.zeros(len(at), np.bool_)
+    repeated[1:] = (
+        (at[1:] == at[:-1] + 1) & (shard[1:] == shard[:-1]) & (records.execution[at[1:]] == records.execution[at[:-1]])
     )
-    early = (pl.col("byte_offset") < pl.col("opener_offset")).fill_null(value=False)
+    at = at[~repeated & (known[records.execution[at] - 1] >= 0)]
+    lines = pl.DataFrame(
+        {
+            "execution": records.execution[at],
+            "source": records.source(at),
+            **records.pick(at, "byte_offset", "shard_id", "log_time", "statement_kind").to_dict(),
+        }
+    )
+    opener = executions["opener_offset"].gather(known[records.execution[at] - 1])
+    early = (lines["byte_offset"] < opener).fill_null(value=False)
+    if not early.any():
+        return lines
     later = lines.filter(~early).select("execution", "shard_id", again=pl.lit(value=True)).unique()
     return (
-        lines.join(later, on=["execution", "shard_id"], how="left", maintain_order="left")
-        .filter(~(early & pl.col("again").fill_null(value=False)))
-        .drop("again", "opener_offset")
+        lines.with_columns(early=early)
+        .join(later, on=["execution", "shard_id"], how="left", maintain_order="left")
+        .filter(~(pl.col("early") & pl.col("again").fill_null(value=False)))
+        .drop("early", "again")
     )
 
 
-def _phases(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+_PHASES: Final = pl.Enum(["parse", "bind", "execute"])
+
+
+def _phases(records: Records, timed: _Timed, known: Indices) -> pl.DataFrame:
     """Durations as phases: the closing one is execute, of those before the last is bind, the others are parse."""
-    timed = rows.filter(pl.col("event").is_in(TIMED)).select(
-        "execution", "source", "byte_offset", "log_time", "duration_us", "closes", "event", "phase", "kind"
+    at, execution = timed.at, timed.execution
+    closes = records.closes[at]
+    last_before = np.ones(len(at), np.bool_)
+    last_before[:-1] = closes[1:] | (execution[1:] != execution[:-1])
+    is_parse = np.where(records.event[at] == PREPARE, records.says(at, PARSES), ~last_before)
+    name = np.where(closes, 2, np.where(is_parse, 0, 1)).astype(np.uint8)
+    phases = pl.DataFrame(
+        {
+            "execution": execution,
+            "source": records.source(at),
+            **records.pick(at, "byte_offset", "log_time").to_dict(),
+            "duration_us": timed.duration,
+            "closes": closes,
+            "name": pl.Series(name).cat.to(_PHASES),
+        }
     )
-    other_execution = pl.col("execution") != pl.col("execution").shift(-1)
-    last_before = pl.col("closes").shift(-1) | other_execution.fill_null(value=True)
-    says_parse = (pl.col("phase") == "parse").fill_null(value=False) | (pl.col("kind") == "parse")
-    is_parse = pl.when(pl.col("event") == PREPARE).then(says_parse).otherwise(~last_before)
-    name = pl.when("closes").then(_phase("execute")).when(is_parse).then(_phase("parse")).otherwise(_phase("bind"))
-    return (
-        timed.with_columns(name=name)
-        .drop("event", "phase", "kind")
-        .join(executions.select("execution"), on="execution", how="semi", maintain_order="left")
-    )
-
-
-def _phase(name: str) -> pl.Expr:
-    return pl.lit(name, pl.Enum(["parse", "bind", "execute"]))
-
-
-def _gaps(records: pl.DataFrame) -> pl.DataFrame:
-    within = pl.col("session") == pl.col("session").shift(1)
-    before = pl.when(within).then(place("byte_offset").shift(1)).fill_null(-1)
-    return (
-        records.with_columns(place=before)
-        .filter(pl.col("begins_segment") & ~pl.col("anchored") & pl.col("gpid").is_not_null())
-        .select("gpid", "node", "place")
-    )
+    kept = known[execution - 1] >= 0
+    return phases if kept.all() else phases.filter(kept)
 
 
 def place(offset: str) -> pl.Expr:
     """One number that orders the records of a node over all of its files."""
-    return pl.col("source").cast(pl.Int64) * _FILE_ROOM + pl.col(offset)
+    return pl.col("source").cast(pl.Int64) * FILE_ROOM + pl.col(offset)
 
 
-def _coverage(records: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    under_way = (
-        executions.group_by("node", "session")
-        .agg(cut=~pl.col("anchored").first())
-        .group_by("node")
-        .agg(under_way=pl.col("cut").any())
+def _coverage(records: Records, executions: pl.DataFrame) -> pl.DataFrame:
+    first = executions.select("node", "session", "anchored").filter(
+        pl.Series(changes(executions["session"].to_numpy()))
     )
-    times = records.group_by("node").agg(first_time=pl.col("log_time").min(), last_time=pl.col("log_time").max())
+    under_way = first.group_by("node").agg(under_way=(~pl.col("anchored")).any())
+    times = (
+        records.events.select("log_time", source=pl.Series(records.files.of_record))
+        .filter(records.events["pid"].is_not_null())
+        .group_by("source")
+        .agg(first_time=pl.col("log_time").min(), last_time=pl.col("log_time").max())
+        .join(records.files.table.select("source", pl.col("node").cast(pl.Categorical)), on="source")
+        .group_by("node")
+        .agg(pl.col("first_time").min(), pl.col("last_time").max())
+    )
     return times.join(under_way, on="node", how="left").with_columns(pl.col("under_way").fill_null(value=False))

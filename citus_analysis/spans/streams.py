@@ -17,6 +17,7 @@ from citus_analysis.spans.clocks import (
     fit_clock,
     most_agreed_offset,
 )
+from citus_analysis.spans.ordered import firsts
 
 __all__ = ["Streams", "guess_clock"]
 
@@ -35,17 +36,17 @@ class Streams:
     """The tasks and children of one pair of nodes in the streams that have both.
 
     Args:
-        tasks: `gpid`, `shard_id`, `position`, `task`, `task_us`, `task_begins`, `task_ends`.
-        children: `gpid`, `shard_id`, `position`, `child`, `child_us`, `child_begins`, `child_ends`.
+        tasks: `stream`, `task`, `task_us`, `task_begins`, `task_ends`, by stream and order within it.
+        children: `stream`, `child`, `child_us`, `child_begins`, `child_ends`, in the same way; of the same streams.
     """
 
     def __init__(self, tasks: pl.DataFrame, children: pl.DataFrame) -> None:
-        key = ["gpid", "shard_id"]
-        numbers = tasks.select(key).unique().sort(key).with_row_index("stream")
-        self._tasks = tasks.join(numbers, on=key).sort("stream", "position")
-        self._children = children.join(numbers, on=key).sort("stream", "position")
-        self._first_task = _firsts(self._tasks, numbers.height)
-        self._first_child = _firsts(self._children, numbers.height)
+        self._tasks, self._children = tasks, children
+        stream = tasks["stream"].to_numpy()
+        known = stream[firsts(stream)]
+        self._stream_of_child = np.searchsorted(known, children["stream"].to_numpy())
+        self._first_task = np.append(firsts(stream), len(stream))
+        self._first_child = np.searchsorted(self._stream_of_child, np.arange(len(known) + 1))
         self.child_begins: _Floats = self._children["child_begins"].to_numpy()
 
     def align(self, line: ClockLine) -> pl.DataFrame:
@@ -65,7 +66,7 @@ class Streams:
     def votes(self, centre: float) -> Bounds:
         """What all pairs of a task with a child near a time say about the offset."""
         near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
-        stream = self._children["stream"].to_numpy()
+        stream = self._stream_of_child
         sizes = np.diff(self._first_task)[stream]
         chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
         child = np.repeat(chosen, sizes[chosen])
@@ -103,10 +104,6 @@ class Streams:
         return Intervals(
             self._first_child, begins - offset, ends - offset, self._children["child_us"].cast(pl.Float64).to_numpy()
         )
-
-
-def _firsts(frame: pl.DataFrame, streams: int) -> NDArray[np.int64]:
-    return np.searchsorted(frame["stream"].to_numpy(), np.arange(streams + 1)).astype(np.int64)
 
 
 def guess_clock(streams: Streams) -> ClockLine | None:
