@@ -6,8 +6,8 @@ clock) bounds the offset o = child clock - parent clock at that time:
 
     e - E - 1 ms  <  o  <  b - (E - W) + 1 ms
 
-Over a run the offset is taken as a line a + r t. All lines that satisfy every bound form a polygon; linear programs
-give the extent of the offset and of the drift r over it (Duda, Harrus, Haddad, Bernard: Estimating global time in
+Over a run the offset is taken as a line a + r t. All lines that satisfy every bound form a polygon; its
+corners give the extent of the offset and of the drift r (Duda, Harrus, Haddad, Bernard: Estimating global time in
 distributed systems, 1987, bound offsets from messages in the same way).
 
 A backend that is preempted between the end of a task and its log record prints a task that seems to begin too late:
@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.sparse import csc_array
 
 __all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
 
@@ -187,45 +188,76 @@ def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
     time = bounds.time - reference
     low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))
     scale = max(float(np.abs(time).max()), 1.0)
-    columns = np.column_stack([np.ones(count), time / scale])
-    slack = np.eye(count)
-    rows = np.block([[-columns, -slack, np.zeros((count, count))], [columns, np.zeros((count, count)), -slack]])
+    # Row k says that the line is not above (below) bound k by more than its slack.
+    sign, row = np.repeat([-1.0, 1.0], count), np.arange(2 * count)
+    rows = csc_array(
+        (
+            np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)]),
+            np.concatenate([row, row, row]),
+            np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)]),
+        )
+    )
     limits = np.concatenate([-(low - shift), high - shift])
     cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
     drift = MAX_DRIFT * scale
-    box: list[tuple[float | None, float | None]] = [(None, None), (-drift, drift), *[(0.0, None)] * (2 * count)]
-    best, _ = _minimise(cost, rows, limits, box)
-    offset, slope = float(best[0]) + shift, float(best[1]) / scale
+    box = np.tile([0.0, np.inf], (2 + 2 * count, 1))
+    box[0], box[1] = (-np.inf, np.inf), (-drift, drift)
+    # The stubs know neither sparse rows nor an array of bounds.
+    solution = linprog(cost, A_ub=rows, b_ub=limits, bounds=box, method="highs")  # type: ignore[call-overload]
+    if solution.x is None:
+        raise ArithmeticError(f"bounds of a clock offset: {solution.message}")
+    offset, slope = float(solution.x[0]) + shift, float(solution.x[1]) / scale
     return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
 
 
 def _extent(bounds: Bounds, inside: ClockLine) -> tuple[float, float, float, float]:
-    """Smallest and largest offset (at the reference) and drift over all lines that satisfy every bound."""
-    time = bounds.time - inside.reference
-    scale = max(float(np.abs(time).max()), 1.0)
-    columns = np.column_stack([np.ones(len(bounds)), time / scale])
-    rows = np.concatenate([-columns, columns])
-    # Relative to a line inside the polygon the numbers are small; the solver's tolerance is absolute.
-    base = inside.at(bounds.time)
-    limits = np.concatenate([-(bounds.low - base), bounds.high - base]).clip(min=0.0)
-    known = np.isfinite(limits)
-    drift = MAX_DRIFT * scale
-    box: list[tuple[float | None, float | None]] = [
-        (None, None),
-        (-drift - inside.drift * scale, drift - inside.drift * scale),
-    ]
-    ends = []
-    for cost in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]):
-        _, least = _minimise(np.array(cost), rows[known], limits[known], box)
-        ends.append(least * sum(cost))
-    slope = inside.drift
-    return inside.offset + ends[0], inside.offset + ends[1], slope + ends[2] / scale, slope + ends[3] / scale
+    """Smallest and largest offset (at the reference) and drift over all lines that satisfy every bound.
+
+    `inside` is one of them; relative to it the numbers are small.
+    """
+    time, base = bounds.time - inside.reference, inside.at(bounds.time)
+    low, high = np.minimum(bounds.low - base, 0.0), np.maximum(bounds.high - base, 0.0)
+    least, most = _slopes(time, low, high)
+    least, most = max(least, -MAX_DRIFT - inside.drift), min(most, MAX_DRIFT - inside.drift)
+    bounded = np.isfinite(high)
+    return (
+        inside.offset + _lowest(time, low, least, most),
+        inside.offset - _lowest(-time[bounded], -high[bounded], least, most),
+        inside.drift + least,
+        inside.drift + most,
+    )
 
 
-def _minimise(
-    cost: _Floats, rows: _Floats, limits: _Floats, box: list[tuple[float | None, float | None]]
-) -> tuple[_Floats, float]:
-    solution = linprog(cost, A_ub=rows, b_ub=limits, bounds=box, method="highs")
-    if solution.x is None or solution.fun is None:
-        raise ArithmeticError(f"bounds of a clock offset: {solution.message}")
-    return solution.x, float(solution.fun)
+def _slopes(time: _Floats, low: _Floats, high: _Floats) -> tuple[float, float]:
+    """The smallest and the largest slope of lines above all lower and below all upper bounds, of which there are some.
+
+    A line passes below an upper bound and above a lower one exactly if it is not steeper than the line through both.
+    """
+    apart = time[np.newaxis, :] - time[:, np.newaxis]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (high[np.newaxis, :] - low[:, np.newaxis]) / apart
+    return float(slope[apart < 0].max(initial=-np.inf)), float(slope[apart > 0].min(initial=np.inf))
+
+
+def _lowest(time: _Floats, low: _Floats, least: float, most: float) -> float:
+    """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
+
+    For a slope r it is the largest of the `low - r time`, which is convex in r: the lines of the two bounds that
+    hold it on either side of its minimum are cut with each other until no bound lies above their cut.
+    """
+    falling = int(np.argmax(low - least * time))
+    rising = int(np.argmax(low - most * time))
+    if time[falling] <= 0:
+        return float(low[falling] - least * time[falling])
+    if time[rising] >= 0:
+        return float(low[rising] - most * time[rising])
+    while True:
+        slope = (low[falling] - low[rising]) / (time[falling] - time[rising])
+        offset = low - slope * time
+        highest = int(np.argmax(offset))
+        if time[highest] == 0 or highest in (falling, rising) or offset[highest] <= offset[falling]:
+            return float(offset[highest])
+        if time[highest] > 0:
+            falling = highest
+        else:
+            rising = highest

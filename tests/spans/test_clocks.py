@@ -3,9 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from citus_analysis.spans import Traces, build_traces
-from citus_analysis.spans.clocks import Bounds, fit_clock, most_agreed_offset
+from citus_analysis.spans.clocks import MAX_DRIFT, Bounds, ClockLine, _extent, fit_clock, most_agreed_offset
 from tests.spans.recordings import load, traces_of
 
 PPM = 1e-6
@@ -36,6 +39,38 @@ def test_bounds_hold_and_are_narrow(offset: float, drift: float, seed: int) -> N
     assert line.drift_low <= drift <= line.drift_high
     assert line.offset_high - line.offset_low < 2000
     assert line.offset == pytest.approx(at_reference, abs=300)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    pairs=st.integers(1, 60),
+    span=st.sampled_from([0.0, 10.0, 1e6, 3e7, 1e9]),
+    late=st.floats(0, 0.9),
+    grid=st.booleans(),
+)
+def test_the_extent_is_that_of_a_linear_programme(seed: int, pairs: int, span: float, late: float, grid: bool) -> None:
+    """Corners of the polygon of lines against the solver's, with times that coincide and bounds on one side only."""
+    random = np.random.default_rng(seed)
+    time = random.uniform(-span * (1 - late), span, pairs)
+    time = np.round(time / max(span / 8, 1)) * max(span / 8, 1) if grid else time
+    slope = random.uniform(-MAX_DRIFT, MAX_DRIFT)
+    inside = ClockLine(0.0, 5e5, 5e5, 5e5, slope, slope, slope, pairs, 0)
+    low = inside.at(time) - random.exponential(800, pairs)
+    high = inside.at(time) + random.exponential(800, pairs)
+    high[1:][random.uniform(size=pairs - 1) < 0.2] = np.inf
+    scale = max(float(np.abs(time).max()), 1.0)
+    columns = np.column_stack([np.ones(pairs), time / scale])
+    rows = np.concatenate([-columns, columns[np.isfinite(high)]])
+    limits = np.concatenate([-(low - 5e5), high[np.isfinite(high)] - 5e5])
+    box = [(None, None), (-MAX_DRIFT * scale, MAX_DRIFT * scale)]
+    ends = [
+        float(linprog(np.array(cost), A_ub=rows, b_ub=limits, bounds=box).fun or 0.0) * sum(cost)
+        for cost in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0])
+    ]
+    found = _extent(Bounds(time, low, high), inside)
+    assert np.array(found[:2]) - 5e5 == pytest.approx(ends[:2], abs=1e-3)
+    assert np.array(found[2:]) * scale == pytest.approx(ends[2:], abs=1e-3)
 
 
 def test_late_records_and_wrong_pairs_are_left_out() -> None:
