@@ -24,6 +24,9 @@ __all__ = ["export_perfetto"]
 
 _CHUNK: Final = 50_000
 
+#: How long an arrow takes at least, microseconds.
+_STEP: Final = 1.0
+
 
 def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str) -> int:
     """Write a trace that opens in the Perfetto UI.
@@ -145,7 +148,21 @@ def _arguments() -> pl.Expr:
 
 
 def _arrows(timed: pl.DataFrame) -> pl.DataFrame:
+    """From the begin of a task to its remote execution.
+
+    The trace processor leaves out arrows that lead back in time, which 1 ms of resolution is enough for: those leave
+    the statement as late as that takes, and meet the execution where it is by then.
+    """
+    # What lasts until t is over at t, and an arrow takes time.
+    end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
     remotes = timed.filter(pl.col("kind") == "remote").select(
-        to_pid="pid", to_tid="tid", to_ts="ts", span_id="parent_span_id"
+        to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"
     )
-    return timed.join(remotes, on="span_id", how="inner")
+    statements = timed.filter(pl.col("kind") == "statement").select("trace_id", earliest="ts")
+    return (
+        timed.join(remotes, on="span_id", how="inner")
+        .join(statements, on="trace_id", how="left")
+        .with_columns(ts=pl.max_horizontal("earliest", pl.min_horizontal("ts", pl.col("to_end") - _STEP)))
+        .with_columns(to_ts=(pl.col("ts") + _STEP).clip("to_ts", "to_end"))
+        .with_columns(pl.col("ts", "to_ts").round(3))
+    )
