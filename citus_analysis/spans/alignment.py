@@ -19,6 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from citus_analysis.spans.clocks import RESOLUTION_US
+
 __all__ = ["Alignment", "Intervals", "align_streams", "compatible_pairs"]
 
 _Floats = NDArray[np.float64]
@@ -59,7 +61,7 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
         tolerance: contradiction in time that is let pass, microseconds.
 
     Returns:
-        Task, child, and by how much the pair contradicts the clocks.
+        Task, child, and by how much the child's interval reaches beyond the task's, resolution not taken off.
     """
     count = _scan(*_arrays(tasks, children), tolerance, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     task, child, contradiction = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
@@ -77,7 +79,7 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
     partner = np.full(len(tasks.end), -1, np.int64)
     ambiguous = np.zeros(len(tasks.end), np.bool_)
     if len(task):
-        _align(task, child, contradiction / (tolerance + 1.0), len(children.end), partner, ambiguous)
+        _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), len(children.end), partner, ambiguous)
         _fill(tasks.first, tasks.length, children.length, partner)
     return Alignment(partner, ambiguous)
 
@@ -112,10 +114,10 @@ def _scan(
             while last < stop and child_begin[last] <= latest:
                 last += 1
             for child in range(last - 1, lowest - 1, -1):
-                late = child_end[child] - task_end[task] - resolution
-                early = task_begin[task] - child_begin[child] - resolution
+                late = child_end[child] - task_end[task]
+                early = task_begin[task] - child_begin[child]
                 contradiction = max(0.0, late, early)
-                if contradiction <= tolerance and not child_length[child] > task_length[task] + 1.0:
+                if contradiction <= tolerance + resolution and not child_length[child] > task_length[task] + 1.0:
                     if count < len(tasks):
                         tasks[count] = task
                         children[count] = child

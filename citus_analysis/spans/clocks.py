@@ -55,6 +55,19 @@ class Bounds:
     def __len__(self) -> int:
         return len(self.time)
 
+    def and_(self, other: Bounds) -> Bounds:
+        """These bounds and others."""
+        return Bounds(*(np.concatenate(both) for both in zip(self._arrays(), other._arrays(), strict=True)))
+
+    def beyond(self, line: ClockLine) -> Bounds:
+        """Bounds on the offset to a third clock, given the line from the child's clock to it."""
+        further = line.at(self.time + (self.low + self.high) / 2)
+        low, high = line.offset_low - line.offset, line.offset_high - line.offset
+        return Bounds(self.time, self.low + further + low, self.high + further + high)
+
+    def _arrays(self) -> tuple[_Floats, _Floats, _Floats]:
+        return self.time, self.low, self.high
+
     def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
         """The bounds of some pairs."""
         return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
@@ -93,6 +106,21 @@ class ClockLine:
             *(-self.drift, -self.drift_high, -self.drift_low),
             self.pairs,
             self.contradicting,
+        )
+
+    def then(self, other: ClockLine) -> ClockLine:
+        """The line from this line's parent to the child of another whose parent is this line's child."""
+        middle = other.at(np.array([self.reference + self.offset]))[0]
+        return ClockLine(
+            self.reference,
+            self.offset + middle,
+            self.offset_low + middle - (other.offset - other.offset_low),
+            self.offset_high + middle + (other.offset_high - other.offset),
+            self.drift + other.drift,
+            self.drift_low + other.drift_low,
+            self.drift_high + other.drift_high,
+            0,
+            0,
         )
 
     def violation(self, bounds: Bounds) -> _Floats:

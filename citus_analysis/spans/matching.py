@@ -12,8 +12,9 @@ logged for it. That needs no clock, but both sequences must be complete from the
 - what one side has more than the other lies after the end of the other's log.
 
 Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.alignment`); those
-pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes, else from the one
-offset that most tasks and children of these nodes agree on; when two offsets are about as likely, nothing is paired.
+pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both with a
+third, else from the one offset that most tasks and children of these nodes agree on; when two offsets are about as
+likely, nothing is paired.
 """
 
 from __future__ import annotations
@@ -393,6 +394,19 @@ def _by_nodes(frame: pl.DataFrame) -> dict[NodePair, pl.DataFrame]:
 
 
 def _known_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
+    """The line between two nodes from exact pairs: of their own, or with a third node (the surest of them)."""
+    direct = _direct_line(key, clocks)
+    if direct is not None:
+        return direct
+    ways = [
+        one.then(other)
+        for node in sorted({name for pair in clocks for name in pair} - set(key))
+        if (one := _direct_line((key[0], node), clocks)) and (other := _direct_line((node, key[1]), clocks))
+    ]
+    return min(ways, key=lambda line: line.offset_high - line.offset_low, default=None)
+
+
+def _direct_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
     if key[0] == key[1]:
         return SAME_CLOCK
     other = clocks.get(key[::-1])
@@ -408,15 +422,24 @@ def _align(
     # Complete logs leave nothing to align.
     from citus_analysis.spans.streams import Streams, guess_clock
 
-    candidates, remaining = _by_nodes(children), _by_nodes(tasks)
+    candidates = _by_nodes(children)
+    streams = {key: Streams(part, candidates[key]) for key, part in _by_nodes(tasks).items()}
     found, guessed, undecided = [], {}, set()
-    for key, part in remaining.items():
-        streams = Streams(part, candidates[key])
-        line = _known_line(key, clocks) or guess_clock(streams)
+    for key, of_key in streams.items():
+        line = _known_line(key, clocks)
+        if line is None:
+            line = guess_clock(
+                of_key,
+                [
+                    (streams[other], between)
+                    for other in streams
+                    if other[0] == key[0] and other != key and (between := _known_line((other[1], key[1]), clocks))
+                ],
+            )
         if line is None:
             undecided.add(key)
             continue
         if key not in clocks:
             guessed[key] = line
-        found.append(streams.align(line))
+        found.append(of_key.align(line))
     return pl.concat([_NONE, *found]), guessed, frozenset(undecided)

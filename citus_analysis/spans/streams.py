@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -106,8 +107,13 @@ class Streams:
         )
 
 
-def guess_clock(streams: Streams) -> ClockLine | None:
+def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> ClockLine | None:
     """The offset that most tasks and children agree on, followed from there over the whole log.
+
+    Args:
+        streams: tasks and children of two nodes.
+        witnesses: what the same parent's tasks had done on other nodes, with the known lines from those nodes'
+            clocks to the child's: they vote on the same offset.
 
     Returns:
         None when no offset has a clear lead: a periodic workload agrees on several.
@@ -117,17 +123,20 @@ def guess_clock(streams: Streams) -> ClockLine | None:
         ballots = streams.votes(centre)
         if len(ballots) == 0:
             continue
+        for other, line in witnesses:
+            ballots = ballots.and_(other.votes(centre - line.offset).beyond(line))
         offset, votes, others = most_agreed_offset(ballots)
         if votes >= _VOTES and votes >= _LEAD * others:
             return _follow(streams, offset, centre)
     return None
 
 
-def _follow(streams: Streams, offset: float, centre: float) -> ClockLine | None:
+def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
     line = ClockLine(centre - offset, offset, offset, offset, 0.0, 0.0, 0.0, 0, 0)
     distances = np.sort(np.abs(streams.child_begins - centre))
     reach = distances[min(_VOTERS, len(distances)) - 1]
     while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
         line = fit_clock(agreeing)
         reach *= 3
-    return fit_clock(agreeing) if agreeing else None
+    # Where statements follow each other within the tolerance no pair stands alone; the votes remain.
+    return fit_clock(agreeing) if agreeing else line
