@@ -4,8 +4,8 @@ Both sequences of a stream are in order, and tasks of one session on one shard d
 *compatible* when the task waited at least as long as the child ran and the child's interval lies inside the task's,
 given the offset of the clocks and its tolerance. An alignment is an order-preserving set of compatible pairs; wanted
 is one with the most pairs and, among those, the least total contradiction in time. That is a heaviest increasing
-subsequence over the compatible pairs, which a dynamic programme over a Fenwick tree finds in O(n log n) (Hunt and
-Szymanski, 1977: A fast algorithm for computing longest common subsequences).
+subsequence over the compatible pairs, which a dynamic programme over the best ends of chains finds in O(n log n) (Hunt
+and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
 
 A pair stands in every largest alignment exactly when no other compatible pair takes the same rank in one; else the
 task is *ambiguous*.
@@ -13,10 +13,10 @@ task is *ambiguous*.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from citus_analysis.spans.clocks import RESOLUTION_US
@@ -63,10 +63,25 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
     Returns:
         Task, child, and by how much the child's interval reaches beyond the task's, resolution not taken off.
     """
-    count = _scan(*_arrays(tasks, children), tolerance, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    task, child, contradiction = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
-    _scan(*_arrays(tasks, children), tolerance, task, child, contradiction)
-    return task, child, contradiction
+    earliest = tasks.begin - RESOLUTION_US - tolerance
+    latest = tasks.end + RESOLUTION_US + tolerance
+    lowest, beyond = np.empty(len(tasks.end), np.int64), np.empty(len(tasks.end), np.int64)
+    for stream in range(len(tasks.first) - 1):
+        mine = slice(tasks.first[stream], tasks.first[stream + 1])
+        theirs = slice(children.first[stream], children.first[stream + 1])
+        # Children stand in the order of their records, which need not be that of their begins.
+        ended = np.maximum.accumulate(np.nan_to_num(children.end[theirs], nan=-np.inf)) + RESOLUTION_US
+        begun = np.minimum.accumulate(np.nan_to_num(children.begin[theirs][::-1], nan=np.inf))[::-1]
+        lowest[mine] = theirs.start + np.searchsorted(ended, earliest[mine])
+        beyond[mine] = theirs.start + np.searchsorted(begun, latest[mine], side="right")
+    counts = np.maximum(beyond - lowest, 0)
+    task = np.repeat(np.arange(len(counts)), counts)
+    child = np.repeat(beyond - 1 + np.cumsum(counts) - counts, counts) - np.arange(len(task))
+    late, early = children.end[child] - tasks.end[task], tasks.begin[task] - children.begin[child]
+    contradiction = np.maximum(np.maximum(late, early), 0.0)
+    shorter = children.length[child] > tasks.length[task] + 1.0
+    kept = (contradiction <= tolerance + RESOLUTION_US) & ~shorter
+    return task[kept], child[kept], contradiction[kept]
 
 
 def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Alignment:
@@ -79,124 +94,68 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
     partner = np.full(len(tasks.end), -1, np.int64)
     ambiguous = np.zeros(len(tasks.end), np.bool_)
     if len(task):
-        _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), len(children.end), partner, ambiguous)
-        _fill(tasks.first, tasks.length, children.length, partner)
+        _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
+        _fill(tasks, children, partner)
     return Alignment(partner, ambiguous)
 
 
-def _arrays(
-    tasks: Intervals, children: Intervals
-) -> tuple[_Ints, _Floats, _Floats, _Floats, _Ints, _Floats, _Floats, _Floats]:
-    return (
-        tasks.first, tasks.begin, tasks.end, tasks.length,
-        children.first, children.begin, children.end, children.length,
-    )  # fmt: skip
+def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[_Ints, list[float], list[int]]:
+    """Rank and weight of the heaviest increasing chain that ends in each pair, and the pair before it (-1: none).
 
-
-@njit(cache=True)
-def _scan(
-    first_task: _Ints, task_begin: _Floats, task_end: _Floats, task_length: _Floats,
-    first_child: _Ints, child_begin: _Floats, child_end: _Floats, child_length: _Floats,
-    tolerance: float, tasks: _Ints, children: _Ints, contradictions: _Floats,
-) -> int:  # fmt: skip
-    """Write the compatible pairs where the arrays have room; return how many there are."""
-    resolution = 1000.0
-    count = 0
-    for stream in range(len(first_task) - 1):
-        lowest = first_child[stream]
-        stop = first_child[stream + 1]
-        for task in range(first_task[stream], first_task[stream + 1]):
-            earliest = task_begin[task] - resolution - tolerance
-            latest = task_end[task] + resolution + tolerance
-            while lowest < stop and child_end[lowest] + resolution < earliest:
-                lowest += 1
-            last = lowest
-            while last < stop and child_begin[last] <= latest:
-                last += 1
-            for child in range(last - 1, lowest - 1, -1):
-                late = child_end[child] - task_end[task]
-                early = task_begin[task] - child_begin[child]
-                contradiction = max(0.0, late, early)
-                if contradiction <= tolerance + resolution and not child_length[child] > task_length[task] + 1.0:
-                    if count < len(tasks):
-                        tasks[count] = task
-                        children[count] = child
-                        contradictions[count] = contradiction
-                    count += 1
-    return count
-
-
-@njit(cache=True)
-def _heaviest(child: _Ints, task: _Ints, weight: _Floats, width: int, before: _Ints) -> tuple[_Ints, _Floats]:
-    """Rank and total weight of the heaviest increasing chain that ends in each pair; `before` is its predecessor."""
-    rank = np.zeros(len(child), np.int64)
-    total = np.zeros(len(child))
-    tree = np.full(width + 1, -1, np.int64)
+    `ends` holds the children in which chains end that no chain to a smaller child outweighs.
+    """
+    count = len(child)
+    rank, total, before = [1] * count, weight.copy(), [-1] * count
+    ends: list[int] = []
+    heights: list[float] = []
+    pairs: list[int] = []
     begin = 0
-    while begin < len(child):
+    while begin < count:
         end = begin
-        while end < len(child) and task[end] == task[begin]:
-            best = -1
-            at = child[end]
-            while at > 0:
-                other = tree[at]
-                if other >= 0 and (best < 0 or total[other] > total[best]):
-                    best = other
-                at -= at & -at
-            before[end] = best
-            rank[end] = 1 + (rank[best] if best >= 0 else 0)
-            total[end] = weight[end] + (total[best] if best >= 0 else 0.0)
+        while end < count and task[end] == task[begin]:
+            place = bisect_left(ends, child[end]) - 1
+            if place >= 0:
+                best = pairs[place]
+                before[end], rank[end], total[end] = best, rank[best] + 1, weight[end] + total[best]
             end += 1
         for pair in range(begin, end):
-            at = child[pair] + 1
-            while at <= width:
-                if tree[at] < 0 or total[pair] > total[tree[at]]:
-                    tree[at] = pair
-                at += at & -at
-        begin = end
-    return rank, total
-
-
-@njit(cache=True)
-def _align(
-    task: _Ints, child: _Ints, contradiction: _Floats, width: int, partner: _Ints, ambiguous: NDArray[np.bool_]
-) -> None:
-    """Choose the alignment and mark what could be otherwise. Streams are disjoint in both numberings."""
-    count = len(task)
-    # More pairs always weigh more than less contradiction.
-    weight = 1.0 - contradiction / (count + 1.0)
-    before = np.full(count, -1, np.int64)
-    rank, total = _heaviest(child, task, weight, width, before)
-    back = np.full(count, -1, np.int64)
-    reverse_rank, _ = _heaviest(width - 1 - child[::-1], -task[::-1], weight[::-1], width, back)
-    last = 0
-    for pair in range(count):
-        if total[pair] > total[last]:
-            last = pair
-    largest = rank[last]
-    rivals = np.zeros(largest + 1, np.int64)
-    for pair in range(count):
-        if rank[pair] + reverse_rank[count - 1 - pair] - 1 == largest:
-            rivals[rank[pair]] += 1
-    pair = last
-    while pair >= 0:
-        partner[task[pair]] = child[pair]
-        ambiguous[task[pair]] = rivals[rank[pair]] > 1
-        pair = before[pair]
-
-
-@njit(cache=True)
-def _fill(first_task: _Ints, task_length: _Floats, child_length: _Floats, partner: _Ints) -> None:
-    """Pair in order between neighbouring pairs with as many tasks as children between them."""
-    for stream in range(len(first_task) - 1):
-        previous = -1
-        for task in range(first_task[stream], first_task[stream + 1]):
-            if partner[task] < 0:
+            height, place = total[pair], bisect_left(ends, child[pair])
+            at_end = place < len(ends) and ends[place] == child[pair]
+            if (place and heights[place - 1] >= height) or (at_end and heights[place] >= height):
                 continue
-            gap = task - previous
-            if previous >= 0 and gap > 1 and partner[task] - partner[previous] == gap:
-                for step in range(1, gap):
-                    child = partner[previous] + step
-                    if not child_length[child] > task_length[previous + step] + 1.0:
-                        partner[previous + step] = child
-            previous = task
+            outweighed = place
+            while outweighed < len(ends) and heights[outweighed] <= height:
+                outweighed += 1
+            ends[place:outweighed] = [child[pair]]
+            heights[place:outweighed] = [height]
+            pairs[place:outweighed] = [pair]
+        begin = end
+    return np.array(rank, np.int64), total, before
+
+
+def _align(task: _Ints, child: _Ints, contradiction: _Floats, partner: _Ints, ambiguous: NDArray[np.bool_]) -> None:
+    """Choose the alignment and mark what could be otherwise. Streams are disjoint in both numberings."""
+    # More pairs always weigh more than less contradiction.
+    weight = 1.0 - contradiction / (len(task) + 1.0)
+    rank, total, before = _heaviest(child.tolist(), task.tolist(), weight.tolist())
+    reverse_rank, _, _ = _heaviest((-child[::-1]).tolist(), (-task[::-1]).tolist(), weight[::-1].tolist())
+    last = int(np.argmax(total))
+    rivals = np.bincount(rank[rank + reverse_rank[::-1] - 1 == rank[last]])
+    chain = [last]
+    while (pair := before[chain[-1]]) >= 0:
+        chain.append(pair)
+    partner[task[chain]] = child[chain]
+    ambiguous[task[chain]] = rivals[rank[chain]] > 1
+
+
+def _fill(tasks: Intervals, children: Intervals, partner: _Ints) -> None:
+    """Pair in order between neighbouring pairs with as many tasks as children between them."""
+    paired = np.flatnonzero(partner >= 0)
+    gap, stream = np.diff(paired), np.searchsorted(tasks.first, paired, side="right")
+    alike = (gap > 1) & (np.diff(partner[paired]) == gap) & (np.diff(stream) == 0)
+    length = gap[alike] - 1
+    step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
+    task = np.repeat(paired[:-1][alike], length) + step
+    child = np.repeat(partner[paired[:-1]][alike], length) + step
+    fits = ~(children.length[child] > tasks.length[task] + 1.0)
+    partner[task[fits]] = child[fits]
