@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.identifiers import Identifiers
+from citus_analysis.spans.ordered import firsts
 from citus_analysis.spans.sessions import WRITING_KINDS, Sessions
 
 __all__ = ["statement_profile"]
@@ -126,11 +128,21 @@ def _commits_inside() -> pl.Expr:
 
 
 def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
-    def of(name: str) -> pl.Expr:
-        chosen = pl.col("duration_us").filter(pl.col("name") == name)
-        return pl.when(chosen.len() > 0).then(chosen.sum())
-
-    return phases.group_by("execution").agg(parse_us=of("parse"), bind_us=of("bind"), execute_us=of("execute"))
+    """Per execution, which stand together, the time of each phase."""
+    execution = phases["execution"].to_numpy()
+    first = firsts(execution)
+    if not len(first):
+        return pl.DataFrame(
+            schema={"execution": pl.UInt32, "parse_us": pl.Float64, "bind_us": pl.Float64, "execute_us": pl.Float64}
+        )
+    duration = phases["duration_us"].to_numpy()
+    times = pl.DataFrame({"execution": execution[first]})
+    for name in ("parse", "bind", "execute"):
+        chosen = (phases["name"] == name).to_numpy()
+        total = pl.Series(np.add.reduceat(np.where(chosen, duration, 0.0), first))
+        known = pl.Series(np.logical_or.reduceat(chosen, first))
+        times = times.with_columns(pl.when(known).then(total).alias(f"{name}_us"))
+    return times
 
 
 def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import match_tasks
 from citus_analysis.spans.quality import clock_offsets, match_quality
-from citus_analysis.spans.sessions import Sessions, read_sessions
+from citus_analysis.spans.sessions import read_sessions
 from citus_analysis.spans.statements import statement_profile
 from citus_analysis.spans.tree import span_tree
 
@@ -63,7 +63,10 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
 
 
 def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    keys = log_events.select("resource", "iteration").unique().sort("resource", "iteration")
+    # Records of one iteration mostly follow each other: few rows are left to hash.
+    key = pl.col("resource", "iteration")
+    changed = pl.any_horizontal(key.ne_missing(key.shift(1))) | (pl.int_range(pl.len()) == 0)
+    keys = log_events.select(key).filter(changed).unique().sort("resource", "iteration")
     if keys.height <= 1:
         yield from [log_events] * keys.height
         return
@@ -90,11 +93,18 @@ def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
         sessions, matching.pairs, failures, identifiers, distributed=_is_cluster(events, nodes)
     )
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
+    quality, offsets, sources = (
+        match_quality(sessions, nodes, matching),
+        clock_offsets(sessions, matching),
+        sessions.sources,
+    )
+    # Sorting takes as much memory as these do.
+    del sessions, matching, failures
     return Traces(
-        statements=_conform("statements", statements.drop("execution"), sessions),
-        spans=_conform("spans", spans, sessions),
-        match_quality=match_quality(sessions, nodes, matching),
-        clock_offsets=clock_offsets(sessions, matching),
+        statements=_conform("statements", statements.drop("execution"), sources),
+        spans=_conform("spans", spans, sources),
+        match_quality=quality,
+        clock_offsets=offsets,
     )
 
 
@@ -104,8 +114,8 @@ def _is_cluster(events: pl.DataFrame, nodes: pl.DataFrame) -> bool:
     return bool(signs) or nodes["nodeid"].is_not_null().any()
 
 
-def _conform(name: str, frame: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     """Sort by time, name the sources again and bring the frame to its table."""
     ordered = frame.sort("start_time", "source", "byte_offset", nulls_last=True)
-    named = ordered.join(sessions.sources, on="source", how="left", maintain_order="left").drop("source")
+    named = ordered.join(sources, on="source", how="left", maintain_order="left").drop("source")
     return TABLES[name].conform(named)
