@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -147,7 +149,8 @@ class Content:
                     end = line_cut(data)
                 if end:
                     yield Block(offset, data[:end], end, unfinished=unfinished)
-                    offset, held = offset + end, data[end:]
+                    # Read again rather than copied to the front of what follows.
+                    offset, held = offset + end, b"" if reader.go_back(len(data) - end) else data[end:]
                 elif unfinished:
                     rest, held = _skip_line(reader)
                     length = len(data) + rest
@@ -163,6 +166,7 @@ class _Reader:
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         # read1 of a decompressor returns what it has; read would lose it to a damage further on.
         self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._stream = stream
         self._path = path
         self._damage: InputError | None = None
 
@@ -182,6 +186,13 @@ class _Reader:
             if not pieces:
                 raise self._damage from error
         return b"".join(pieces)
+
+    def go_back(self, count: int) -> bool:
+        """Whether the last `count` bytes will be read once more; a decompressor cannot go back."""
+        if not isinstance(self._stream, io.FileIO) or not self._stream.seekable():
+            return False
+        self._stream.seek(-count, os.SEEK_CUR)
+        return True
 
     def raise_damage(self) -> None:
         """Raise what stands behind the bytes that were handed out last."""

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
-from citus_analysis.formats.pglog._program import SEVERITY_TABLE, least_bytes, program_of
+from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
@@ -33,9 +33,8 @@ def programs() -> str:
     """The prefixes as a C header."""
     count, width = SEVERITY_TABLE.shape
     lines = [
-        "typedef struct { prefix_t prefix; int64_t least; } program_t;",
         f'#define SAMPLE "{SAMPLE}"',
-        f"#define PROGRAM_COUNT {len(PREFIXES)}",
+        f"#define PREFIX_COUNT {len(PREFIXES)}",
         f"static const byte_t severities[] = {numbers(SEVERITY_TABLE.flatten().tolist())};",
     ]
     rows = []
@@ -45,8 +44,8 @@ def programs() -> str:
         lines.append(f"static const element_t elements_{index}[] = {{{elements}}};")
         lines.append(f"static const byte_t literals_{index}[] = {numbers(program.literals.tolist())};")
         shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}"
-        rows.append(f"{{{{elements_{index}, literals_{index}, severities, {shape}}}, {least_bytes(program)}}}")
-    lines.append(f"static const program_t programs[] = {{{', '.join(rows)}}};")
+        rows.append(f"{{elements_{index}, literals_{index}, severities, {shape}}}")
+    lines.append(f"static const prefix_t prefixes[] = {{{', '.join(rows)}}};")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,7 @@
 #define CHECK_TEMPLATES
 #include "scanner.c"
 
-#include "programs.h" /* made by fuzz_pglog.py: `programs`, PROGRAM_COUNT, SAMPLE */
+#include "programs.h" /* made by fuzz_pglog.py: `prefixes`, PREFIX_COUNT, SAMPLE */
 
 #define REQUIRE(truth) \
     if (!(truth)) __builtin_trap()
@@ -35,9 +35,9 @@ static void close_column(column_t *column, int64_t rows, int64_t width)
     free(column->valid);
 }
 
-static output_t scanned(const chunk_t *chunk, const program_t *program)
+static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
 {
-    int64_t rows = chunk->size / program->least + 2;
+    int64_t rows = pglog_lines(chunk->text, chunk->size);
     output_t out = {0};
     for_columns(&out, open_column, rows);
     out.distinct_texts = room(TEXT_COLUMNS * rows * (int64_t)sizeof(stretch_t));
@@ -45,7 +45,7 @@ static output_t scanned(const chunk_t *chunk, const program_t *program)
     out.fingerprints = room(rows * (int64_t)sizeof(uint64_t));
     out.messages = room(rows * (int64_t)sizeof(stretch_t));
     out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
-    REQUIRE(pglog_scan(chunk, &program->prefix, &out) == 0);
+    REQUIRE(pglog_scan(chunk, prefix, &out) == 0);
     int64_t covered = out.blank_bytes + out.record_bytes;
     for (int64_t run = 0; run < out.stray_count; run++) covered += out.strays[run].end - out.strays[run].begin;
     bool tail_astray = chunk->tail && out.rows == 0;
@@ -83,9 +83,9 @@ static void require_same(const output_t *one, int64_t row, const output_t *other
             other->fingerprints[((int32_t *)other->statement.values)[other_row]]);
 }
 
-static void check_cut(const chunk_t *chunk, const program_t *program, const output_t *whole)
+static void check_cut(const chunk_t *chunk, const prefix_t *prefix, const output_t *whole)
 {
-    int64_t place = pglog_last_record(chunk->text, chunk->size, chunk->line_cap, &program->prefix);
+    int64_t place = pglog_last_record(chunk->text, chunk->size, chunk->line_cap, prefix);
     if (place <= 0 || chunk->tail) return;
     chunk_t first = *chunk, second = *chunk;
     first.size = place;
@@ -93,7 +93,7 @@ static void check_cut(const chunk_t *chunk, const program_t *program, const outp
     second.size -= place;
     second.offset += place;
     second.fresh = 0;
-    output_t one = scanned(&first, program), two = scanned(&second, program);
+    output_t one = scanned(&first, prefix), two = scanned(&second, prefix);
     REQUIRE(one.rows + two.rows == whole->rows);
     for (int64_t row = 0; row < one.rows; row++) require_same(whole, row, &one, row);
     for (int64_t row = 0; row < two.rows; row++) require_same(whole, one.rows + row, &two, row);
@@ -104,7 +104,7 @@ static void check_cut(const chunk_t *chunk, const program_t *program, const outp
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     if (length < 2) return 0;
-    const program_t *program = &programs[(data[0] >> 2) % PROGRAM_COUNT];
+    const prefix_t *prefix = &prefixes[(data[0] >> 2) % PREFIX_COUNT];
     /* A byte that no log holds stands for a whole valid prefix, which chance would hardly write. */
     size_t size = 0, sample = sizeof SAMPLE - 1;
     for (size_t index = 1; index < length; index++) size += data[index] == 1 ? sample : 1;
@@ -116,8 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
             *end++ = data[index];
     }
     chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1};
-    output_t out = scanned(&chunk, program);
-    check_cut(&chunk, program, &out);
+    output_t out = scanned(&chunk, prefix);
+    check_cut(&chunk, prefix, &out);
     closed(&out);
     free(text);
     return 0;

@@ -7,17 +7,17 @@ numbered by the scanner, so that Python sees each distinct one once per chunk an
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
-from citus_analysis.formats.pglog._program import least_bytes, program_of
+from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 from citus_analysis.schema import KINDS, TABLES
@@ -27,7 +27,9 @@ __all__ = ["scan_fast"]
 _TABLE: Final = TABLES["log_events"]
 _PHASES: Final = ("parse", "bind", "execute", "statement")
 _ARROW: Final = {np.int64: pa.int64(), np.int32: pa.int32(), np.float64: pa.float64(), np.uint8: pa.uint8()}
-_PLAIN: Final = tuple(name for name in native.NUMBER_COLUMNS if name not in {"statement", "message"})
+_PLAIN: Final = (*(name for name in native.NUMBER_COLUMNS if name not in {"statement", "message"}), "capped")
+#: Every record has these, so the scanner does not mark them.
+_EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "capped"})
 #: Columns that are looked at before the absent ones are added.
 _NEEDED: Final = {"clock": pl.Int64(), "zone": pl.String(), "message": pl.String()}
 #: Statements whose kind is kept; a log with more different ones has its kinds looked at again.
@@ -40,20 +42,18 @@ _kinds_lock: Final = threading.Lock()
 def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk, which must not be empty."""
     buffer = np.frombuffer(chunk.data, np.uint8)
-    program = program_of(prefix)
     out = native.scan_chunk(
         buffer,
         offset=chunk.offset,
         tail=chunk.tail,
         fresh=chunk.fresh,
         prefix=prefix,
-        rows=len(buffer) // least_bytes(program) + 2,
     )
     starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):
         sizes[-1] += chunk.tail
     frame = _frame(buffer, out)
-    if program.epoch:
+    if program_of(prefix).epoch:
         frame = frame.with_columns(zone=pl.lit("UTC"))
     return Scanned(
         frame=frame,
@@ -64,33 +64,32 @@ def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
 
 
 def _frame(buffer: Bytes, out: native.Output) -> pl.DataFrame:
-    columns = {name: _numbers(out, name) for name in _PLAIN}
-    if out.texts.size:
-        texts = string_views(buffer, out.texts[:, 0], out.texts[:, 1] - out.texts[:, 0])
-        texts = texts.cast(pl.Categorical())
-        columns |= {name: _picked(texts, out, name) for name in native.TEXT_COLUMNS}
-    columns |= {
-        "severity": _picked(_labels("severity", SEVERITY_WORDS), out, "severity"),
-        "kind": _picked(_labels("kind", KINDS), out, "kind"),
-        "phase": _picked(_labels("phase", _PHASES), out, "phase"),
-        "capped": pl.Series(
-            pa.Array.from_buffers(pa.bool_(), out.rows, [None, pa.py_buffer(out.columns["capped"].values)])
-        ),
-    }
-    if len(out.statements):
-        kinds = pl.Series(_kinds_of(buffer, out), dtype=_TABLE["statement_kind"].dtype)
-        columns["statement_kind"] = _picked(kinds, out, "statement")
-        columns["statement_fingerprint"] = _picked(pl.Series(out.fingerprints), out, "statement")
-    if len(out.messages):
-        columns["message"] = _picked(_messages(buffer, out.messages), out, "message")
-    frame = pl.DataFrame({name: column for name, column in columns.items() if column is not None})
-    return frame.with_columns(
-        pl.lit(None, dtype).alias(name) for name, dtype in _NEEDED.items() if columns.get(name) is None
+    numbers = {name: array for name in out.columns if (array := _array(out, name)) is not None}
+    values = [(name, source, values) for name, source, values in _values(buffer, out) if source in numbers]
+    plain = [name for name in _PLAIN if name in numbers]
+    found = {*plain, *(name for name, _, _ in values)}
+    table = pa.Table.from_arrays(list(numbers.values()), names=list(numbers))
+    # One pass over all columns: each would cost a start of polars' engine.
+    return pl.DataFrame(table).select(
+        *plain,
+        *(pl.lit(choices).gather(pl.col(source)).alias(name) for name, source, choices in values),
+        *(pl.lit(None, dtype).alias(name) for name, dtype in _NEEDED.items() if name not in found),
     )
 
 
-def _labels(column: str, names: tuple[str, ...]) -> pl.Series:
-    return pl.Series(names, dtype=_TABLE[column].dtype)
+def _values(buffer: Bytes, out: native.Output) -> Iterator[tuple[str, str, pl.Series]]:
+    """What the numbers in a column stand for: column of `log_events`, column of numbers, values."""
+    yield "severity", "severity", pl.Series(SEVERITY_WORDS, dtype=_TABLE["severity"].dtype)
+    yield "kind", "kind", pl.Series(KINDS, dtype=_TABLE["kind"].dtype)
+    yield "phase", "phase", pl.Series(_PHASES, dtype=_TABLE["phase"].dtype)
+    if out.texts.size:
+        texts = string_views(buffer, out.texts[:, 0], out.texts[:, 1] - out.texts[:, 0]).cast(pl.Categorical())
+        yield from ((name, name, texts) for name in native.TEXT_COLUMNS)
+    if len(out.statements):
+        yield "statement_kind", "statement", pl.Series(_kinds_of(buffer, out), dtype=_TABLE["statement_kind"].dtype)
+        yield "statement_fingerprint", "statement", pl.Series(out.fingerprints)
+    if len(out.messages):
+        yield "message", "message", _messages(buffer, out.messages)
 
 
 def _kinds_of(buffer: Bytes, out: native.Output) -> list[str]:
@@ -117,20 +116,11 @@ def _messages(buffer: Bytes, places: Integers) -> pl.Series:
     return pl.Series("message", messages.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def _numbers(out: native.Output, name: str) -> pl.Series | None:
+def _array(out: native.Output, name: str) -> pa.Array | None:
     """A column without a copy; None where nothing is in it."""
     column, rows = out.columns[name], out.rows
-    # Every record has a place, so the scanner does not mark it.
-    if not column.count and rows and name not in {"byte_offset", "byte_length"}:
+    if not column.count and rows and name not in _EVERYWHERE:
         return None
-    everywhere = column.count in {0, rows}
-    validity = None if everywhere else pa.py_buffer(column.valid)
-    values: npt.NDArray[np.generic] = column.values
-    kind = _ARROW[values.dtype.type]
-    return pl.Series(pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(values)]))
-
-
-def _picked(values: pl.Series, out: native.Output, name: str) -> pl.Series | None:
-    """`values` by the numbers of a column; None where nothing is in it."""
-    numbers = _numbers(out, name)
-    return None if numbers is None else values.gather(numbers)
+    validity = None if column.count == rows or name in _EVERYWHERE else pa.py_buffer(column.valid)
+    kind = pa.bool_() if name == "capped" else _ARROW[column.values.dtype.type]
+    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(column.values)])

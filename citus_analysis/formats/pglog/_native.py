@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
+from collections.abc import Iterator
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _OUT_OF_MEMORY: Final = -2
+_ALIGNMENT: Final = 64
 _SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY: Final = Path(__file__).parent / f"_scanner{_SUFFIX}"
 
@@ -104,6 +106,8 @@ def _library() -> ctypes.CDLL:
         raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
     library.pglog_scan.argtypes = (POINTER(_Chunk), POINTER(_Prefix), POINTER(_Output))
     library.pglog_scan.restype = c_int32
+    library.pglog_lines.argtypes = (c_void_p, c_int64)
+    library.pglog_lines.restype = c_int64
     library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
     library.pglog_last_record.restype = c_int64
     library.pglog_ties_new.restype = c_void_p
@@ -133,9 +137,8 @@ class Column:
         count: how many are there.
     """
 
-    def __init__(self, dtype: npt.DTypeLike, rows: int) -> None:
-        # Pages that nobody writes cost nothing.
-        self.values = np.empty(rows, dtype)
+    def __init__(self, values: npt.NDArray[np.generic], rows: int) -> None:
+        self.values = values
         self.valid: Bytes = np.zeros(rows // 8 + 1, np.uint8)
         self.count = 0
 
@@ -157,13 +160,8 @@ class Output:
 
     def __init__(self, rows: int) -> None:
         sizes = {"distinct_texts": len(TEXT_COLUMNS) * rows, "strays": rows + 1}
-        self.columns = {
-            **{name: Column(dtype, rows) for name, dtype in NUMBER_COLUMNS.items()},
-            **{name: Column(np.int32, rows) for name in TEXT_COLUMNS},
-            **{name: Column(np.uint8, rows) for name in _CODE_COLUMNS},
-            "capped": Column(np.uint8, 0),
-        }
-        self.columns["capped"].values = np.zeros(rows // 8 + 1, np.uint8)
+        self.columns = {name: Column(values, rows) for name, values in _laid_out(rows)}
+        self.columns["capped"] = Column(np.zeros(rows // 8 + 1, np.uint8), 0)
         self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
         self._lists: dict[str, Integers] = {
             name: np.empty((sizes.get(name, rows), 2), np.int64) for name in _LISTS if name != "fingerprints"
@@ -196,13 +194,25 @@ class Output:
         self.record_bytes = int(structure.record_bytes)
 
 
+def _laid_out(rows: int) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    """Room for the columns, in one piece: the system then gives it in large pages, each of which it fills once."""
+    types = {**NUMBER_COLUMNS, **dict.fromkeys(TEXT_COLUMNS, np.int32), **dict.fromkeys(_CODE_COLUMNS, np.uint8)}
+    sizes = [-(-rows * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT for dtype in types.values()]
+    room, begin = np.empty(sum(sizes), np.uint8), 0
+    for (name, dtype), size in zip(types.items(), sizes, strict=True):
+        yield name, room[begin : begin + size].view(dtype)
+        begin += size
+
+
 def is_readable(prefix: Prefix) -> bool:
     """Whether the compiled scanner knows this prefix: not syslog's header, and no row of elements without end."""
     return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
 
 
-def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rows: int) -> Output:
-    """The records of a chunk, of which there are fewer than `rows`."""
+def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Prefix) -> Output:
+    """The records of a chunk."""
+    # Every record begins a line.
+    rows = int(_library().pglog_lines(buffer.ctypes.data, len(buffer)))
     chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
     output = Output(rows)
     output.fill(chunk, _structure_of(prefix))

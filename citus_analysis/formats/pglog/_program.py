@@ -12,7 +12,7 @@ import numpy.typing as npt
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, TEXT_ESCAPES, Prefix
 from citus_analysis.formats.pglog._views import Bytes
 
-__all__ = ["FIELDS", "MAX_ELEMENTS", "SEVERITY_TABLE", "Program", "least_bytes", "program_of"]
+__all__ = ["FIELDS", "MAX_ELEMENTS", "SEVERITY_TABLE", "Program", "program_of"]
 
 #: Kinds of elements.
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH = range(8)
@@ -103,14 +103,3 @@ def _kind_of(letter: str, field: int, padding: int) -> tuple[int, int, int, int,
         return DIGITS, field, padding, *_DIGITS[letter]
     kind = {"m": STAMP, "t": STAMP, "s": STAMP, "n": EPOCH, "v": VXID, "c": SESSION, "e": STATE}[letter]
     return kind, field, padding, int(letter == "m"), 0, 0
-
-
-def least_bytes(program: Program) -> int:
-    """The length of the shortest line that can begin a record."""
-    least = {STAMP: 21, VXID: 0, SESSION: 3, STATE: 5, EPOCH: 5, TEXT: 0}
-    always = program.code[: program.optional_from].tolist()
-    prefix = sum(
-        end - begin if kind == LITERAL else begin if kind == DIGITS else least[kind]
-        for kind, _, _, begin, end, _ in always
-    )
-    return int(prefix) + len("LOG: ") + 1

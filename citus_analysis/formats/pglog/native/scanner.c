@@ -478,6 +478,13 @@ static void walk(scan_t *scan, const chunk_t *chunk)
     out->stray_count = run + 1;
 }
 
+int64_t pglog_lines(const byte_t *text, int64_t size)
+{
+    int64_t lines = 0;
+    for (place_t place = 0; place < size; lines++) place = find(text, place, size, '\n') + 1;
+    return lines;
+}
+
 int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output)
 {
     scan_t *scan = calloc(1, sizeof *scan);
