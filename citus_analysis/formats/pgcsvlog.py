@@ -11,6 +11,7 @@ Example of a row::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -58,6 +59,8 @@ class _CsvHeads:
 
 
 _HEADS: Final = _CsvHeads()
+#: Cheap to look for in every file; `_HEADS` says for sure.
+_MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
 _TAIL: Final = "^" + ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
 
 
@@ -89,6 +92,8 @@ class PgCsvLog(Format):
 
 
 def _has_rows(head: bytes) -> bool:
+    if _MAYBE.search(head) is None:
+        return False
     whole = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
     return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
 

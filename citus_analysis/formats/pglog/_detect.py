@@ -14,6 +14,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._redact import redact
 from citus_analysis.formats.pglog._chunks import valid_utf8
+from citus_analysis.formats.pglog._native import count_heads, is_readable
 from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog._scan import RECORD, find_openers
 
@@ -92,6 +93,9 @@ def _samples(content: Content) -> Iterator[bytes]:
 
 
 def _fitting(sample: bytes, prefix: Prefix) -> int:
+    """How many lines begin a record."""
+    if is_readable(prefix):
+        return count_heads(sample, prefix)
     return int(np.count_nonzero(find_openers(sample, prefix).roles == RECORD))
 
 

@@ -108,6 +108,8 @@ def _library() -> ctypes.CDLL:
     library.pglog_scan.restype = c_int32
     library.pglog_lines.argtypes = (c_void_p, c_int64)
     library.pglog_lines.restype = c_int64
+    library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
+    library.pglog_heads.restype = c_int64
     library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
     library.pglog_last_record.restype = c_int64
     library.pglog_ties_new.restype = c_void_p
@@ -217,6 +219,15 @@ def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Pr
     output = Output(rows)
     output.fill(chunk, _structure_of(prefix))
     return output
+
+
+def count_heads(data: bytes, prefix: Prefix) -> int:
+    """How many lines of `data` begin a record."""
+    buffer = np.frombuffer(data, np.uint8)
+    heads = int(_library().pglog_heads(buffer.ctypes.data, len(data), ctypes.byref(_structure_of(prefix))))
+    if heads == _OUT_OF_MEMORY:
+        raise MemoryError
+    return heads
 
 
 def last_record(data: bytes, size: int, prefix: Prefix) -> int | None:

@@ -16,7 +16,7 @@ from citus_analysis.formats import Content
 from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._fast import scan_fast
-from citus_analysis.formats.pglog._native import last_record
+from citus_analysis.formats.pglog._native import count_heads, last_record
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
@@ -148,7 +148,7 @@ def test_scanners_agree_on_recordings(resource: str) -> None:
 
 @SOME
 @given(log=logs, prefix=st.sampled_from(PREFIXES))
-def test_the_last_record_is_found_from_behind(log: bytes, prefix: str) -> None:
+def test_records_are_counted_and_the_last_one_is_found(log: bytes, prefix: str) -> None:
     data, compiled = valid_utf8(log), compile_prefix(prefix)
     if not data:
         return
@@ -156,6 +156,7 @@ def test_the_last_record_is_found_from_behind(log: bytes, prefix: str) -> None:
     openers = np.flatnonzero(lines.roles != CONTINUED)
     found = int(lines.starts[openers[-1]]) if len(openers) and lines.roles[openers[-1]] == RECORD else None
     assert last_record(data, len(data), compiled) == found
+    assert count_heads(data, compiled) == np.count_nonzero(lines.roles == RECORD)
 
 
 @SOME

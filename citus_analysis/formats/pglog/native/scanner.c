@@ -509,6 +509,21 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     return answer;
 }
 
+int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
+{
+    memo_t *memo = malloc(sizeof *memo);
+    head_t head;
+    int64_t heads = 0;
+    if (!memo) return OUT_OF_MEMORY;
+    init_memo(memo);
+    for (place_t place = 0, end; place < size; place = end + 1) {
+        end = find(text, place, size, '\n');
+        heads += match_head(prefix, text + place, end - place, memo, &head);
+    }
+    free(memo);
+    return heads;
+}
+
 int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix)
 {
     memo_t *memo = malloc(sizeof *memo);

@@ -77,6 +77,9 @@ EXPORTED int64_t pglog_lines(const byte_t *text, int64_t size);
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
 
+/* How many lines begin a record; or OUT_OF_MEMORY. */
+EXPORTED int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix);
+
 /* Where the last record begins that may go on behind the text (whole lines); -1 where the last opener is none. */
 EXPORTED int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix);
 
