@@ -6,7 +6,7 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 - CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads;
 - its peak resident memory;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
-- the same log under another prefix, against pgBadger;
+- the same log under another prefix, as csvlog and as jsonlog, against pgBadger;
 - the reader on the gzip and zstd forms of a log, against the decompressor alone;
 - the first call in a new process on 1 MB.
 
@@ -16,7 +16,9 @@ Ratios are of CPU time where the machine is shared (wall time then measures the 
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -39,18 +41,20 @@ OTHER_PREFIX: Final = "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h "
 PGBADGER_MEGABYTES: Final = 20
 #: Head of a line under the study's prefix, and the same under the other one.
 HEAD: Final = re.compile(rb"(?m)^(\S+ \S+)\.\d{3} UTC \[(\d+)\] \[\S*\] : \[(\d+)-1\] (?:\[app=(.*?)\] )?(?=[A-Z]+:  )")
+RECORD: Final = re.compile(
+    r"(\S+ \S+ UTC) \[(\d+)\] \[(\S*)\] : \[(\d+)-1\] (?:\[app=(.*?)\] )?(?=[A-Z]+:  )([A-Z]+):  (.*)"
+)
 OTHER_HEAD: Final = rb"\1 UTC [\2]: [\3-1] user=bench,db=ycsb,app=\4,client=10.0.0.1 "
 
 READER: Final = """
 import sys
 from pathlib import Path
 from citus_analysis.dataset.parts import PartWriter
-from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats import Content, Hints, format_named
 folder = Path(sys.argv[2])
 writer = PartWriter(folder, "benchmark", "source")
 rows = 0
-for piece in FORMAT.parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
+for piece in format_named(sys.argv[4]).parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
     writer.write(piece.tables)
     rows += sum(frame.height for frame in piece.tables.values())
 writer.finish()
@@ -117,10 +121,10 @@ def repeat(path: Path, size: int) -> int:
     return written
 
 
-def read_log(path: Path, folder: Path, jobs: int) -> Cost:
+def read_log(path: Path, folder: Path, jobs: int, format_name: str = "pglog") -> Cost:
     """The reader in a new process."""
     (folder / "_staging").mkdir(parents=True, exist_ok=True)
-    cost = measured([sys.executable, "-c", READER, str(path), str(folder), str(jobs)])
+    cost = measured([sys.executable, "-c", READER, str(path), str(folder), str(jobs), format_name])
     shutil.rmtree(folder)
     return cost
 
@@ -144,20 +148,20 @@ def one_size(folder: Path, megabytes: int) -> dict[str, float]:
     row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two)}
     row["reader_over_grep_cpu"] = round(grep.cpu_s / two.cpu_s, 4)
     row["reader_over_grep_wall"] = round(grep.wall_s / two.wall_s, 4)
-    row |= against_pgbadger(folder, path, row, PREFIX)
+    row |= against_pgbadger(folder, path, row, "-f", "stderr", "-p", PREFIX)
     path.unlink()
     return row
 
 
-def against_pgbadger(folder: Path, path: Path, reader: dict[str, float], prefix: str) -> dict[str, float]:
+def against_pgbadger(folder: Path, path: Path, reader: dict[str, float], *options: str) -> dict[str, float]:
     """PgBadger is linear and slow, so it gets a slice."""
     if shutil.which("pgbadger") is None:
         return {}
-    part = folder / "slice.log"
+    part = folder / f"slice{path.suffix}"
     with path.open("rb") as file:
-        part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6))
+        part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6).rpartition(b"\n")[0] + b"\n")
     report = str(folder / "out.html")
-    cost = measured(["pgbadger", "-q", "-j", "2", "-f", "stderr", "-p", prefix, "-o", report, str(part)])
+    cost = measured(["pgbadger", "-q", "-j", "2", *options, "-o", report, str(part)])
     row = speeds(part.stat().st_size, pgbadger=cost)
     for unit in ("cpu", "wall"):
         name = "mb_per_cpu_s" if unit == "cpu" else "mb_per_s"
@@ -174,7 +178,80 @@ def other_prefix(folder: Path, megabytes: int) -> dict[str, float]:
             file.write(recorded)
     size = path.stat().st_size
     row = speeds(size, reader_2=read_log(path, folder / "out", 2))
-    return {"megabytes": round(size / 1e6, 1), **row, **against_pgbadger(folder, path, row, OTHER_PREFIX)}
+    return {
+        "megabytes": round(size / 1e6, 1),
+        **row,
+        **against_pgbadger(folder, path, row, "-f", "stderr", "-p", OTHER_PREFIX),
+    }
+
+
+@dataclass
+class Record:
+    """A record of a recorded log, with the detail that follows it."""
+
+    clock: str
+    pid: str
+    vxid: str
+    line: str
+    app: str
+    severity: str
+    said: str
+    detail: str = ""
+
+
+def recorded_records() -> list[Record]:
+    """The recorded logs as records."""
+    last: dict[str, Record] = {}
+    records = []
+    for line in recorded_logs().decode("utf-8", "replace").splitlines():
+        if (match := RECORD.fullmatch(line)) is None:
+            continue
+        record = Record(*(field or "" for field in match.groups()))
+        if record.severity == "DETAIL" and record.pid in last:
+            last[record.pid].detail = record.said
+            continue
+        last[record.pid] = record
+        records.append(record)
+    return records
+
+
+def csv_log(records: list[Record]) -> str:
+    """Records as `log_destination = csvlog` writes them (PostgreSQL 15)."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for one in records:
+        session = (one.clock, "bench", "ycsb", one.pid, "10.0.0.1:5432", f"65a1.{int(one.pid):x}", one.line, "SELECT")
+        said = (one.clock[:19] + " UTC", one.vxid, "0", one.severity, "00000", one.said, one.detail)
+        writer.writerow((*session, *said, *("",) * 7, one.app, "client backend", "", "0"))
+    return text.getvalue()
+
+
+def json_log(records: list[Record]) -> str:
+    """Records as `log_destination = jsonlog` writes them."""
+    lines = []
+    for one in records:
+        known = {"timestamp": one.clock, "user": "bench", "dbname": "ycsb", "pid": int(one.pid)}
+        known |= {"remote_host": "10.0.0.1", "session_id": f"65a1.{int(one.pid):x}", "line_num": int(one.line)}
+        known |= {"vxid": one.vxid, "txid": 0, "error_severity": one.severity, "message": one.said}
+        known |= {"detail": one.detail} if one.detail else {}
+        lines.append(json.dumps({**known, "application_name": one.app, "backend_type": "client backend"}) + "\n")
+    return "".join(lines)
+
+
+def other_formats(folder: Path, megabytes: int) -> dict[str, dict[str, float]]:
+    """The log as csvlog and as jsonlog."""
+    records, found = recorded_records(), {}
+    for name, text, option in (("pgcsvlog", csv_log(records), "csv"), ("pgjsonlog", json_log(records), "jsonlog")):
+        path = folder / f"postgresql.{option.removesuffix('log')}"
+        data = text.encode()
+        with path.open("wb") as file:
+            while file.tell() < megabytes * 10**6:
+                file.write(data)
+        size = path.stat().st_size
+        row = speeds(size, reader_2=read_log(path, folder / "out", 2, name))
+        found[name] = {"megabytes": round(size / 1e6, 1), **row, **against_pgbadger(folder, path, row, "-f", option)}
+        path.unlink()
+    return found
 
 
 def compressed(folder: Path, megabytes: int) -> dict[str, float]:
@@ -219,6 +296,7 @@ def main() -> None:
         found: dict[str, object] = {
             "sizes": rows,
             "other_prefix": other_prefix(folder, 400),
+            **other_formats(folder, 200),
             "compressed": compressed(folder, 400),
             **first_call(folder),
         }
