@@ -20,11 +20,13 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
+from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
-from citus_analysis.formats.pglog._pieces import pieces, prepared
+from citus_analysis.formats.pglog._fast import add_body_fast
+from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog._scan import RECORD, find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._read import in_order
+from citus_analysis.formats.pglog._scan import RECORD, Chunk, find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers
 
@@ -87,8 +89,11 @@ class PgCsvLog(Format):
                 "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         server = server_zone(hints.options.get("timezone"))
-        scanned = (scan_with(chunk, _HEADS, _frame) for chunk in chunks(content, _HEADS, _CHUNK))
-        yield from pieces(prepared(chunk, server) for chunk in scanned)
+
+        def work(chunk: Chunk) -> Prepared:
+            return prepared(scan_with(chunk, _HEADS, _frame), server)
+
+        yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs))
 
 
 def _has_rows(head: bytes) -> bool:
@@ -107,7 +112,7 @@ def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, size
     rows = texts.drop("text", "excerpt").hstack(known)
     rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
     details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
-    return add_body(with_details(rows, details).with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
+    return add_body_fast(with_details(rows, details))
 
 
 def _unquoted(field: pl.Expr) -> pl.Expr:

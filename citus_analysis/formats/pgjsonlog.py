@@ -22,17 +22,19 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body, with_details
+from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import valid_utf8
 from citus_analysis.formats.pglog._detect import best_prefix
-from citus_analysis.formats.pglog._pieces import pieces, prepared
+from citus_analysis.formats.pglog._fast import add_body_fast
+from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
+from citus_analysis.formats.pglog._read import in_order
 from citus_analysis.formats.pglog._scan import BLANK, RECORD, STRAY, Scanned, prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgJsonLog"]
 
-_BLOCK: Final = 16 * 2**20
+_BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
 _WRAPPED: Final = "textPayload"
 _DETAILS: Final = {
@@ -89,7 +91,11 @@ class PgJsonLog(Format):
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
         prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
         server = server_zone(hints.options.get("timezone"))
-        yield from pieces(prepared(_scanned(block, prefix), server) for block in content.blocks(_BLOCK))
+
+        def work(block: Block) -> Prepared:
+            return prepared(_scanned(block, prefix), server)
+
+        yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs))
 
 
 def _objects(data: bytes) -> list[Object]:
@@ -159,8 +165,7 @@ def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
         rows = pl.concat([rows, _rows(heads, payloads.with_columns(text=said))], how="diagonal").sort("byte_offset")
     rows = rows.with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
     details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
-    complete = with_details(rows.drop(_DETAILS), details)
-    return add_body(complete.with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
+    return add_body_fast(with_details(rows.drop(_DETAILS), details))
 
 
 def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -106,6 +106,8 @@ def _library() -> ctypes.CDLL:
         raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
     library.pglog_scan.argtypes = (POINTER(_Chunk), POINTER(_Prefix), POINTER(_Output))
     library.pglog_scan.restype = c_int32
+    library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Output))
+    library.pglog_read_texts.restype = c_int32
     library.pglog_lines.argtypes = (c_void_p, c_int64)
     library.pglog_lines.restype = c_int64
     library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
@@ -175,14 +177,14 @@ class Output:
         for name, array in (*self._lists.items(), ("fingerprints", self.fingerprints)):
             setattr(self._structure, name, array.ctypes.data)
 
-    def fill(self, chunk: _Chunk, prefix: _Prefix) -> None:
-        """Scan a chunk into the columns.
+    def fill(self, scan: Callable[..., int], *source: object) -> None:
+        """Fill the columns by a function of the scanner, given what it reads.
 
         Raises:
             MemoryError: there is not enough of it.
         """
         structure = self._structure
-        if _library().pglog_scan(ctypes.byref(chunk), ctypes.byref(prefix), ctypes.byref(structure)):
+        if scan(*source, ctypes.byref(structure)):
             raise MemoryError
         for name, column in self.columns.items():
             column.count = getattr(structure, name).count
@@ -217,7 +219,22 @@ def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Pr
     rows = int(_library().pglog_lines(buffer.ctypes.data, len(buffer)))
     chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
     output = Output(rows)
-    output.fill(chunk, _structure_of(prefix))
+    output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
+    return output
+
+
+def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
+    """What texts tell, without the columns that only a prefix does.
+
+    Args:
+        text: all texts, one behind the other.
+        bounds: where each begins, and behind the last where it ends.
+        severities: number of the severity of each, as in the schema.
+    """
+    arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
+    data, places, numbers = (array.ctypes.data for array in arrays)
+    output = Output(len(severities))
+    output.fill(_library().pglog_read_texts, data, len(severities), places, numbers)
     return output
 
 

@@ -1,4 +1,4 @@
-"""Chunks scanned and prepared by several threads, always in the order of the source.
+"""Pieces of a source worked on by several threads, always handed on in the order of the source.
 
 The compiled scanner reads every log but those under syslog's header, which the scanner of regular expressions reads.
 Both give the same rows.
@@ -7,9 +7,9 @@ Both give the same rows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from citus_analysis.formats._content import Content
@@ -20,7 +20,10 @@ from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._scan import Chunk, scan
 
-__all__ = ["CHUNK_BYTES", "prepared_chunks"]
+__all__ = ["CHUNK_BYTES", "in_order", "prepared_chunks"]
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 CHUNK_BYTES: Final = 16 * 2**20
 #: Regular expressions need several times a chunk in memory, so they get smaller ones.
@@ -42,23 +45,28 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
     def work(chunk: Chunk) -> Prepared:
         return prepared(scanner(chunk, prefix), server)
 
+    return in_order(pieces, work, jobs)
+
+
+def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int) -> Iterator[Result]:
+    """What becomes of each piece, worked on by up to `jobs` threads."""
     if jobs <= 1:
         yield from map(work, pieces)
         return
     with ThreadPoolExecutor(jobs, thread_name_prefix="pglog") as pool:
-        waiting: deque[Future[Prepared]] = deque()
-        for chunk in _read_ahead(pieces):
-            waiting.append(pool.submit(work, chunk))
+        waiting: deque[Future[Result]] = deque()
+        for piece in _read_ahead(pieces):
+            waiting.append(pool.submit(work, piece))
             if len(waiting) > jobs:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def _read_ahead(pieces: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The same chunks; while one is worked on, a thread of its own reads (and unpacks) the next."""
+def _read_ahead(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The same pieces; while one is worked on, a thread of its own reads (and unpacks) the next."""
     with ThreadPoolExecutor(1, thread_name_prefix="pglog-read") as reader:
         following = reader.submit(next, pieces, None)
-        while (chunk := following.result()) is not None:
+        while (piece := following.result()) is not None:
             following = reader.submit(next, pieces, None)
-            yield chunk
+            yield piece

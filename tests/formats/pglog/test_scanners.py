@@ -14,8 +14,9 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content
 from citus_analysis.formats.pglog import _read
+from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
-from citus_analysis.formats.pglog._fast import scan_fast
+from citus_analysis.formats.pglog._fast import add_body_fast, scan_fast
 from citus_analysis.formats.pglog._native import count_heads, last_record
 from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
@@ -157,6 +158,23 @@ def test_records_are_counted_and_the_last_one_is_found(log: bytes, prefix: str) 
     found = int(lines.starts[openers[-1]]) if len(openers) and lines.roles[openers[-1]] == RECORD else None
     assert last_record(data, len(data), compiled) == found
     assert count_heads(data, compiled) == np.count_nonzero(lines.roles == RECORD)
+
+
+@SOME
+@given(texts=st.lists(said | st.text(max_size=30).map("ERROR:  {}".format), max_size=8))
+def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
+    split = [text.partition(":") for text in texts]
+    frame = pl.DataFrame(
+        {
+            "byte_offset": range(len(texts)),
+            "byte_length": 1,
+            "severity": [severity.rstrip("12345") for severity, _, _ in split],
+            "text": [valid_utf8(text.lstrip(" ").encode("utf-8", "surrogatepass")).decode() for _, _, text in split],
+        },
+        schema_overrides={"byte_offset": pl.Int64, "byte_length": pl.Int64, "severity": pl.String, "text": pl.String},
+    )
+    slow = add_body(frame.with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
+    assert_frame_equal(plain(add_body_fast(frame)), plain(slow))
 
 
 @SOME

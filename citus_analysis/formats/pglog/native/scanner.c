@@ -355,31 +355,20 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     return verb.statement;
 }
 
-/* Columns that the text tells, once the record's end is known. */
-static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t begin, place_t text_begin, place_t end,
-                       int64_t tail)
+/* Columns that a text tells. */
+static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
 {
     const byte_t *text = scan->text;
     output_t *out = scan->out;
-    int64_t length = end - begin + tail;
-    enum severity severity = (enum severity)scan->head.severity;
-    ((int64_t *)out->byte_offset.values)[row] = chunk->offset + begin;
-    ((int64_t *)out->byte_length.values)[row] = length;
-    out->record_bytes += length;
-    if (length > chunk->line_cap) {
-        ((byte_t *)out->capped.values)[row >> 3] |= (byte_t)(1 << (row & 7));
-        end = begin + cut(text, begin, end - begin, chunk->excerpt);
-    }
-    while (end > text_begin && (text[end - 1] == '\n' || text[end - 1] == '\r')) end--;
     place_t statement = ABSENT;
     enum kind kind = K_OTHER;
     if (severity == S_LOG || severity == S_DEBUG) {
-        statement = read_report(scan, row, text_begin, end, severity == S_LOG, &kind);
+        statement = read_report(scan, row, begin, end, severity == S_LOG, &kind);
     } else if (severity >= S_DETAIL) {
-        bool parameters = severity == S_DETAIL && (BEGINS(text, text_begin, end, "parameters: ") != ABSENT ||
-                                                   BEGINS(text, text_begin, end, "Parameters: ") != ABSENT);
+        bool parameters = severity == S_DETAIL && (BEGINS(text, begin, end, "parameters: ") != ABSENT ||
+                                                   BEGINS(text, begin, end, "Parameters: ") != ABSENT);
         kind = parameters ? K_PARAMETERS : K_DETAIL;
-        if (severity == S_STATEMENT || severity == S_QUERY) statement = text_begin;
+        if (severity == S_STATEMENT || severity == S_QUERY) statement = begin;
     } else if (severity == S_WARNING || severity >= S_ERROR) {
         kind = K_ERROR;
     }
@@ -391,8 +380,26 @@ static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t 
     }
     if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
         set_32(&out->message, row, out->message_count);
-        out->messages[out->message_count++] = (stretch_t){text_begin, end};
+        out->messages[out->message_count++] = (stretch_t){begin, end};
     }
+}
+
+/* Place, length and text of a record, once its end is known. */
+static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t begin, place_t text_begin, place_t end,
+                       int64_t tail)
+{
+    const byte_t *text = scan->text;
+    output_t *out = scan->out;
+    int64_t length = end - begin + tail;
+    ((int64_t *)out->byte_offset.values)[row] = chunk->offset + begin;
+    ((int64_t *)out->byte_length.values)[row] = length;
+    out->record_bytes += length;
+    if (length > chunk->line_cap) {
+        ((byte_t *)out->capped.values)[row >> 3] |= (byte_t)(1 << (row & 7));
+        end = begin + cut(text, begin, end - begin, chunk->excerpt);
+    }
+    while (end > text_begin && (text[end - 1] == '\n' || text[end - 1] == '\r')) end--;
+    read_text(scan, row, (enum severity)scan->head.severity, text_begin, end);
 }
 
 static bool is_blank(const byte_t *text, place_t begin, place_t end)
@@ -485,11 +492,11 @@ int64_t pglog_lines(const byte_t *text, int64_t size)
     return lines;
 }
 
-int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output)
+static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *output)
 {
     scan_t *scan = calloc(1, sizeof *scan);
-    if (!scan) return OUT_OF_MEMORY;
-    scan->text = chunk->text;
+    if (!scan) return NULL;
+    scan->text = text;
     scan->prefix = prefix;
     scan->out = output;
     init_memo(&scan->memo);
@@ -498,7 +505,12 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     scan->failed = !scan->spare;
     scan->failed |= !table_init(&scan->texts, 1024);
     scan->failed |= !table_init(&scan->statements, 1024);
-    if (!scan->failed) walk(scan, chunk);
+    return scan;
+}
+
+/* 0, or OUT_OF_MEMORY where it did. */
+static int32_t scan_free(scan_t *scan)
+{
     int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;
     for (int set = 0; set < TEMPLATE_SETS; set++)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
@@ -507,6 +519,25 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     free(scan->statements.slots);
     free(scan);
     return answer;
+}
+
+int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output)
+{
+    scan_t *scan = scan_new(chunk->text, prefix, output);
+    if (!scan) return OUT_OF_MEMORY;
+    if (!scan->failed) walk(scan, chunk);
+    return scan_free(scan);
+}
+
+int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
+                         output_t *output)
+{
+    scan_t *scan = scan_new(text, NULL, output);
+    if (!scan) return OUT_OF_MEMORY;
+    for (int64_t row = 0; row < rows && !scan->failed; row++)
+        read_text(scan, row, (enum severity)severities[row], bounds[row], bounds[row + 1]);
+    output->rows = rows;
+    return scan_free(scan);
 }
 
 int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)

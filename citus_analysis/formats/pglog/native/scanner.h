@@ -77,6 +77,11 @@ EXPORTED int64_t pglog_lines(const byte_t *text, int64_t size);
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
 
+/* Fill the columns of `output` that texts tell. Text number i is from bounds[i] to bounds[i + 1]; `severities` are numbers
+ * of `enum severity`. 0 or OUT_OF_MEMORY. */
+EXPORTED int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
+                                  output_t *output);
+
 /* How many lines begin a record; or OUT_OF_MEMORY. */
 EXPORTED int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix);
 
