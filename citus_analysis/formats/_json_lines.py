@@ -39,7 +39,8 @@ def lines_of(data: bytes) -> tuple[Integers, Integers]:
         [[0, 3, 4], [3, 1, 1]]
     """
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    bounds = np.unique(np.concatenate([[0], ends, [len(data)]])).astype(np.int64)
+    last = [] if not data or data.endswith(b"\n") else [len(data)]
+    bounds = np.concatenate([[0], ends, last]).astype(np.int64)
     return bounds[:-1], np.diff(bounds)
 
 
@@ -50,7 +51,10 @@ def without_lone_surrogates(data: bytes) -> bytes:
         >>> without_lone_surrogates(rb'"\ud83d\ude00 \ud83d \\ud83d"')
         b'"\\ud83d\\ude00 \\ufffd \\\\ud83d"'
     """
-    if rb"\ud" not in data and rb"\uD" not in data:
+    text = np.frombuffer(data, np.uint8)
+    escapes = np.flatnonzero(text[:-2] == ord("\\"))
+    # In logs few bytes are escaped, and few of these by number.
+    if not ((text[escapes + 1] == ord("u")) & (text[escapes + 2] | 32 == ord("d"))).any():
         return data
     return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
 
