@@ -19,7 +19,7 @@ from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, red
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
+from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, series_of, string_views
 from citus_analysis.schema import KINDS, TABLES
 
 __all__ = ["add_body_fast", "scan_fast"]
@@ -131,7 +131,7 @@ def _messages(buffer: Bytes, places: Integers) -> pl.Series:
     lengths = cut_to_characters(buffer, starts, places[:, 1] - starts, MESSAGE_SCAN)
     messages = redacted(string_views(buffer, starts, lengths).alias("message"))
     # Copied out of the chunk: a view of one message would keep the whole chunk in memory.
-    return pl.Series("message", messages.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return series_of("message", messages.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def _array(out: native.Output, name: str) -> pa.Array | None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from citus_analysis.formats.pglog._body import DETAIL_SEVERITIES
 from citus_analysis.formats.pglog._native import TieTable
-from citus_analysis.formats.pglog._views import Bytes, Integers
+from citus_analysis.formats.pglog._views import Bytes, Integers, series_of
 from citus_analysis.schema import SEVERITIES
 
 __all__ = ["Ties", "Tying"]
@@ -66,7 +66,7 @@ class Ties:
         """`record_byte_offset` for the rows of the next chunk."""
         tied = self._processes.tie(tying.pids, tying.lines, tying.details, tying.offsets)
         targets = pa.Array.from_buffers(pa.int64(), len(tied), [_bits(tied != _NONE), pa.py_buffer(tied)])
-        return pl.Series("record_byte_offset", targets)
+        return series_of("record_byte_offset", targets)
 
 
 def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-__all__ = ["cut_to_characters", "string_views"]
+__all__ = ["cut_to_characters", "series_of", "string_views"]
 
 _INLINE: Final = 12
 Integers = npt.NDArray[np.int64]
@@ -53,7 +53,12 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
     views[long, 3] = starts[long]
     nulls = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     array = pa.Array.from_buffers(pa.string_view(), count, [nulls, pa.py_buffer(views), pa.py_buffer(buffer)])
-    return pl.Series(array)
+    return series_of("", array)
+
+
+def series_of(name: str, array: pa.Array) -> pl.Series:
+    """An Arrow array as a column, by way of a frame: `pl.Series` would import `pyarrow.compute`, which takes long."""
+    return pl.DataFrame(pa.Table.from_arrays([array], names=[name])).to_series()
 
 
 def cut_to_characters(buffer: Bytes, starts: Integers, lengths: Integers, limit: int) -> Integers:
