@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import UnknownNameError, UsageError
 
 __all__ = ["EXPORTS", "export_traces"]
 
@@ -40,6 +41,7 @@ def export_traces(
 
     Raises:
         UnknownNameError: `kind` is not one of :data:`EXPORTS`.
+        UsageError: the file cannot be written.
     """
     if kind not in EXPORTS:
         raise UnknownNameError("trace export", kind, EXPORTS)
@@ -49,6 +51,10 @@ def export_traces(
     try:
         written = _write(spans, statements, unfinished, kind, nodes)
         unfinished.replace(target)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        way_out = "make room, or choose another file"
+        raise UsageError(f"cannot be written: {reason}", path=target, way_out=way_out) from error
     finally:
         unfinished.unlink(missing_ok=True)
     return written

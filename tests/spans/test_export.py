@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, TracesData
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
 from tests.spans.recordings import load, traces_of
@@ -230,6 +230,13 @@ def test_unknown_export_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="otlp, perfetto"):
         export("w2-all-e", tmp_path / "x", "jaeger")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["perfetto", "otlp"])
+def test_a_file_that_cannot_be_written_is_named(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written: No such file or directory") as caught:
+        export("w2-all-e", tmp_path / "absent" / "trace.json", kind)
+    assert "trace.json" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["perfetto", "otlp"])
