@@ -9,12 +9,12 @@ to none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
 
@@ -31,8 +31,8 @@ def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
 
 
 def align_to_runs(
-    samples: Any,  # noqa: ANN401 - any frame that narwhals knows
-    runs: Any,  # noqa: ANN401
+    samples: Frame,
+    runs: Frame,
     *,
     margin_s: float = 0.0,
 ) -> pl.DataFrame:

@@ -8,12 +8,12 @@ least is lost to rounding), of these the first by name.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["cpu_share_by_object", "symbols_of_stacks", "top_symbols"]
 
@@ -32,7 +32,7 @@ _NO_KERNEL: Final = ("[vdso]", "[unknown]", "[heap]", "[stack]")
 
 
 def top_symbols(
-    perf_symbols: Any,  # noqa: ANN401 - any frame that narwhals knows
+    perf_symbols: Frame,
     by: Literal["shared_object", "symbol"] = "shared_object",
     n: int = 10,
 ) -> pl.DataFrame:
@@ -67,7 +67,7 @@ def top_symbols(
     )
 
 
-def cpu_share_by_object(perf_symbols: Any) -> pl.DataFrame:  # noqa: ANN401
+def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
     """Shares of CPU samples by what the code is part of: `kernel`, `postgres`, `citus`, `libc`, `libpq`, `other`.
 
     Args:
@@ -89,7 +89,7 @@ def cpu_share_by_object(perf_symbols: Any) -> pl.DataFrame:  # noqa: ANN401
     )
 
 
-def symbols_of_stacks(perf_stacks: Any) -> pl.DataFrame:  # noqa: ANN401
+def symbols_of_stacks(perf_stacks: Frame) -> pl.DataFrame:
     """Shares of the functions at the leaves of stacks, in the columns of `perf_symbols` that they support.
 
     For runs of which only `perf script` was kept. Stacks of reports, which count no samples, are left out: their

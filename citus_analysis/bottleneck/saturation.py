@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["LEAST_SAMPLES", "NEAR_PERCENT", "RULE", "SATURATED_PERCENT", "Saturation", "saturation", "saturation_frame"]
 
@@ -65,7 +65,7 @@ class Saturation:
         return f"{self.run_id}: {self.verdict}; {busiest}"
 
 
-def saturation(utilization: Any, runs: Any = None) -> tuple[Saturation, ...]:  # noqa: ANN401 - frames
+def saturation(utilization: Frame, runs: Frame | None = None) -> tuple[Saturation, ...]:
     """A verdict per run: its busiest component decides, by :data:`RULE`.
 
     A device's utilisation is the share of time with a request in flight. A device that serves many requests at
@@ -105,10 +105,10 @@ def saturation_frame(verdicts: tuple[Saturation, ...]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={**schema, **numbers})
 
 
-def _verdict(resource: Any, run_id: Any, components: pl.DataFrame) -> Saturation:  # noqa: ANN401 - group keys
+def _verdict(resource: str, run_id: str | None, components: pl.DataFrame) -> Saturation:
     enough = components.filter(pl.col("n") >= LEAST_SAMPLES)
     if enough.is_empty():
-        most = int(components["n"].max())  # type: ignore[arg-type]  # polars: any scalar
+        most = components.select(pl.col("n").max()).item()
         return Saturation(resource, run_id, "not measured", warnings=(f"at most {most} samples of a component",))
     busiest = enough.sort("mean_percent", "component", "node", descending=[True, False, False]).row(0, named=True)
     node = busiest["node"]

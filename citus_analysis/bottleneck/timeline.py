@@ -5,12 +5,12 @@ Of several samplers on a node only one is kept (:func:`citus_analysis.bottleneck
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.bottleneck.alignment import align_to_runs, one_source
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["busy_percent", "checkpoint_marks", "cpu_over_time", "device_over_time"]
 
@@ -35,7 +35,7 @@ def busy_percent() -> pl.Expr:
     return 100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0.0)
 
 
-def cpu_over_time(cpu_samples: Any, runs: Any, *, margin_s: float = 0.0) -> pl.DataFrame:  # noqa: ANN401 - frames
+def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> pl.DataFrame:
     """CPU shares over time: resource, run_id, node, elapsed_s, interval_s, sample_time, busy_percent, shares.
 
     Args:
@@ -52,7 +52,7 @@ def cpu_over_time(cpu_samples: Any, runs: Any, *, margin_s: float = 0.0) -> pl.D
     )
 
 
-def device_over_time(device_samples: Any, runs: Any, *, margin_s: float = 0.0) -> pl.DataFrame:  # noqa: ANN401
+def device_over_time(device_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> pl.DataFrame:
     """Devices over time: resource, run_id, node, device, elapsed_s, utilisation, awaits, queue and rates.
 
     Totals of groups of devices are left out. `await_ms` is null where no request completed.
@@ -71,7 +71,7 @@ def device_over_time(device_samples: Any, runs: Any, *, margin_s: float = 0.0) -
     )
 
 
-def checkpoint_marks(checkpoints: Any, runs: Any) -> pl.DataFrame:  # noqa: ANN401
+def checkpoint_marks(checkpoints: Frame, runs: Frame) -> pl.DataFrame:
     """Checkpoints that touch a run: resource, run_id, node, start_s, end_s (since its begin), reason, buffers_written.
 
     `start_s` and `end_s` are cut to the run. A checkpoint whose beginning is not in the log starts where the

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.bottleneck.alignment import align_to_runs, one_source, sampling_interval_s
 from citus_analysis.bottleneck.timeline import busy_percent
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["LEAST_FOR_P95", "resource_utilization"]
 
@@ -22,7 +22,7 @@ _DEVICE: Final = ("queue_length", "read_kb_s", "write_kb_s")
 _RATES: Final = ("reads_per_s", "writes_per_s", "discards_per_s")
 
 
-def resource_utilization(cpu_samples: Any, device_samples: Any, runs: Any = None) -> pl.DataFrame:  # noqa: ANN401
+def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame | None = None) -> pl.DataFrame:
     """Utilisation of CPUs and devices per run and node: one row per component.
 
     For the CPU, utilisation is 100 - idle - iowait; for a device it is the share of time with a request in
@@ -61,7 +61,7 @@ def resource_utilization(cpu_samples: Any, device_samples: Any, runs: Any = None
     ).sort(*_KEY)  # fmt: skip
 
 
-def _counted(samples: pl.DataFrame, runs: Any) -> pl.DataFrame:  # noqa: ANN401
+def _counted(samples: pl.DataFrame, runs: Frame | None) -> pl.DataFrame:
     """Samples that count, of one source per component, with `within_run` and `interval_s`."""
     samples = samples.filter(pl.col("busy").is_not_null())
     intervals = samples.with_columns(interval_s=sampling_interval_s(samples))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 from citus_analysis.units import label
 
 __all__ = ["plot_published", "plot_ratios"]
@@ -22,7 +20,7 @@ _TICKS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3)
 _WIDE_TICKS = (0.01, 0.1, 0.25, 0.5, 1, 2, 4, 10, 100)
 
 
-def plot_ratios(ratios: Any, *, base: str = "the base", margin: float = 0.05, title: str = "") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = 0.05, title: str = "") -> go.Figure:
     """Ratio of each set-up to a base with its interval; a ratio without an interval is a hollow mark.
 
     Args:
@@ -75,7 +73,7 @@ def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: st
     )
 
 
-def plot_published(published: Any, *, metric: str = "throughput_ops_s", title: str = "") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_published(published: Frame, *, metric: str = "throughput_ops_s", title: str = "") -> go.Figure:
     """Numbers that others published, one mark each, by system; marked as published in title and axis.
 
     Args:

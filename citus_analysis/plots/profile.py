@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, text
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["plot_distribution", "plot_spans"]
 
@@ -24,7 +24,7 @@ _STACK: Final = {
 _POINTS: Final = 400
 
 
-def plot_spans(profile: Any, *, title: str = "Mean time of a statement") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_spans(profile: Frame, *, title: str = "Mean time of a statement") -> go.Figure:
     """Stacked means: what a statement's time consists of, one bar per group.
 
     Args:
@@ -51,7 +51,7 @@ def plot_spans(profile: Any, *, title: str = "Mean time of a statement") -> go.F
     return figure.update_xaxes(title_text="mean time [µs]", rangemode="tozero").update_layout(barmode="stack")
 
 
-def plot_distribution(times: Any, *, column: str = "total_us", title: str = "") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_distribution(times: Frame, *, column: str = "total_us", title: str = "") -> go.Figure:
     """Distribution of times per series: the share of statements that took at most x.
 
     Args:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
 
 from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
 from citus_analysis.scaling import ScalingFit
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 from citus_analysis.units import label
 
 __all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
@@ -20,7 +20,7 @@ _APART: Final = 1.035
 
 
 def plot_stated_intervals(
-    summaries: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    summaries: Frame,
     *,
     x: str = "workers",
     metric: str = "throughput_ops_s",
@@ -56,7 +56,7 @@ def plot_stated_intervals(
 
 
 def plot_fits(
-    summaries: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    summaries: Frame,
     fit: ScalingFit,
     *,
     x: str = "workers",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 from citus_analysis.units import label
 
 __all__ = ["plot_cpu", "plot_device", "plot_symbols"]
@@ -23,7 +23,7 @@ _SHARES: Final = {
 _CHECKPOINT: Final = "#E69F00"
 
 
-def plot_cpu(samples: Any, *, title: str = "CPU time over time") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
     """Shares of CPU time over time, stacked; the rest up to 100 % is idle.
 
     Args:
@@ -50,8 +50,8 @@ def plot_cpu(samples: Any, *, title: str = "CPU time over time") -> go.Figure:  
 
 
 def plot_device(
-    samples: Any,  # noqa: ANN401 - any frame
-    checkpoints: Any = None,  # noqa: ANN401 - any frame
+    samples: Frame,
+    checkpoints: Frame | None = None,
     *,
     metric: str = "await_ms",
     title: str = "",
@@ -102,7 +102,7 @@ def _shade(figure: go.Figure, marks: pl.DataFrame) -> None:
     figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint", marker=square)
 
 
-def plot_symbols(symbols: Any, *, most: int = 15, title: str = "Symbols by share of samples") -> go.Figure:  # noqa: ANN401 - any frame
+def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Symbols by share of samples") -> go.Figure:
     """The symbols with the largest share of samples, coloured by the shared object they belong to.
 
     Args:

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 from citus_analysis.units import label
 
 __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
@@ -26,8 +26,8 @@ _SPREAD = 0.018
 
 
 def plot_series(
-    means: Any,  # noqa: ANN401 - polars, pandas or Arrow
-    runs: Any = None,  # noqa: ANN401 - polars, pandas or Arrow
+    means: Frame,
+    runs: Frame | None = None,
     *,
     x: str,
     metric: str = "throughput_ops_s",
@@ -63,7 +63,7 @@ def plot_series(
 
 
 def plot_relative(
-    relative: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    relative: Frame,
     *,
     x: str,
     quantity: str,
@@ -96,7 +96,7 @@ def plot_relative(
 
 
 def plot_latency_load(
-    latency: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    latency: Frame,
     *,
     metric: str = "p99_us",
     title: str = "",

@@ -14,7 +14,7 @@ from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
 from citus_analysis.spans import TailProfile
 from citus_analysis.spans.composition import COMPONENTS, compose
 from citus_analysis.spans.layout import lay_out
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
 
@@ -40,7 +40,7 @@ _KIND_COLOURS: Final = {
 
 
 def plot_waterfall(
-    spans: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    spans: Frame,
     trace_id: int,
     *,
     title: str = "",
@@ -122,7 +122,7 @@ def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
 
 
 def plot_flame(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     title: str = "",
 ) -> go.Figure:
@@ -165,7 +165,7 @@ def plot_flame(
 
 
 def plot_heat_map(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     percentile: float = 95.0,
     bins: int = 60,
@@ -218,7 +218,7 @@ def _decades(values: pl.Series) -> dict[str, Any]:
 
 
 def plot_percentile_profile(
-    profile: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    profile: Frame,
     *,
     relative: bool = False,
     title: str = "",
@@ -239,7 +239,7 @@ def plot_percentile_profile(
 
 
 def plot_profile(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
     title: str = "",

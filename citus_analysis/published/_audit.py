@@ -14,7 +14,7 @@ from citus_analysis.published._rows import result_tables
 from citus_analysis.published.checks import CHECKS, Finding
 from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
 from citus_analysis.schema import TABLES
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["AuditResult", "audit", "audit_runs"]
 
@@ -78,10 +78,10 @@ def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditRes
 
 
 def audit_runs(
-    runs: Any,  # noqa: ANN401 - any frame
-    clients: Any = None,  # noqa: ANN401
-    operation_latencies: Any = None,  # noqa: ANN401
-    client_series: Any = None,  # noqa: ANN401
+    runs: Frame,
+    clients: Frame | None = None,
+    operation_latencies: Frame | None = None,
+    client_series: Frame | None = None,
 ) -> AuditResult:
     """Put the audit's questions to runs of our own; the block that stands on top of every report.
 
@@ -144,13 +144,13 @@ def _ordered(*parts: pl.DataFrame, order: Iterable[str]) -> pl.DataFrame:
     )
 
 
-def _frame(table: str | PathLike[str] | Any) -> pl.DataFrame:  # noqa: ANN401 - any frame
+def _frame(table: str | PathLike[str] | Frame) -> pl.DataFrame:
     if isinstance(table, str | PathLike):
         return read_published(table)
     return TABLES["published"].conform(as_polars(table))
 
 
-def _table(name: str, frame: Any) -> pl.DataFrame:  # noqa: ANN401 - any frame
+def _table(name: str, frame: Frame | None) -> pl.DataFrame:
     if frame is None:
         return TABLES[name].empty()
     given = as_polars(frame)

@@ -19,7 +19,7 @@ from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.mva import mva
 from citus_analysis.scaling.whatif import what_if
 from citus_analysis.stats import Interval, mean_interval
-from citus_analysis.stats.frames import CONFIGURATION, TableSource, as_polars, strata_of
+from citus_analysis.stats.frames import CONFIGURATION, Frame, TableSource, strata_of, tables_of
 from citus_analysis.units import US_PER_S
 
 __all__ = ["PARTS", "BlockedTime", "blocked_time", "demands_from_residence"]
@@ -87,7 +87,7 @@ def demands_from_residence(
     return {name: value / (1 + seen * value) for name, value in residence_us.items()}
 
 
-def blocked_time(source: Any, *, level: float = 0.95) -> tuple[BlockedTime, ...]:  # noqa: ANN401 - dataset or frames
+def blocked_time(source: TableSource | Mapping[str, Frame], *, level: float = 0.95) -> tuple[BlockedTime, ...]:
     """Blocked-time analysis of every configuration that has traced statements and client latencies.
 
     Per run, the mean parent, child and network time of the sampled statements (matched, not failed) and the rest of
@@ -101,7 +101,7 @@ def blocked_time(source: Any, *, level: float = 0.95) -> tuple[BlockedTime, ...]
     Raises:
         InsufficientDataError: no run has both.
     """
-    tables = _tables(source)
+    tables = tables_of(source, ("runs", "operation_latencies", "statements"))
     per_run = _parts(tables["statements"]).join(little_runs(tables), on=["run_id", "resource"])
     runs = tables["runs"].filter(pl.col("status").cast(pl.String) == "ok").drop("threads", "throughput_ops_s")
     joined = per_run.join(runs, on=["run_id", "resource"])
@@ -109,15 +109,6 @@ def blocked_time(source: Any, *, level: float = 0.95) -> tuple[BlockedTime, ...]
         raise InsufficientDataError("no run has both traced statements and client latencies")
     columns = [name for name in CONFIGURATION if name in joined.columns]
     return tuple(_of_configuration(key, part, level) for key, part in strata_of(joined, columns))
-
-
-def _tables(source: Any) -> dict[str, pl.DataFrame]:  # noqa: ANN401 - dataset or frames
-    names = ("runs", "operation_latencies", "statements")
-    if isinstance(source, TableSource):
-        return {name: as_polars(source.table(name)) for name in names}
-    if isinstance(source, Mapping) and set(names) <= set(source):
-        return {name: as_polars(source[name]) for name in names}
-    raise UsageError(f"blocked-time analysis needs the tables {', '.join(names)}", way_out="pass a dataset")
 
 
 def _parts(statements: pl.DataFrame) -> pl.DataFrame:

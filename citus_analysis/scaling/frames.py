@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -17,7 +17,15 @@ from citus_analysis.scaling.results import ScalingFit
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.families import compare_many
-from citus_analysis.stats.frames import dimensions, pooled_values, runs_with_metric, strata_of, values_of
+from citus_analysis.stats.frames import (
+    Frame,
+    TableSource,
+    dimensions,
+    pooled_values,
+    runs_with_metric,
+    strata_of,
+    values_of,
+)
 from citus_analysis.stats.results import Interval
 
 __all__ = ["ScalingCurve", "ScalingStudy", "scale_runs"]
@@ -107,7 +115,7 @@ class ScalingStudy:
 
 
 def scale_runs(
-    source: Any,  # noqa: ANN401 - dataset or frame
+    source: TableSource | Frame,
     x: str = "workers",
     metric: str = "throughput_ops_s",
     base: float | None = None,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.frames import TableSource, as_polars
+from citus_analysis.stats.frames import Frame, TableSource, tables_of
 from citus_analysis.units import US_PER_S
 
 __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
@@ -85,7 +85,7 @@ def little(throughput_ops_s: float, response_time_us: float, threads: float, thi
     return Little(threads, in_system, thinking, spare, in_system / threads, outside, notes)
 
 
-def little_runs(source: Any) -> pl.DataFrame:  # noqa: ANN401 - dataset, or a mapping of frames
+def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
     """Little's law for every run of a dataset that has latencies.
 
     Requests in the system are the summed latencies of the main clients' operations over the run time; operations
@@ -101,7 +101,7 @@ def little_runs(source: Any) -> pl.DataFrame:  # noqa: ANN401 - dataset, or a ma
     Raises:
         InsufficientDataError: no run has latencies.
     """
-    runs, latencies = (as_polars(table) for table in _tables(source))
+    runs, latencies = tables_of(source, ("runs", "operation_latencies")).values()
     busy = (
         latencies.filter(
             (pl.col("role").cast(pl.String) == "main")
@@ -130,14 +130,6 @@ def little_runs(source: Any) -> pl.DataFrame:  # noqa: ANN401 - dataset, or a ma
         contradicts=pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S
         > (1 + TOLERANCE) * pl.col("threads"),
     )
-
-
-def _tables(source: Any) -> tuple[Any, Any]:  # noqa: ANN401 - dataset, or a mapping of frames
-    if isinstance(source, TableSource):
-        return source.table("runs"), source.table("operation_latencies")
-    if isinstance(source, Mapping) and {"runs", "operation_latencies"} <= set(source):
-        return source["runs"], source["operation_latencies"]
-    raise UsageError("Little's law needs the tables runs and operation_latencies", way_out="pass a dataset")
 
 
 def utilisation(throughput_ops_s: ArrayLike, demand_us: ArrayLike, servers: ArrayLike = 1) -> Floats:

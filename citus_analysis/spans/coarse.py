@@ -8,11 +8,11 @@ study did; it can give means only. The means of T, W and C agree where every tas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
 
@@ -24,7 +24,7 @@ _DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 
 
 def coarse_profile(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
     skip_first: int = 0,
@@ -98,7 +98,7 @@ def _commit_warning(symbol: str) -> pl.Expr:
 
 
 def log_line_profile(
-    log_events: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    log_events: Frame,
     *,
     skip_first: int = 0,
 ) -> pl.DataFrame:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.stats import as_polars
+from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
@@ -17,7 +17,7 @@ COMPONENTS: Final = ("parse_us", "bind_us", "parent_execute_us", "child_us", "la
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
-def compose(statements: Any) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
+def compose(statements: Frame) -> pl.DataFrame:
     """Statements whose T can be taken apart, with the parts of :data:`COMPONENTS`.
 
     Left out are failed statements, those that touched no shard, and those with a task whose child is unknown.
@@ -32,7 +32,7 @@ def compose(statements: Any) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas o
 
 
 def percentile_profile(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
     percentiles: Sequence[float] = DEFAULT_PERCENTILES,
@@ -72,7 +72,7 @@ def percentile_profile(
 
 
 def fan_out_profile(
-    statements: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    statements: Frame,
     *,
     by: Sequence[str] = ("statement_kind",),
 ) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def fan_out_profile(
     )
 
 
-def critical_path(spans: Any) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
+def critical_path(spans: Frame) -> pl.DataFrame:
     """The tasks each statement could not have done without waiting for.
 
     Tasks that ran on one child connection follow each other; the connection that was busy longest with a statement

@@ -13,7 +13,7 @@ from citus_analysis.stats.comparison import Comparison, compare, compare_summari
 from citus_analysis.stats.drift import Drift, are_interleaved, detect_drift
 from citus_analysis.stats.families import compare_many, holm
 from citus_analysis.stats.formatting import format_comparison
-from citus_analysis.stats.frames import as_polars, lower_is_better, runs_with_metric, summarise_runs
+from citus_analysis.stats.frames import Frame, as_polars, lower_is_better, runs_with_metric, summarise_runs
 from citus_analysis.stats.intervals import (
     mean_interval,
     mean_interval_from_summary,
@@ -48,6 +48,7 @@ __all__ = [
     "Comparison",
     "Drift",
     "EffectiveSampleSize",
+    "Frame",
     "Influence",
     "Interval",
     "RunComparison",

@@ -16,12 +16,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.frames import as_polars
+from citus_analysis.stats.frames import Frame, as_polars
 from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
 
 __all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]
@@ -89,7 +89,7 @@ _METRICS: Final[dict[str, str]] = {
 _US_PER_UNIT: Final = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 
 
-def merge_clients(frame: Any, by: Sequence[str]) -> pl.DataFrame:  # noqa: ANN401 - polars, pandas or Arrow
+def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
     """One row per group, its load generators merged by :data:`MERGE_RULES`.
 
     Args:

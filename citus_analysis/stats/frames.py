@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import narwhals as nw
 import polars as pl
+from narwhals.typing import IntoDataFrame
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Floats
@@ -15,6 +16,7 @@ from citus_analysis.stats.intervals import MeanMethod, mean_interval
 
 __all__ = [
     "CONFIGURATION",
+    "Frame",
     "TableSource",
     "as_polars",
     "dimensions",
@@ -23,6 +25,7 @@ __all__ = [
     "runs_with_metric",
     "strata_of",
     "summarise_runs",
+    "tables_of",
     "times_of",
     "values_of",
 ]
@@ -41,6 +44,9 @@ CONFIGURATION: Final = (
     "drivers",
     "monitored",
 )
+#: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
+Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
+
 _TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
 _LEVELS_NAMED: Final = 4
 _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
@@ -50,11 +56,11 @@ _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
 class TableSource(Protocol):
     """Anything that gives tables by name, as a dataset does."""
 
-    def table(self, name: str, /) -> Any:  # noqa: ANN401 - polars, pandas or Arrow
+    def table(self, name: str, /) -> Frame:
         """The table of that name."""
 
 
-def as_polars(frame: Any) -> pl.DataFrame:  # noqa: ANN401 - any frame that narwhals knows
+def as_polars(frame: Frame) -> pl.DataFrame:
     """A polars, pandas or Arrow frame as a polars frame.
 
     Raises:
@@ -73,6 +79,19 @@ def as_polars(frame: Any) -> pl.DataFrame:  # noqa: ANN401 - any frame that narw
     return table
 
 
+def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """Tables of a dataset, or of a mapping that has them, by name.
+
+    Raises:
+        UsageError: it has not all of them.
+    """
+    if isinstance(source, TableSource):
+        return {name: as_polars(source.table(name)) for name in names}
+    if isinstance(source, Mapping) and set(names) <= set(source):
+        return {name: as_polars(source[name]) for name in names}
+    raise UsageError(f"the tables {' and '.join(names)} are needed", way_out="pass a dataset")
+
+
 def lower_is_better(metric: str) -> bool:
     """Whether less of a metric is better: times and failures, not rates.
 
@@ -86,7 +105,7 @@ def lower_is_better(metric: str) -> bool:
 
 
 def runs_with_metric(
-    source: Any,  # noqa: ANN401 - dataset or frame
+    source: TableSource | Frame,
     metric: str,
     statuses: Sequence[str] = ("ok",),
     only: Mapping[str, object] | None = None,
@@ -138,7 +157,7 @@ def _joined(source: TableSource, metric: str) -> pl.DataFrame:
 
 
 def summarise_runs(
-    source: Any,  # noqa: ANN401 - dataset or frame
+    source: TableSource | Frame,
     metric: str = "throughput_ops_s",
     by: Sequence[str] = ("phase", "workload", "threads", "workers"),
     *,

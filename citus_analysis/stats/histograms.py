@@ -26,12 +26,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.frames import as_polars
+from citus_analysis.stats.frames import Frame, as_polars
 
 __all__ = ["histogram_percentiles", "merge_histograms", "overlapping_buckets"]
 
@@ -39,7 +39,7 @@ _EDGES: Final = ("bucket_low_us", "bucket_high_us")
 
 
 def merge_histograms(
-    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    buckets: Frame,
     by: Sequence[str] = ("section",),
 ) -> pl.DataFrame:
     """Histograms with the same `by` values added up, bucket by bucket.
@@ -69,7 +69,7 @@ def merge_histograms(
 
 
 def overlapping_buckets(
-    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    buckets: Frame,
     by: Sequence[str] = ("section",),
 ) -> pl.DataFrame:
     """The `by` values of histograms that :func:`merge_histograms` would refuse, one row each."""
@@ -77,7 +77,7 @@ def overlapping_buckets(
 
 
 def histogram_percentiles(
-    buckets: Any,  # noqa: ANN401 - polars, pandas or Arrow
+    buckets: Frame,
     quantiles: Sequence[float],
     by: Sequence[str] = ("section",),
 ) -> pl.DataFrame:

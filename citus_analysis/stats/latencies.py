@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats.frames import as_polars
+from citus_analysis.stats.frames import Frame, as_polars
 from citus_analysis.stats.histograms import merge_histograms
 from citus_analysis.stats.percentiles import histogram_percentile_interval
 
@@ -18,7 +18,7 @@ _CORRELATED: Final = "operations of one run are correlated: the interval is the 
 
 
 def latency_percentiles(
-    buckets: Any,  # noqa: ANN401 - any frame
+    buckets: Frame,
     percentiles: Sequence[float] = (50, 95, 99),
     by: Sequence[str] = ("run_id", "section"),
     *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
@@ -14,6 +13,8 @@ from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.drift import are_interleaved, detect_drift
 from citus_analysis.stats.families import compare_many
 from citus_analysis.stats.frames import (
+    Frame,
+    TableSource,
     dimensions,
     lower_is_better,
     pooled_values,
@@ -67,7 +68,7 @@ class RunComparison:
 
 
 def compare_runs(
-    source: Any,  # noqa: ANN401 - dataset or frame
+    source: TableSource | Frame,
     metric: str = "throughput_ops_s",
     by: str = "system",
     base: object = None,

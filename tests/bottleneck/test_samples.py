@@ -90,7 +90,7 @@ def test_columns_that_lack_are_named() -> None:
     with pytest.raises(UsageError, match="samples lack since_boot"):
         align_to_runs(cpu().drop("since_boot"), runs())
     with pytest.raises(UsageError, match="list is no table"):
-        align_to_runs([1], runs())
+        align_to_runs([1], runs())  # type: ignore[arg-type]  # no frame on purpose
 
 
 def test_one_of_two_samplers_on_a_node_is_believed() -> None:

@@ -104,7 +104,7 @@ def test_demands_from_residence() -> None:
     with pytest.raises(UsageError, match="positive throughput"):
         scaling.demands_from_residence({"cpu": 1.0}, 0, 4)
     with pytest.raises(UsageError, match="pass a dataset"):
-        scaling.blocked_time(pl.DataFrame())
+        scaling.blocked_time(pl.DataFrame())  # type: ignore[arg-type]  # no such source, on purpose
 
 
 def test_nothing_to_analyse_is_refused(recorded: dict[str, pl.DataFrame]) -> None:

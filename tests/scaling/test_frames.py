@@ -105,7 +105,7 @@ def test_littles_law_holds_on_every_recorded_run(runs: pl.DataFrame, latencies: 
     # READ-MODIFY-WRITE contains its read and update: counting it too would exceed the threads.
     assert 0.9 < shares["w2-all-f"] < 1
     with pytest.raises(UsageError, match="pass a dataset"):
-        scaling.little_runs(runs)
+        scaling.little_runs(runs)  # type: ignore[arg-type]  # no such source, on purpose
 
 
 def test_recorded_configurations_compare_as_they_should(runs: pl.DataFrame) -> None:

@@ -134,7 +134,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="no system is named 'z'"):
         stats.compare_runs(frame, base="z")
     with pytest.raises(UsageError, match="list is no table"):
-        stats.compare_runs([1, 2])
+        stats.compare_runs([1, 2])  # type: ignore[arg-type]  # no such source, on purpose
     with pytest.raises(InsufficientDataError, match="no run with status degraded"):
         stats.compare_runs(frame, statuses=["degraded"])
 
