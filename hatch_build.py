@@ -42,7 +42,7 @@ def can_compile(command: list[str], folder: Path) -> bool:
         return False
 
 
-class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own hooks leave it out
     """Compiles `native/scanner.c` to a shared library beside the module that loads it."""
 
     PLUGIN_NAME = "custom"

@@ -21,7 +21,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -180,15 +180,23 @@ class Table:
         """A frame of this table without rows."""
         return pl.DataFrame(schema=self.polars_schema())
 
+    def require_known(self, names: Iterable[str]) -> None:
+        """Raise where a name is none of this table's columns.
+
+        Raises:
+            ValueError: it is not.
+        """
+        unknown = [name for name in names if name not in self]
+        if unknown:
+            raise ValueError(f"{self.name} defines no column {', '.join(unknown)}")
+
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Bring a frame to this table's columns, order and dtypes; absent columns become null.
 
         Raises:
             ValueError: the frame has a column that the table does not define.
         """
-        unknown = [name for name in frame.columns if name not in self]
-        if unknown:
-            raise ValueError(f"{self.name} defines no column {', '.join(unknown)}")
+        self.require_known(frame.columns)
         present = set(frame.columns)
         return frame.select(
             pl.col(c.name).cast(c.dtype) if c.name in present else pl.lit(None, c.dtype).alias(c.name)

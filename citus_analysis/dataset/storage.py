@@ -38,9 +38,7 @@ def stored_rows(table: Table, frame: pl.DataFrame) -> pa.Table:
     """
     import pyarrow as pa
 
-    unknown = [name for name in frame.columns if name not in table]
-    if unknown:
-        raise ValueError(f"{table.name} defines no column {', '.join(unknown)}")
+    table.require_known(frame.columns)
     present = set(frame.columns)
     kept = _kept(table)
     arrays = [

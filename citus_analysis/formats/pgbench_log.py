@@ -201,6 +201,7 @@ def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
 
 def _smallest_step(fields: pl.DataFrame, before: int | None) -> int | None:
     steps = fields["start"].diff().drop_nulls()
+    # polars types the least of a column as any scalar.
     known = [int(step) for step in (before, steps.filter(steps > 0).min()) if step is not None]  # type: ignore[arg-type]
     return min(known, default=None)
 

@@ -55,6 +55,7 @@ FILE_ROOM: Final = 1 << 44
 
 _NEVER: Final = np.iinfo(np.int64).max
 
+# The schema's dtypes are declared as DataType; these two are enums.
 _KINDS: Final = (*TABLES["log_events"].polars_schema()["kind"].categories, None)  # type: ignore[attr-defined]
 _PHASES: Final = (*TABLES["log_events"].polars_schema()["phase"].categories, None)  # type: ignore[attr-defined]
 

@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,18 +22,12 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
+from tests.dataset.forking import forking
 from tests.dataset.tiny_formats import client, log
 
-#: Imports once and forks for every ingest, before polars has started its threads.
-PARENT = """
-import json, os, resource, sys
-from citus_analysis.formats import _registry
-from citus_analysis.dataset import ingest, survey
+PROGRAM = """
+import json, resource
 from citus_analysis.cli import main
-from tests.dataset.tiny_formats import TINY
-described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-_registry.formats = survey.formats = lambda: described | TINY
-import citus_analysis.stats.clients, citus_analysis.spans, pyarrow.parquet
 for line in sys.stdin:
     root, out, limit = line.split()
     read, write = os.pipe()
@@ -73,12 +66,8 @@ class Disk:
 
 @pytest.fixture(scope="module")
 def disk() -> Iterator[Disk]:
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PARENT]
-    pipe, root = subprocess.PIPE, Path(__file__).parents[2]
-    with subprocess.Popen(command, text=True, cwd=root, stdin=pipe, stdout=pipe) as parent:
+    with forking(PROGRAM) as parent:
         yield Disk(parent)
-        assert parent.stdin is not None
-        parent.stdin.close()
 
 
 def study(rows: int) -> dict[str, str | bytes]:

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,17 +16,10 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from tests.conftest import Tree
+from tests.dataset.forking import forking
 from tests.dataset.tiny_formats import client, log
 
-#: Imports once and forks for every ingest, before polars has started its threads.
-PARENT = """
-import os, sys
-from citus_analysis.formats import _registry
-from citus_analysis.dataset import ingest, survey
-from tests.dataset.tiny_formats import TINY
-described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-_registry.formats = survey.formats = lambda: described | TINY
-import citus_analysis.stats.clients, pyarrow.parquet
+PROGRAM = """
 for line in sys.stdin:
     root, out = line.split()
     child = os.fork()
@@ -62,12 +54,8 @@ class Killer:
 
 @pytest.fixture(scope="module")
 def killer() -> Iterator[Killer]:
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PARENT]
-    pipe, root = subprocess.PIPE, Path(__file__).parents[2]
-    with subprocess.Popen(command, text=True, cwd=root, stdin=pipe, stdout=pipe) as parent:
+    with forking(PROGRAM) as parent:
         yield Killer(parent)
-        assert parent.stdin is not None
-        parent.stdin.close()
 
 
 def study(rows: int, runs: int = 6, nodes: int = 6) -> dict[str, str | bytes]:

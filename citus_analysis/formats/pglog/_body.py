@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats._redact import redact_expr
-from citus_analysis.formats.pglog._statements import describe_tokens, emptied, tokens_expr
+from citus_analysis.formats.pglog._statements import describe_tokens, tokens_expr
 from citus_analysis.schema import TABLES
 
 __all__ = [
@@ -109,9 +109,8 @@ def redacted(messages: pl.Series) -> pl.Series:
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `statement_fingerprint`, `statement_kind` and, where the row has none, `shard_id` from `statement`."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
-    distinct = distinct.with_columns(emptied=emptied(distinct.to_series()))
-    plain = distinct.select(pl.col("emptied").unique(maintain_order=True)).with_columns(tokens=tokens_expr(pl.first()))
-    tokens = plain.get_column("tokens").unique(maintain_order=True)
+    distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
+    tokens = distinct.get_column("tokens").unique(maintain_order=True)
     described = [describe_tokens(text) for text in tokens]
     facts = pl.DataFrame(
         {
@@ -121,7 +120,7 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
             "statement_shard": pl.Series([fact.shard_id for fact in described], dtype=pl.Int64),
         }
     )
-    found = distinct.join(plain.join(facts, on="tokens").drop("tokens"), on="emptied").drop("emptied")
+    found = distinct.join(facts, on="tokens").drop("tokens")
     joined = frame.join(found, on="statement", how="left", maintain_order="left")
     return joined.with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
 

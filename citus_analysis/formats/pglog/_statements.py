@@ -34,7 +34,6 @@ __all__ = [
     "Statement",
     "describe",
     "describe_tokens",
-    "emptied",
     "tokens_expr",
 ]
 
@@ -58,10 +57,6 @@ _CONSTANT = (
 _QUOTED = r'(?P<quoted>"(?:[^"\x1f]|"")*)"?'
 _WORD = r"(?P<word>[A-Za-z_\x80-\x{10ffff}][A-Za-z0-9_$\x80-\x{10ffff}]*)"
 _TOKEN: Final = rf"{_BLANK}(?:{_CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>[^\x00-\x1e\x20\x7f]))"
-
-#: What makes a quote mean something else than the beginning or end of a plain literal.
-_NOT_PLAIN: Final = ('"', "--", "/*", "e'", "E'")
-_DOLLAR_QUOTE: Final = r"\$[^0-9]"
 
 _SHARD: Final = re.compile(r"^(.+)_([0-9]{6,18})$", re.DOTALL)
 _VERBS: Final = {
@@ -91,23 +86,6 @@ class Statement:
     fingerprint: int
     kind: str
     shard_id: int | None
-
-
-def emptied(statements: pl.Series) -> pl.Series:
-    """Statements with the same tokens and, where that is plain to see, nothing within their quoted literals.
-
-    Statements that differ in literals become equal, so that the tokens of each are looked for once. Seen from the
-    left, every quote outside of comments, names and other kinds of literals begins or ends a plain one; where what
-    is left holds a sign of any of these, the statement stays as it is.
-
-    Example:
-        >>> emptied(pl.Series(["SELECT 'it''s -- x', 1", "SELECT 'x' -- it's"])).to_list()
-        ["SELECT '''', 1", "SELECT 'x' -- it's"]
-    """
-    frame = pl.DataFrame({"full": statements}).with_columns(empty=pl.col("full").str.replace_all("'[^']*'", "''"))
-    empty = pl.col("empty")
-    plain = ~empty.str.contains_any(list(_NOT_PLAIN)) & ~empty.str.contains(_DOLLAR_QUOTE)
-    return frame.select(pl.when(plain).then(empty).otherwise("full")).to_series()
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
