@@ -149,7 +149,9 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
     unreadable = next((item for item in plan if item.problem), None)
     if unreadable:
         return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
-    problem = "holds no files" if not plan else f"no format recognises any of the {len(plan)} files"
+    if not plan:
+        return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
+    problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
     return InputError(problem, path=where, way_out="name the format with --format")
 
 

@@ -157,7 +157,9 @@ def read_source(
             writer.abandon()
         raise
     except CitusAnalysisError as error:
-        problem = error.problem if error.place is None else f"{error.place}: {error.problem}"
+        place = "" if error.place is None else f"{error.place}: "
+        way_out = "" if error.way_out is None else f" ({error.way_out})"
+        problem = f"{place}{error.problem}{way_out}"
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
         problem = f"format {format_.name} failed: {type(error).__name__}: {error}"
     try:

@@ -164,7 +164,7 @@ def test_unknown_files_are_listed(tree: Tree, study: dict[str, str], out: Path) 
 
 @pytest.mark.parametrize("files", [{}, {"a.md": "text"}])
 def test_nothing_usable(tree: Tree, out: Path, files: dict[str, str | bytes]) -> None:
-    with pytest.raises(InputError, match=r"holds no files|no format recognises any of the 1 files"):
+    with pytest.raises(InputError, match=r"holds no files|no format recognises it"):
         ingest(tree(files), out)
     assert not out.exists()
 

@@ -101,7 +101,7 @@ def _fitting(sample: bytes, prefix: Prefix) -> int:
 
 def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
-    tried = repr(given) if given is not None else f"{len(COMMON_PREFIXES)} common ones, {COMMON_PREFIXES[0]!r} first"
+    tried = f"{given!r}, or a common one," if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
         way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
     else:
