@@ -16,7 +16,7 @@ from urllib.parse import quote
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part, sync_folder
-from citus_analysis.dataset.storage import stored_rows, writer_options
+from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish"]
 
 #: Rows that make a row group worth while.
 ROW_GROUP: Final = 2**15
-_MOST_ROWS: Final = 2**17
 STAGING: Final = "_staging"
 
 
@@ -110,7 +109,7 @@ class PartWriter:
         if name not in self._writers:
             self._file(name).parent.mkdir(parents=True, exist_ok=True)
             self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, **writer_options(table))
-        self._writers[name].write_table(rows, row_group_size=_MOST_ROWS)
+        self._writers[name].write_table(rows, row_group_size=MOST_ROWS)
         self._rows[name] = self._rows.get(name, 0) + rows.num_rows
 
     def _file(self, name: str) -> Path:

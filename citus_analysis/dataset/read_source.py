@@ -95,7 +95,8 @@ class MeasuredContent(Content):
 
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""
-        return cast(BinaryIO, _Counting(super().open(), self))
+        stream = super().open()
+        return stream if self.compression == "none" else cast(BinaryIO, _Counting(stream, self))
 
     def length(self) -> int:
         """Decompressed length; reads the content once more if no parser came to its end."""

@@ -24,10 +24,13 @@ from citus_analysis.schema import PARTITION_KEY, Column, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["scan_table", "stored_rows", "writer_options"]
+__all__ = ["MOST_ROWS", "scan_table", "stored_rows", "writer_options"]
 
 #: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
 _LEVEL: Final = 1
+#: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
+MOST_ROWS: Final = 2**17
+_PAGE_BYTES: Final = 8 * 2**20
 
 
 def stored_rows(table: Table, frame: pl.DataFrame) -> pa.Table:
@@ -59,6 +62,9 @@ def writer_options(table: Table) -> dict[str, Any]:
         "use_dictionary": [c.name for c in kept if c.name not in packed and c.dtype != pl.Boolean],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         "write_statistics": [c.name for c in kept if not _is_category(c)],
+        "data_page_size": _PAGE_BYTES,
+        "max_rows_per_page": MOST_ROWS,
+        "write_batch_size": MOST_ROWS,
         # Readers shall see text, not the codes of the process that wrote it.
         "store_schema": False,
     }

@@ -24,7 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, Protocol, cast
 
 from citus_analysis.errors import InputError
 
@@ -34,6 +34,7 @@ BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
 HEAD_BYTES: Final = 64 * 2**10
 EXCERPT_BYTES: Final = 4096
+LOOK_BYTES: Final = 64 * 2**10
 
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _DAMAGE: Final = (EOFError, gzip.BadGzipFile, zlib.error, OSError)
@@ -58,7 +59,19 @@ class Block:
     unfinished: bool = False
 
 
-def line_cut(data: bytes) -> int:
+class Cut(Protocol):
+    """Tells where a block may end."""
+
+    def __call__(self, data: bytes, *, lines_only: bool) -> int:
+        """The end of a block, at most where the last line ends; 0 for nowhere yet.
+
+        Args:
+            data: what was read.
+            lines_only: `data` is only the last lines of what will be read; 0 where more would have to be seen.
+        """
+
+
+def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - as `Cut` has it
     """Where the last whole line ends; 0 where none does."""
     return data.rfind(b"\n") + 1
 
@@ -124,12 +137,12 @@ class Content:
             )
         return data
 
-    def blocks(self, block_bytes: int = BLOCK_BYTES, cut: Callable[[bytes], int] = line_cut) -> Iterator[Block]:
+    def blocks(self, block_bytes: int = BLOCK_BYTES, cut: Cut = line_cut) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
 
         Args:
             block_bytes: how much is read at a time.
-            cut: where a block may end, given what was read: at most where the last line ends, 0 for nowhere yet.
+            cut: where a block may end.
 
         Raises:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
@@ -137,20 +150,24 @@ class Content:
         with closing(self.open()) as stream:
             reader, offset, held = _Reader(stream, self.path), 0, b""
             while True:
-                more = reader.read(block_bytes)
+                fitting = 0 if held else reader.fitting(block_bytes, cut)
+                more = reader.read(fitting or block_bytes)
+                if fitting and len(more) == fitting:
+                    yield Block(offset, more, fitting)
+                    offset += fitting
+                    continue
                 data = held + more if held else more
                 if not more:
                     if data:
                         yield Block(offset, data, len(data))
                     return
-                end = cut(data)
+                end = cut(data, lines_only=False)
                 unfinished = not end and len(data) > LINE_CAP
                 if unfinished:
                     end = line_cut(data)
                 if end:
                     yield Block(offset, data[:end], end, unfinished=unfinished)
-                    # Read again rather than copied to the front of what follows.
-                    offset, held = offset + end, b"" if reader.go_back(len(data) - end) else data[end:]
+                    offset, held = offset + end, data[end:]
                 elif unfinished:
                     rest, held = _skip_line(reader)
                     length = len(data) + rest
@@ -187,12 +204,19 @@ class _Reader:
                 raise self._damage from error
         return b"".join(pieces)
 
-    def go_back(self, count: int) -> bool:
-        """Whether the last `count` bytes will be read once more; a decompressor cannot go back."""
-        if not isinstance(self._stream, io.FileIO) or not self._stream.seekable():
-            return False
-        self._stream.seek(-count, os.SEEK_CUR)
-        return True
+    def fitting(self, size: int, cut: Cut) -> int:
+        """How many of the next `size` bytes make a block; 0 where only reading them tells.
+
+        A look at their end spares copying them: memory that is fresh each time costs more than the reading. What
+        comes out of a decompressor cannot be looked at ahead, nor what is to come out of a pipe.
+        """
+        if not isinstance(self._stream, io.FileIO) or not self._stream.seekable() or size <= LOOK_BYTES:
+            return 0
+        begin = self._stream.tell() + size - LOOK_BYTES
+        end = os.pread(self._stream.fileno(), LOOK_BYTES, begin)
+        first = end.find(b"\n") + 1
+        found = cut(end[first:], lines_only=True) if first and len(end) == LOOK_BYTES else 0
+        return size - LOOK_BYTES + first + found if found else 0
 
     def raise_damage(self) -> None:
         """Raise what stands behind the bytes that were handed out last."""

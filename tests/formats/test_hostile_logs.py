@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Block, Content, Hints, detect_format, format_named
+from citus_analysis.formats._content import Cut
 
 from .pglog.logs import Read, gathered, line, written
 
@@ -174,7 +175,7 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     whole = Content.blocks
     grown = 0
 
-    def growing(content: Content, block_bytes: int, *cut: Callable[[bytes], int]) -> Iterator[Block]:
+    def growing(content: Content, block_bytes: int, *cut: Cut) -> Iterator[Block]:
         nonlocal grown
         for block in whole(content, 2**20, *cut):
             # Not for ever: the reader would follow for ever.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -44,7 +45,7 @@ def valid_utf8(data: bytes) -> bytes:
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`."""
     held, fresh = Chunk(0, b""), True
-    for block in content.blocks(block_bytes, lambda data: _cut(data, prefix)):
+    for block in content.blocks(block_bytes, partial(_cut, prefix=prefix)):
         if block.oversized or held.tail:
             ready, held = _grow(held, block, prefix)
         else:
@@ -58,11 +59,14 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
         yield replace(held, fresh=fresh)
 
 
-def _cut(data: bytes, prefix: Heads) -> int:
+def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
     """Where the last record begins, which may go on behind `data`; what stands before it is complete."""
     end = line_cut(data)
     begin = _last_record(data, end, prefix) if end else 0
-    return end if begin is None else begin
+    if begin is None:
+        # Either no record opens last, or none does in these lines.
+        return 0 if lines_only else end
+    return begin
 
 
 def _split(chunk: Chunk, prefix: Heads) -> tuple[list[Chunk], Chunk]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content
+from citus_analysis.formats import Content, _content
 from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
@@ -226,11 +227,13 @@ def records_of(data: bytes, rows: pl.DataFrame) -> list[str]:
 
 
 @SOME
-@given(log=logs, chunk=st.integers(1, 400))
-def test_chunks_do_not_matter(tmp_path: Path, log: bytes, chunk: int) -> None:
+@given(log=logs, chunk=st.integers(1, 400), look=st.integers(1, 200))
+def test_chunks_do_not_matter(tmp_path: Path, log: bytes, chunk: int, look: int) -> None:
     path = written(tmp_path, log + line("LOG:  duration: 1.000 ms"))
     prefix = compile_prefix(STUDY_PREFIX)
-    assert_frame_equal(scanned_in_chunks(path, chunk, prefix), scanned_in_chunks(path, 1 << 20, prefix))
+    whole = scanned_in_chunks(path, 1 << 20, prefix)
+    with patch.object(_content, "LOOK_BYTES", look):
+        assert_frame_equal(scanned_in_chunks(path, chunk, prefix), whole)
 
 
 @SOME
@@ -271,8 +274,8 @@ def whole(big: Path) -> Read:
 
 
 def in_chunks(path: Path, jobs: int, chunk_bytes: int) -> Read:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_read, "CHUNK_BYTES", chunk_bytes)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(_read, "CHUNK_BYTES", chunk_bytes)
         return read(path, jobs)
 
 
