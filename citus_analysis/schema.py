@@ -246,7 +246,7 @@ _TABLES: Final = (
             Column("path", _TEXT, "path relative to the SRC it was found under"),
             Column("format", _TEXT, "name of the format module; null where none recognised the file"),
             Column("bytes", _COUNT, "size on disk"),
-            Column("content_hash", _TEXT, "BLAKE2b-128 of the bytes on disk, hexadecimal"),
+            Column("content_hash", _TEXT, "BLAKE3-128 of the bytes on disk, hexadecimal"),
             Column("rows", _COUNT, "rows written from it, over all tables but `rejects`"),
             Column("rejected", _COUNT, "rows of `rejects`"),
             Column("parser_version", _INT, "version of the format module that read it"),

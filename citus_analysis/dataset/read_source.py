@@ -6,7 +6,6 @@ threads run meanwhile, and frames need not be copied between processes.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from threading import Event
 from typing import BinaryIO, Final, cast
 
 import polars as pl
+from blake3 import blake3
 
 from citus_analysis.dataset.parts import PartWriter, Staged
 from citus_analysis.dataset.walk import display
@@ -53,12 +53,15 @@ class Outcome:
 
 
 def content_hash(path: Path) -> str:
-    """BLAKE2b-128 of the bytes on disk, hexadecimal."""
-    digest = hashlib.blake2b(digest_size=16)
+    """BLAKE3-128 of the bytes on disk, hexadecimal.
+
+    Every ingest reads all bytes for it, so it had better be fast: BLAKE2b takes four times as long.
+    """
+    digest = blake3()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest(length=16)
 
 
 class _Counting(io.RawIOBase):
