@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import fisher_exact
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.composition import COMPONENTS, compose
@@ -150,6 +149,8 @@ def _overlapping(spans: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
 
 
 def _factor_table(marked: pl.DataFrame) -> pl.DataFrame:
+    from scipy.stats import fisher_exact
+
     columns = [name for name in marked.columns if name.startswith("factor:")]
     n_tail = int(marked["tail"].sum())
     levels = pl.concat(_levels(marked, column) for column in columns)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats._validate import (
@@ -78,6 +77,8 @@ def bca_interval(
 def _bca_ends(
     arrays: list[Floats], statistic: Callable[..., Any], level: float, resamples: int, seed: Seed
 ) -> tuple[float, float]:
+    from scipy import stats
+
     largest = max(array.size for array in arrays)
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         # scipy announces a degenerate distribution with a warning; here it becomes a warning of the result.

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level
@@ -61,6 +60,8 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
         >>> detect_drift([100, 98, 97, 95, 94, 90]).detected
         True
     """
+    from scipy import stats
+
     sample = as_sample(values, 1)
     times = np.arange(sample.size, dtype=float) if order is None else as_sample(order, 1, "the order")
     if times.size != sample.size:

@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._student import normal_quantile
@@ -66,6 +65,8 @@ def percentile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
         >>> percentile_ranks(10, 50)
         (2, 9)
     """
+    from scipy import stats
+
     needed = values_needed(q, level)
     if n < needed:
         raise InsufficientDataError(
@@ -128,6 +129,8 @@ def percentile_interval(
 
 def _harrell_davis(ordered: Floats, p: float, level: float) -> Interval:
     """Weights are the increments of a Beta((n+1)p, (n+1)(1-p)) distribution; the spread is that of its order mix."""
+    from scipy import stats
+
     n = ordered.size
     edges = stats.beta.cdf(np.arange(n + 1) / n, (n + 1) * p, (n + 1) * (1 - p))
     weights = np.diff(edges)

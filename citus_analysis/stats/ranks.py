@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from citus_analysis.stats._student import normal_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
@@ -32,6 +31,8 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
         >>> mann_whitney_p([1.1, 2.2, 3.3, 4.4], [5.5, 6.6, 7.7, 8.8]) == 2 / 70
         True
     """
+    from scipy import stats
+
     x, y = as_sample(a, 1), as_sample(b, 1)
     pooled = np.concatenate([x, y])
     if np.ptp(pooled) == 0:
