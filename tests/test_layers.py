@@ -8,6 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "citus_analysis"
 
 LAYER = {
+    "ahead": 0,
     "errors": 0,
     "schema": 0,
     "units": 0,

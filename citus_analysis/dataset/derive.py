@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.ahead import work_ahead
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
-from citus_analysis.dataset.parts import PartWriter, Staged
+from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
@@ -123,18 +124,23 @@ _NOT_TRACED: Final = (
 
 
 def _traces(tables: ResourceTables) -> Pieces:
-    if not tables.parts("log_events"):
+    parts = tables.parts("log_events")
+    if not parts:
         return
-    from citus_analysis.spans import build_traces
+    from citus_analysis.dataset.session_groups import records_by_group
+    from citus_analysis.spans import trace_iteration
+
+    def scan(parts: Sequence[Part]) -> pl.LazyFrame:
+        return scan_table(TABLES["log_events"], tables.folder, parts).drop(_NOT_TRACED)
 
     nodes = tables.scan("nodes").collect()
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
-    # One iteration at a time bounds the memory: pids and sessions do not reach beyond one.
+    # Pids and sessions do not reach beyond one iteration.
     for iteration in iterations.sort(nulls_last=True):
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
-        events = tables.scan("log_events").filter(of_iteration).drop(_NOT_TRACED)
-        traces = build_traces(events.collect(), nodes)
-        yield {name: getattr(traces, name) for name in _TRACE_TABLES}
+        with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
+            for traces in trace_iteration(groups, nodes):
+                yield {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 
 def _sources(tables: ResourceTables) -> Pieces:
@@ -212,7 +218,7 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
     writer = PartWriter(tables.folder, tables.resource, stem)
     place = f"{derivation.name} of {tables.resource}"
-    for piece in derivation.compute(tables):
+    for piece in work_ahead(derivation.compute(tables), derivation.name):
         with writing(tables.folder, place):
             writer.write(piece)
     with writing(tables.folder, place):

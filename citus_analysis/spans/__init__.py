@@ -10,8 +10,9 @@ Example:
 from citus_analysis.spans.coarse import coarse_profile, log_line_profile
 from citus_analysis.spans.composition import critical_path, fan_out_profile, percentile_profile
 from citus_analysis.spans.export import export_traces
+from citus_analysis.spans.groups import group_sessions
 from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
-from citus_analysis.spans.traces import Traces, build_traces
+from citus_analysis.spans.traces import Traces, build_traces, trace_iteration
 
 __all__ = [
     "TailProfile",
@@ -22,7 +23,9 @@ __all__ = [
     "critical_path",
     "export_traces",
     "fan_out_profile",
+    "group_sessions",
     "log_line_profile",
     "percentile_profile",
     "tail_profile",
+    "trace_iteration",
 ]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import polars as pl
 
 from citus_analysis.spans.clocks import TOLERANCE_US
-from citus_analysis.spans.matching import Matching
+from citus_analysis.spans.matching import Clocks
 from citus_analysis.spans.sessions import Sessions, place
 
 __all__ = ["link_failures"]
 
 
-def link_failures(sessions: Sessions, matching: Matching) -> pl.DataFrame:
+def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
     without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks")).join(
@@ -41,8 +41,8 @@ def link_failures(sessions: Sessions, matching: Matching) -> pl.DataFrame:
     )
     if statements.is_empty() or children.is_empty():
         return pl.DataFrame(schema={"execution": pl.UInt32, "child": pl.UInt32, "shard_id": pl.Int64})
-    by_time = _by_time(statements, children, matching)
-    rest = children.join(by_time, on="child", how="anti").join(_known_nodes(matching), on="child_node", how="anti")
+    by_time = _by_time(statements, children, clocks)
+    rest = children.join(by_time, on="child", how="anti").join(_known_nodes(clocks), on="child_node", how="anti")
     links = pl.concat([by_time, _by_order(statements, rest)])
     # A statement that two children claim is claimed by neither.
     return links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
@@ -52,13 +52,13 @@ def _microseconds(time: pl.Expr) -> pl.Expr:
     return time.cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
 
 
-def _known_nodes(matching: Matching) -> pl.DataFrame:
-    known = {child for _, child in (*matching.clocks, *matching.guessed)}
+def _known_nodes(clocks: Clocks) -> pl.DataFrame:
+    known = {child for _, child in (*clocks.exact, *clocks.guessed)}
     return pl.DataFrame({"child_node": sorted(known)}, schema={"child_node": pl.Categorical})
 
 
-def _by_time(statements: pl.DataFrame, children: pl.DataFrame, matching: Matching) -> pl.DataFrame:
-    lines = {**matching.guessed, **matching.clocks}
+def _by_time(statements: pl.DataFrame, children: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
+    lines = {**clocks.guessed, **clocks.exact}
     offsets = pl.DataFrame(
         [(parent, child, line.offset) for (parent, child), line in lines.items()],
         schema={"parent_node": pl.Categorical, "child_node": pl.Categorical, "offset": pl.Float64},

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import polars as pl
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import ClockLine
-from citus_analysis.spans.matching import Matching
-from citus_analysis.spans.sessions import GPID_NODE_FACTOR, Sessions
+from citus_analysis.spans.matching import Clocks, Matching
+from citus_analysis.spans.sessions import GPID_NODE_FACTOR
 
-__all__ = ["clock_offsets", "match_quality"]
+__all__ = ["clock_offsets", "count_matches", "match_quality"]
+
+_COUNTS: Final = ("tasks", "exact", "inferred", "unmatched_tasks", "ambiguous", "children", "unmatched_children")
 
 
-def match_quality(sessions: Sessions, nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
-    """Counts of pairs, and of what stayed without a partner: table `match_quality` without identity columns.
+def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
+    """Pairs of some sessions, and what stayed without a partner, per pair of nodes.
 
     Args:
-        sessions: what the sessions did.
         nodes: nodes of the resource.
-        matching: its tasks with their children.
+        matching: their tasks with their children.
     """
     pairs, children = matching.pairs, matching.children
     match = pl.col("match").cast(pl.String)
@@ -38,28 +42,32 @@ def match_quality(sessions: Sessions, nodes: pl.DataFrame, matching: Matching) -
         .group_by("parent_node", "child_node")
         .agg(children=pl.len(), unmatched_children=pl.col("paired").is_null().sum())
     )
-    counts = ("tasks", "exact", "inferred", "unmatched_tasks", "ambiguous", "children", "unmatched_children")
-    joined = tasks.join(
-        kids, on=["parent_node", "child_node"], how="full", coalesce=True, nulls_equal=True
-    ).with_columns(pl.col(counts).fill_null(0))
-    rated = joined.with_columns(*_identity(sessions)).with_columns(
+    return tasks.join(kids, on=["parent_node", "child_node"], how="full", coalesce=True, nulls_equal=True).with_columns(
+        pl.col(_COUNTS).fill_null(0)
+    )
+
+
+def match_quality(counts: Sequence[pl.DataFrame], clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
+    """Table `match_quality` of an iteration, given the counts of all of its sessions and its log files."""
+    joined = pl.concat(counts).group_by("parent_node", "child_node").agg(pl.col(_COUNTS).sum())
+    rated = joined.with_columns(*_identity(sources)).with_columns(
         match_rate=pl.when(pl.col("tasks") > 0).then((pl.col("exact") + pl.col("inferred")) / pl.col("tasks")),
-        warning=_warning(matching),
+        warning=_warning(clocks),
     )
     return TABLES["match_quality"].conform(rated).sort("parent_node", "child_node")
 
 
-def _identity(sessions: Sessions) -> list[pl.Expr]:
+def _identity(sources: pl.DataFrame) -> list[pl.Expr]:
     names = ("resource", "run_id", "iteration")
-    values = sessions.sources.select(pl.col(names).first())
+    values = sources.select(pl.col(names).first())
     return [pl.lit(values[name][0], values[name].dtype).alias(name) for name in names]
 
 
-def _warning(matching: Matching) -> pl.Expr:
+def _warning(clocks: Clocks) -> pl.Expr:
     text = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
     parent, child = (node.fill_null("unknown") for node in text)
     undecided = pl.any_horizontal(
-        pl.lit(value=False), *(((text[0] == one) & (text[1] == other)) for one, other in matching.undecided)
+        pl.lit(value=False), *(((text[0] == one) & (text[1] == other)) for one, other in clocks.undecided)
     )
     parts = (
         pl.when(pl.col("unmatched_tasks") > 0).then(
@@ -77,15 +85,15 @@ def _warning(matching: Matching) -> pl.Expr:
     return pl.when(joined != "").then(joined)
 
 
-def clock_offsets(sessions: Sessions, matching: Matching) -> pl.DataFrame:
-    """The offsets between the clocks of all pairs of nodes that have pairs: table `clock_offsets`."""
-    rows = [_offset_row(*key, line, "exact") for key, line in matching.clocks.items() if line.pairs]
-    rows += [_offset_row(*key, line, "inferred") for key, line in matching.guessed.items() if line.pairs]
+def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
+    """Table `clock_offsets` of an iteration: the clocks of all pairs of nodes that have pairs."""
+    rows = [_offset_row(*key, line, "exact") for key, line in clocks.exact.items() if line.pairs]
+    rows += [_offset_row(*key, line, "inferred") for key, line in clocks.guessed.items() if line.pairs]
     if not rows:
         return TABLES["clock_offsets"].empty()
     frame = (
         pl.DataFrame(rows)
-        .with_columns(*_identity(sessions))
+        .with_columns(*_identity(sources))
         .with_columns(
             pl.from_epoch(pl.col("reference_time").round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
         )

@@ -79,7 +79,8 @@ class LogFiles:
     """The log files of an iteration; those of one node follow each other in time.
 
     Attributes:
-        table: `source` (0, 1, 2 ...), `source_id`, `node`, `resource`, `run_id`, `iteration`.
+        table: `source` (0, 1, 2 ...), `source_id`, `node`, `resource`, `run_id`, `iteration`, and the `first_time` of
+            its records, milliseconds since 1970.
         of_record: the source of each record.
     """
 
@@ -193,7 +194,7 @@ def _number_files(events: pl.DataFrame) -> LogFiles:
         .with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
         .sort("node", "first_time", "source_id")
         .with_row_index("source")
-        .select("source", "source_id", pl.col("node").fill_null(pl.col("source_id")), *identity[1:])
+        .select("source", "source_id", pl.col("node").fill_null(pl.col("source_id")), *identity[1:], "first_time")
     )
     number = runs.join(table, on="source_id", how="left", maintain_order="left")["source"].to_numpy()
     return LogFiles(table, np.repeat(number, np.diff(begin, append=events.height)).astype(np.uint32))

@@ -49,6 +49,7 @@ class Sessions:
         phases: one row per protocol phase of an execution.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
         coverage: per node the first and last record's time, and whether sessions were `under_way` at its beginning.
+        distributed: whether anything in the records speaks of Citus.
     """
 
     sources: pl.DataFrame
@@ -58,6 +59,7 @@ class Sessions:
     phases: pl.DataFrame
     gaps: pl.DataFrame
     coverage: pl.DataFrame
+    distributed: bool
 
 
 def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
@@ -78,6 +80,7 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
         phases=_phases(records, timed, known),
         gaps=records.gaps,
         coverage=_coverage(records, executions),
+        distributed=any(events[name].is_not_null().any() for name in ("shard_id", "gpid")),
     )
 
 

@@ -7,24 +7,32 @@ model with recorded examples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.ahead import work_ahead
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.matching import match_tasks
-from citus_analysis.spans.quality import clock_offsets, match_quality
-from citus_analysis.spans.sessions import read_sessions
+from citus_analysis.spans.matching import Matching, judge, matched
+from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
+from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
+from citus_analysis.spans.sessions import Sessions, read_sessions
 from citus_analysis.spans.statements import statement_profile
 from citus_analysis.spans.tree import span_tree
 
-__all__ = ["Traces", "build_traces"]
+__all__ = ["Traces", "build_traces", "trace_iteration"]
 
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+
+#: Gives the records of a group of sessions, each time it is called.
+Records = Callable[[], pl.DataFrame]
+
+_Reader = Callable[[], tuple[Sessions, Ordered]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,8 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     """Build the traces of all statements in server logs.
 
     Resources and iterations are independent of each other and are worked through one by one; memory is bounded
-    by the largest iteration. The result depends on the records alone, not on the order of the rows.
+    by the largest iteration (:func:`trace_iteration` needs less). The result depends on the records alone, not on the
+    order of the rows.
 
     Args:
         log_events: rows of table `log_events`, identity columns filled in (`source_id`, `resource`, `iteration`,
@@ -58,8 +67,115 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     Returns:
         Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
-    parts = [_build_iteration(events, _nodes_of(nodes, events)) for events in _iterations(log_events)]
+    parts = [part for events in _iterations(log_events) for part in _trace_whole(events, _nodes_of(nodes, events))]
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
+
+
+def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[Traces]:
+    """Build the traces of one iteration, one group of its sessions after the other.
+
+    Memory is bounded by the two largest groups, for the next is read while one is worked on, and a twentieth of that
+    for each group, since the clocks of nodes are told by the pairs of all groups. Several groups are read twice, or
+    three times where no exact pair tells the clocks.
+
+    Args:
+        groups: give rows of table `log_events`, at least one. Sessions that work for one another must be in one group
+            (:func:`~citus_analysis.spans.groups.group_sessions`).
+        nodes: rows of table `nodes` of the resource.
+
+    Returns:
+        The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
+        clock offsets of the iteration.
+    """
+    reads: list[_Reader] = [partial(_read, records, nodes) for records in groups]
+    if len(reads) == 1:
+        only = reads[0]()
+        reads = [lambda: only]
+    facts = [_facts(*one) for one in _each(reads)]
+    exact, clocks = judge(
+        [one.claims for one in facts],
+        _coverage(facts),
+        lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(reads), proven, strict=True)),
+    )
+    distributed = any(one.distributed for one in facts) or nodes["nodeid"].is_not_null().any()
+    counts = []
+    for (sessions, ordered), proven in zip(_each(reads), exact, strict=True):
+        matching = matched(ordered, proven, clocks)
+        counts.append(count_matches(nodes, matching))
+        yield _trace_group(sessions, matching, distributed=distributed)
+    sources = _sources(facts)
+    quality = match_quality(counts, clocks, sources)
+    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a group of sessions tells about all of them.
+
+    Attributes:
+        claims: of its pairs.
+        sources: its log files; see :class:`~citus_analysis.spans.records.LogFiles`.
+        coverage: see :attr:`Sessions.coverage`.
+        distributed: anything in its records speaks of Citus.
+    """
+
+    claims: Claims
+    sources: pl.DataFrame
+    coverage: pl.DataFrame
+    distributed: bool
+
+
+def _read(records: Records, nodes: pl.DataFrame) -> tuple[Sessions, Ordered]:
+    sessions = read_sessions(records(), nodes)
+    return sessions, pair_by_order(sessions)
+
+
+def _each(reads: Sequence[_Reader]) -> Iterator[tuple[Sessions, Ordered]]:
+    return work_ahead((read() for read in reads), "sessions")
+
+
+def _facts(sessions: Sessions, ordered: Ordered) -> _Facts:
+    return _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage, sessions.distributed)
+
+
+def _sources(facts: Sequence[_Facts]) -> pl.DataFrame:
+    """All log files; those of one node follow each other in time."""
+    files = pl.concat([one.sources for one in facts])
+    identity = pl.exclude("source", "source_id", "first_time")
+    merged = files.group_by("source_id").agg(identity.first(), pl.col("first_time").min())
+    return merged.sort("node", "first_time", "source_id")
+
+
+def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
+    """Per node when its logs begin and end, and whether sessions were under way at their beginning."""
+    return (
+        pl.concat([one.coverage for one in facts])
+        .group_by("node")
+        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any())
+    )
+
+
+def _trace_group(sessions: Sessions, matching: Matching, *, distributed: bool) -> Traces:
+    failures = link_failures(sessions, matching.clocks)
+    identifiers = Identifiers(sessions.sources)
+    statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
+    spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
+    return _traces(
+        statements=_conform("statements", statements.drop("execution"), sessions.sources),
+        spans=_conform("spans", spans, sessions.sources),
+    )
+
+
+def _traces(**tables: pl.DataFrame) -> Traces:
+    return Traces(**{name: tables.get(name, TABLES[name].empty()) for name in _TABLES})
+
+
+def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """Sort by time, name the sources again and bring the frame to its table."""
+    ordered = frame.sort("start_time", "source", "byte_offset", nulls_last=True)
+    identity = sources.drop("first_time")
+    named = ordered.join(identity, on="source", how="left", maintain_order="left").drop("source")
+    return TABLES[name].conform(named)
 
 
 def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -76,46 +192,13 @@ def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
         )
 
 
+def _trace_whole(events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Traces]:
+    return trace_iteration([lambda: events], nodes)
+
+
 def _nodes_of(nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     return nodes.filter(pl.col("resource").eq_missing(pl.lit(events["resource"][0], pl.String)))
 
 
 def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames) if frames else TABLES[name].empty()
-
-
-def _build_iteration(events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
-    sessions = read_sessions(events, nodes)
-    matching = match_tasks(sessions)
-    failures = link_failures(sessions, matching)
-    identifiers = Identifiers(sessions.sources)
-    statements = statement_profile(
-        sessions, matching.pairs, failures, identifiers, distributed=_is_cluster(events, nodes)
-    )
-    spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
-    quality, offsets, sources = (
-        match_quality(sessions, nodes, matching),
-        clock_offsets(sessions, matching),
-        sessions.sources,
-    )
-    # Sorting takes as much memory as these do.
-    del sessions, matching, failures
-    return Traces(
-        statements=_conform("statements", statements.drop("execution"), sources),
-        spans=_conform("spans", spans, sources),
-        match_quality=quality,
-        clock_offsets=offsets,
-    )
-
-
-def _is_cluster(events: pl.DataFrame, nodes: pl.DataFrame) -> bool:
-    """Whether anything in the logs or in the catalogue speaks of Citus."""
-    signs = events.select(pl.col("shard_id").is_not_null().any() | pl.col("gpid").is_not_null().any()).item()
-    return bool(signs) or nodes["nodeid"].is_not_null().any()
-
-
-def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
-    """Sort by time, name the sources again and bring the frame to its table."""
-    ordered = frame.sort("start_time", "source", "byte_offset", nulls_last=True)
-    named = ordered.join(sources, on="source", how="left", maintain_order="left").drop("source")
-    return TABLES[name].conform(named)

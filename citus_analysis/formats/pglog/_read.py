@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
+from citus_analysis.ahead import work_ahead
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import scan_fast
@@ -55,18 +56,10 @@ def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int
         return
     with ThreadPoolExecutor(jobs, thread_name_prefix="pglog") as pool:
         waiting: deque[Future[Result]] = deque()
-        for piece in _read_ahead(pieces):
+        # Reading and unpacking take their time too.
+        for piece in work_ahead(pieces, "pglog-read"):
             waiting.append(pool.submit(work, piece))
             if len(waiting) > jobs:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _read_ahead(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The same pieces; while one is worked on, a thread of its own reads (and unpacks) the next."""
-    with ThreadPoolExecutor(1, thread_name_prefix="pglog-read") as reader:
-        following = reader.submit(next, pieces, None)
-        while (piece := following.result()) is not None:
-            following = reader.submit(next, pieces, None)
-            yield piece

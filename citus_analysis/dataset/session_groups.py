@@ -1,0 +1,81 @@
+"""The records of one iteration, group of sessions by group: what traces are built from without all of them in memory.
+
+Few records are one group and are read where they stand. Many are divided by sessions into files of the staging folder,
+which are gone when the traces are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.dataset.manifest import Part
+from citus_analysis.spans import group_sessions
+
+__all__ = ["MOST_RECORDS", "records_by_group"]
+
+#: Records that are worked on at once: some 150 MB with all that comes of them.
+MOST_RECORDS: Final = 400_000
+
+#: As traces call the node of a file that nothing names.
+_NODE: Final = pl.coalesce("node", "source_id")
+
+#: Records that are divided at once.
+_BATCH: Final = 400_000
+
+
+@contextmanager
+def records_by_group(
+    parts: Sequence[Part],
+    scan: Callable[[Sequence[Part]], pl.LazyFrame],
+    chosen: pl.Expr,
+    nodes: pl.DataFrame,
+    staging: Path,
+) -> Iterator[Sequence[Callable[[], pl.DataFrame]]]:
+    """What gives the records of each group, within the context.
+
+    Args:
+        parts: parts of `log_events` of one resource.
+        scan: gives the rows of some of them.
+        chosen: which rows are of the iteration.
+        nodes: rows of `nodes` of the resource.
+        staging: an existing folder for files of groups.
+    """
+    events = scan(parts).filter(chosen)
+    if sum(part.rows for part in parts) <= MOST_RECORDS:
+        yield [events.collect]
+        return
+    backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
+    groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
+    if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
+        # Records without a pid belong to no session; where no record has one, the first show that there are files.
+        yield [events.head(MOST_RECORDS).collect]
+        return
+    with TemporaryDirectory(prefix="groups-", dir=staging) as name:
+        for number, part in enumerate(parts):
+            _divide(scan([part]), part.rows, chosen, groups, Path(name), number)
+        yield [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
+
+
+def _divide(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFrame, folder: Path, number: int) -> None:
+    """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
+    if not rows.select(chosen.any()).collect().item():
+        return
+    # Slices, for a query that hands out batches reads on, however slowly they are taken.
+    for begin in range(0, count, _BATCH):
+        batch = rows.slice(begin, _BATCH).filter(chosen).with_columns(_NODE.alias("_node")).collect()
+        placed = batch.join(groups, left_on=["_node", "pid"], right_on=["node", "pid"], maintain_order="left")
+        for (group,), part in placed.drop("_node").partition_by("group", as_dict=True, include_key=False).items():
+            target = folder / str(group)
+            target.mkdir(exist_ok=True)
+            part.write_ipc(target / f"{number:06}-{begin:012}.arrow")
+
+
+def _group(folder: Path) -> pl.DataFrame:
+    return pl.concat([pl.read_ipc(path) for path in sorted(folder.iterdir())])
