@@ -1,15 +1,17 @@
-"""Work ahead: the next piece is made while the last one is used."""
+"""Pieces of work done by threads, always handed on in order."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["work_ahead"]
+__all__ = ["in_order", "work_ahead"]
 
 Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 
 def work_ahead(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
@@ -38,3 +40,31 @@ def work_ahead(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
     finally:
         if isinstance(pieces, Generator):
             pieces.close()
+
+
+def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int, name: str) -> Iterator[Result]:
+    """What becomes of each piece, worked on by up to `jobs` threads; one job needs no thread.
+
+    The pieces are made by a thread of their own, one ahead; at most `jobs` results wait to be taken.
+
+    Args:
+        pieces: makes them.
+        work: what is done with each; an exception of it comes where its result would have.
+        jobs: threads that work.
+        name: of the threads.
+
+    Example:
+        >>> list(in_order(iter(range(4)), lambda number: number * number, 2, "squares"))
+        [0, 1, 4, 9]
+    """
+    if jobs <= 1:
+        yield from map(work, pieces)
+        return
+    with ThreadPoolExecutor(jobs, thread_name_prefix=name) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for piece in work_ahead(pieces, f"{name}-made"):
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

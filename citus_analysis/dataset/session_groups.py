@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.ahead import work_ahead
 from citus_analysis.dataset.manifest import Part
 from citus_analysis.spans import group_sessions
 
@@ -67,15 +68,21 @@ def _divide(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFram
     """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
     if not rows.select(chosen.any()).collect().item():
         return
+    for place, batch in enumerate(work_ahead(_placed(rows, count, chosen, groups), "groups")):
+        for (group,), part in batch.partition_by("group", as_dict=True, include_key=False).items():
+            target = folder / str(group)
+            target.mkdir(exist_ok=True)
+            part.write_ipc_stream(target / f"{number:06}-{place:06}.arrows", compression="lz4")
+
+
+def _placed(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The records in their order, batch by batch, each with its group; those that belong to none are left out."""
     # Slices, for a query that hands out batches reads on, however slowly they are taken.
     for begin in range(0, count, _BATCH):
         batch = rows.slice(begin, _BATCH).filter(chosen).with_columns(_NODE.alias("_node")).collect()
         placed = batch.join(groups, left_on=["_node", "pid"], right_on=["node", "pid"], maintain_order="left")
-        for (group,), part in placed.drop("_node").partition_by("group", as_dict=True, include_key=False).items():
-            target = folder / str(group)
-            target.mkdir(exist_ok=True)
-            part.write_ipc(target / f"{number:06}-{begin:012}.arrow")
+        yield placed.drop("_node").drop_nulls("group")
 
 
 def _group(folder: Path) -> pl.DataFrame:
-    return pl.concat([pl.read_ipc(path) for path in sorted(folder.iterdir())])
+    return pl.concat([pl.read_ipc_stream(path) for path in sorted(folder.iterdir())])

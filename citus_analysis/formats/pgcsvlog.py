@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 import polars as pl
 
+from citus_analysis.ahead import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
@@ -25,7 +26,6 @@ from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog._read import in_order
 from citus_analysis.formats.pglog._scan import RECORD, Chunk, find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers
@@ -93,7 +93,7 @@ class PgCsvLog(Format):
         def work(chunk: Chunk) -> Prepared:
             return prepared(scan_with(chunk, _HEADS, _frame), server)
 
-        yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs))
+        yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
 
 
 def _has_rows(head: bytes) -> bool:

@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.ahead import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
@@ -28,7 +29,6 @@ from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
-from citus_analysis.formats.pglog._read import in_order
 from citus_analysis.formats.pglog._scan import BLANK, RECORD, STRAY, Scanned, prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
 
@@ -95,7 +95,7 @@ class PgJsonLog(Format):
         def work(block: Block) -> Prepared:
             return prepared(_scanned(block, prefix), server)
 
-        yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs))
+        yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
 
 
 def _objects(data: bytes) -> list[Object]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.ahead import work_ahead
+from citus_analysis.ahead import in_order, work_ahead
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
@@ -31,6 +31,9 @@ _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 #: Gives the records of a group of sessions, each time it is called.
 Records = Callable[[], pl.DataFrame]
+
+#: Groups whose facts are told at once: they take less memory than one whose spans are made.
+_READERS: Final = 2
 
 _Reader = Callable[[], tuple[Sessions, Ordered]]
 
@@ -91,7 +94,7 @@ def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[
     if len(reads) == 1:
         only = reads[0]()
         reads = [lambda: only]
-    facts = [_facts(*one) for one in _each(reads)]
+    facts = list(in_order(iter(reads), lambda read: _facts(*read()), _READERS, "facts"))
     exact, clocks = judge(
         [one.claims for one in facts],
         _coverage(facts),

@@ -56,7 +56,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
     full = OSError(28, "No space left on device")
     with (
         patch.object(session_groups, "MOST_RECORDS", 500),
-        patch.object(pl.DataFrame, "write_ipc", side_effect=full),
+        patch.object(pl.DataFrame, "write_ipc_stream", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):
         ingest(RECORDED / "w2-t16-insert", tmp_path / "out")

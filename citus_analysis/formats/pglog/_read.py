@@ -6,13 +6,11 @@ Both give the same rows.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 from zoneinfo import ZoneInfo
 
-from citus_analysis.ahead import work_ahead
+from citus_analysis.ahead import in_order
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import scan_fast
@@ -21,10 +19,7 @@ from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._scan import Chunk, scan
 
-__all__ = ["CHUNK_BYTES", "in_order", "prepared_chunks"]
-
-Piece = TypeVar("Piece")
-Result = TypeVar("Result")
+__all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
 CHUNK_BYTES: Final = 16 * 2**20
 #: Regular expressions need several times a chunk in memory, so they get smaller ones.
@@ -46,20 +41,4 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
     def work(chunk: Chunk) -> Prepared:
         return prepared(scanner(chunk, prefix), server)
 
-    return in_order(pieces, work, jobs)
-
-
-def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int) -> Iterator[Result]:
-    """What becomes of each piece, worked on by up to `jobs` threads."""
-    if jobs <= 1:
-        yield from map(work, pieces)
-        return
-    with ThreadPoolExecutor(jobs, thread_name_prefix="pglog") as pool:
-        waiting: deque[Future[Result]] = deque()
-        # Reading and unpacking take their time too.
-        for piece in work_ahead(pieces, "pglog-read"):
-            waiting.append(pool.submit(work, piece))
-            if len(waiting) > jobs:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    return in_order(pieces, work, jobs, "pglog")
