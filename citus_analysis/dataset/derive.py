@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.ahead import work_ahead
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
@@ -218,9 +218,14 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
     writer = PartWriter(tables.folder, tables.resource, stem)
     place = f"{derivation.name} of {tables.resource}"
-    for piece in work_ahead(derivation.compute(tables), derivation.name):
+    try:
+        for piece in derivation.compute(tables):
+            with writing(tables.folder, place):
+                writer.write(piece)
         with writing(tables.folder, place):
-            writer.write(piece)
-    with writing(tables.folder, place):
-        staged = writer.finish()
+            staged = writer.finish()
+    except BaseException:
+        with suppress(OSError):
+            writer.abandon()
+        raise
     return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,9 @@ class Staged:
 class PartWriter:
     """Writes the parts of one source or derivation, one file per table, piece by piece.
 
+    A thread of its own encodes a row group while the caller makes the next; what fails there is raised by the next
+    call. :meth:`finish` or :meth:`abandon` ends the thread.
+
     Args:
         folder: the dataset.
         resource: hive partition.
@@ -68,6 +72,8 @@ class PartWriter:
     _held: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     _writers: dict[str, pq.ParquetWriter] = field(default_factory=dict)
     _rows: dict[str, int] = field(default_factory=dict)
+    _thread: ThreadPoolExecutor | None = None
+    _writing: Future[None] | None = None
 
     def write(self, tables: Mapping[str, pl.DataFrame]) -> None:
         """Add rows, in the order in which they are to stand in the files."""
@@ -77,13 +83,14 @@ class PartWriter:
             held = self._held.setdefault(name, [])
             held.append(frame)
             if sum(piece.height for piece in held) >= ROW_GROUP:
-                self._write_group(name)
+                self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:
         """Write what is held back, close the files and make them last."""
+        self._end_thread()
+        self._wait()
         for name, held in self._held.items():
-            if held:
-                self._write_group(name)
+            self._write_group(name, held)
         for writer in self._writers.values():
             writer.close()
         for name in self._writers:
@@ -96,15 +103,30 @@ class PartWriter:
 
     def abandon(self) -> None:
         """Remove what was written."""
+        self._end_thread()
         for name, writer in self._writers.items():
             writer.close()
             self._file(name).unlink(missing_ok=True)
 
-    def _write_group(self, name: str) -> None:
+    def _write_meanwhile(self, name: str) -> None:
+        self._wait()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="parquet")
+        self._writing = self._thread.submit(self._write_group, name, self._held.pop(name))
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _write_group(self, name: str, held: list[pl.DataFrame]) -> None:
         import pyarrow.parquet as pq
 
         table = TABLES[name]
-        held, self._held[name] = self._held[name], []
         rows = stored_rows(table, held[0] if len(held) == 1 else pl.concat(map(table.conform, held)))
         if name not in self._writers:
             self._file(name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -99,9 +100,21 @@ def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:
 def test_abandoned_parts_leave_nothing(tmp_path: Path) -> None:
     writer = PartWriter(tmp_path, "V3", "stem")
     writer.write({"log_events": events(0, parts.ROW_GROUP)})
+    writer.write({"log_events": events(0, parts.ROW_GROUP)})
     assert list(tmp_path.rglob("*.parquet"))
     writer.abandon()
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_thread(tmp_path: Path) -> None:
+    (tmp_path / "_staging").write_text("where a folder should be")
+    for last in (PartWriter.finish, lambda writer: writer.write({"log_events": events(0, parts.ROW_GROUP)})):
+        writer = PartWriter(tmp_path, "V3", "stem")
+        writer.write({"log_events": events(0, parts.ROW_GROUP)})
+        with pytest.raises(FileExistsError):
+            last(writer)
+        writer.abandon()
+    assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's"])
