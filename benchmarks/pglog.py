@@ -5,6 +5,7 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 
 - CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads;
 - its peak resident memory;
+- the same of `citus-analysis ingest`, traces and all other derived tables included;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
 - the same log under another prefix, as csvlog and as jsonlog, against pgBadger;
 - the reader on the gzip and zstd forms of a log, against the decompressor alone;
@@ -129,6 +130,13 @@ def read_log(path: Path, folder: Path, jobs: int, format_name: str = "pglog") ->
     return cost
 
 
+def ingest_log(path: Path, out: Path) -> Cost:
+    """The command in a new process."""
+    cost = measured([sys.executable, "-m", "citus_analysis", "ingest", str(path), "--out", str(out), "--jobs", "2"])
+    shutil.rmtree(out)
+    return cost
+
+
 def speeds(size: int, **costs: Cost) -> dict[str, float]:
     """MB per CPU second and per wall second, and peak memory, of each."""
     found: dict[str, float] = {}
@@ -145,7 +153,8 @@ def one_size(folder: Path, megabytes: int) -> dict[str, float]:
     size = repeat(path, megabytes * 10**6)
     grep = measured(["grep", "-c", "duration: ", str(path)])
     one, two = (read_log(path, folder / "out", jobs) for jobs in (1, 2))
-    row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two)}
+    whole = ingest_log(path, folder / "dataset")
+    row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two, ingest=whole)}
     row["reader_over_grep_cpu"] = round(grep.cpu_s / two.cpu_s, 4)
     row["reader_over_grep_wall"] = round(grep.wall_s / two.wall_s, 4)
     row |= against_pgbadger(folder, path, row, "-f", "stderr", "-p", PREFIX)

@@ -29,7 +29,7 @@ __all__ = ["MOST_ROWS", "scan_table", "stored_rows", "writer_options"]
 #: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
 _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
-MOST_ROWS: Final = 2**17
+MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
 
 

@@ -32,6 +32,8 @@ __all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "C
 
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
+#: Read at once; what takes several reads is copied once more.
+_READ_BYTES: Final = 32 * 2**20
 HEAD_BYTES: Final = 64 * 2**10
 EXCERPT_BYTES: Final = 4096
 LOOK_BYTES: Final = 64 * 2**10
@@ -192,7 +194,7 @@ class _Reader:
         self.raise_damage()
         pieces: list[bytes] = []
         try:
-            while size > 0 and (piece := self._more(min(size, BLOCK_BYTES))):
+            while size > 0 and (piece := self._more(min(size, _READ_BYTES))):
                 pieces.append(piece)
                 size -= len(piece)
         except Exception as error:

@@ -87,7 +87,7 @@ def test_small_pieces_share_a_row_group_and_large_ones_are_cut(tmp_path: Path) -
     assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 1
     write(tmp_path, [0, 40_000, 80_000, 80_001])
     assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 3
-    write(tmp_path, [0, 140_000])
+    write(tmp_path, [0, 270_000])
     assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 2
 
 
