@@ -36,7 +36,8 @@ def work_ahead(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
             following = maker.submit(make)
             while made := following.result():
                 following = maker.submit(make)
-                yield from made
+                # Nothing but the caller holds it from now on.
+                yield made.pop()
     finally:
         if isinstance(pieces, Generator):
             pieces.close()

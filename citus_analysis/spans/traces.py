@@ -18,7 +18,8 @@ from citus_analysis.ahead import in_order, work_ahead
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.matching import Matching, judge, matched
+from citus_analysis.spans.matching import Clocks, judge, matched
+from citus_analysis.spans.ordered import Flags
 from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
 from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
 from citus_analysis.spans.sessions import Sessions, read_sessions
@@ -91,9 +92,9 @@ def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[
         clock offsets of the iteration.
     """
     reads: list[_Reader] = [partial(_read, records, nodes) for records in groups]
-    if len(reads) == 1:
-        only = reads[0]()
-        reads = [lambda: only]
+    alone = [reads[0]()] if len(reads) == 1 else []
+    if alone:
+        reads = [lambda: alone[0]]
     facts = list(in_order(iter(reads), lambda read: _facts(*read()), _READERS, "facts"))
     exact, clocks = judge(
         [one.claims for one in facts],
@@ -101,11 +102,13 @@ def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[
         lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(reads), proven, strict=True)),
     )
     distributed = any(one.distributed for one in facts) or nodes["nodeid"].is_not_null().any()
+    each = _each([alone.pop] if alone else reads)
     counts = []
-    for (sessions, ordered), proven in zip(_each(reads), exact, strict=True):
-        matching = matched(ordered, proven, clocks)
-        counts.append(count_matches(nodes, matching))
-        yield _trace_group(sessions, matching, distributed=distributed)
+    for proven in exact:
+        # The sessions are gone before the spans are sorted, which takes as much memory as they do.
+        group = _worked_out(*next(each), proven, clocks, nodes, distributed=distributed)
+        counts.append(group.counts)
+        yield group.traces()
     sources = _sources(facts)
     quality = match_quality(counts, clocks, sources)
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
@@ -158,15 +161,39 @@ def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
     )
 
 
-def _trace_group(sessions: Sessions, matching: Matching, *, distributed: bool) -> Traces:
-    failures = link_failures(sessions, matching.clocks)
+@dataclass(frozen=True)
+class _Group:
+    """What became of a group of sessions.
+
+    Attributes:
+        statements: their profile, in any order.
+        spans: their trees, in any order.
+        counts: see :func:`~citus_analysis.spans.quality.count_matches`.
+        sources: its log files; see :class:`~citus_analysis.spans.records.LogFiles`.
+    """
+
+    statements: pl.DataFrame
+    spans: pl.DataFrame
+    counts: pl.DataFrame
+    sources: pl.DataFrame
+
+    def traces(self) -> Traces:
+        """Tables of statements and spans, sorted by time."""
+        return _traces(
+            statements=_conform("statements", self.statements.drop("execution"), self.sources),
+            spans=_conform("spans", self.spans, self.sources),
+        )
+
+
+def _worked_out(
+    sessions: Sessions, ordered: Ordered, proven: Flags, clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
+) -> _Group:
+    matching = matched(ordered, proven, clocks)
+    failures = link_failures(sessions, clocks)
     identifiers = Identifiers(sessions.sources)
     statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
-    return _traces(
-        statements=_conform("statements", statements.drop("execution"), sessions.sources),
-        spans=_conform("spans", spans, sessions.sources),
-    )
+    return _Group(statements, spans, count_matches(nodes, matching), sessions.sources)
 
 
 def _traces(**tables: pl.DataFrame) -> Traces:
