@@ -7,6 +7,7 @@ depend on the source and its parser alone, not on how many threads read it.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -151,9 +152,15 @@ def publish(folder: Path, staged: Iterable[Staged]) -> None:
 
 
 def remove_orphans(folder: Path, named: Iterable[Part]) -> int:
-    """Remove Parquet files that no manifest line names; how many there were."""
+    """Remove Parquet files that no manifest line names, and folders of intermediate files.
+
+    Returns:
+        How many Parquet files there were.
+    """
     kept = {part.path for part in named}
     removed = 0
+    for entry in list((folder / STAGING).glob("*/")):
+        shutil.rmtree(entry)
     for table in (*TABLES, STAGING):
         for file in (folder / table).rglob("*.parquet"):
             if file.relative_to(folder).as_posix() not in kept:

@@ -62,3 +62,10 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
         ingest(RECORDED / "w2-t16-insert", tmp_path / "out")
     assert list((tmp_path / "out" / "_staging").iterdir()) == []
     ingested(RECORDED / "w2-t16-insert", tmp_path / "out", 500)
+
+
+def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "out" / "_staging" / "groups-left" / "0"
+    left.mkdir(parents=True)
+    (left / "000000-000000.arrows").write_bytes(b"half")
+    ingested(RECORDED / "w2-multishard", tmp_path / "out", 10**9)
