@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -216,16 +215,11 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     """Compute a resource's derived tables into staged parts."""
     key = derivation.state_key(tables)
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
-    writer = PartWriter(tables.folder, tables.resource, stem)
     place = f"{derivation.name} of {tables.resource}"
-    try:
+    with PartWriter(tables.folder, tables.resource, stem) as writer:
         for piece in derivation.compute(tables):
             with writing(tables.folder, place):
                 writer.write(piece)
         with writing(tables.folder, place):
             staged = writer.finish()
-    except BaseException:
-        with suppress(OSError):
-            writer.abandon()
-        raise
     return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

@@ -266,10 +266,11 @@ class _Ingest:
         item = task.item
         assert item.format is not None  # noqa: S101 - a task without one is never made
         found = item.identified.found
-        writer = PartWriter(self.manifest.folder, item.identity.resource, f"{item.source_id}-{task.key[:8]}")
         hints = Hints(found.path.name, item.options, jobs)
         content = MeasuredContent(found.path)
-        return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
+        stem = f"{item.source_id}-{task.key[:8]}"
+        with PartWriter(self.manifest.folder, item.identity.resource, stem) as writer:
+            return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
 
     def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
         staged: list[Staged] = []

@@ -10,9 +10,10 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 import polars as pl
@@ -59,7 +60,7 @@ class PartWriter:
     """Writes the parts of one source or derivation, one file per table, piece by piece.
 
     A thread of its own encodes a row group while the caller makes the next; what fails there is raised by the next
-    call. :meth:`finish` or :meth:`abandon` ends the thread.
+    call. :meth:`finish` or :meth:`abandon` ends the thread; as a context, an exception abandons.
 
     Args:
         folder: the dataset.
@@ -75,6 +76,17 @@ class PartWriter:
     _rows: dict[str, int] = field(default_factory=dict)
     _thread: ThreadPoolExecutor | None = None
     _writing: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        """The writer."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Leave nothing behind if something failed."""
+        if kind is not None:
+            # Also where the disk is full: then what is left is removed with the other files that nothing names.
+            with suppress(OSError):
+                self.abandon()
 
     def write(self, tables: Mapping[str, pl.DataFrame]) -> None:
         """Add rows, in the order in which they are to stand in the files."""

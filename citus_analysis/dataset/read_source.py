@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -156,14 +155,11 @@ def read_source(
             account.add(piece)
             on_bytes(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes)
     except (Stopped, DatasetError):
-        # Also where the disk is full: then what is left is removed with the other files that nothing names.
-        with suppress(OSError):
-            writer.abandon()
         raise
     except CitusAnalysisError as error:
-        place = "" if error.place is None else f"{error.place}: "
+        where = "" if error.place is None else f"{error.place}: "
         way_out = "" if error.way_out is None else f" ({error.way_out})"
-        problem = f"{place}{error.problem}{way_out}"
+        problem = f"{where}{error.problem}{way_out}"
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
         problem = f"format {format_.name} failed: {type(error).__name__}: {error}"
     try:

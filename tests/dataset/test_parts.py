@@ -117,6 +117,19 @@ def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_thread(tmp
     assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())
 
 
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_a_failure_of_the_caller_leaves_nothing(tmp_path: Path, failure: type[BaseException]) -> None:
+    def fail() -> None:
+        with PartWriter(tmp_path, "V3", "stem") as writer:
+            writer.write({"log_events": events(0, parts.ROW_GROUP)})
+            raise failure
+
+    with pytest.raises(failure):
+        fail()
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())
+
+
 @pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's"])
 def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_path: Path, resource: str) -> None:
     write(tmp_path, [0, 2], resource)
