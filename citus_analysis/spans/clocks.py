@@ -19,6 +19,7 @@ The estimate between the bounds takes the delays to and from the child as equal,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,9 +56,10 @@ class Bounds:
     def __len__(self) -> int:
         return len(self.time)
 
-    def and_(self, other: Bounds) -> Bounds:
-        """These bounds and others."""
-        return Bounds(*(np.concatenate(both) for both in zip(self._arrays(), other._arrays(), strict=True)))
+    @classmethod
+    def joined(cls, parts: Sequence[Bounds]) -> Bounds:
+        """All bounds of some (at least one)."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*(part._arrays() for part in parts), strict=True)))
 
     def beyond(self, line: ClockLine) -> Bounds:
         """Bounds on the offset to a third clock, given the line from the child's clock to it."""

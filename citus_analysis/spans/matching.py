@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -116,7 +115,7 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     for one, flags in zip(claims, chosen, strict=True):
         for key, rows in one.by_nodes.items():
             bounds.setdefault(key, []).append(one.bounds.take(rows[flags[rows]]))
-    joined = {key: reduce(Bounds.and_, parts) for key, parts in bounds.items()}
+    joined = {key: Bounds.joined(parts) for key, parts in bounds.items()}
     return {key: SAME_CLOCK if key[0] == key[1] else fit_clock(one) for key, one in joined.items() if len(one)}
 
 

@@ -123,8 +123,8 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
         ballots = streams.votes(centre)
         if len(ballots) == 0:
             continue
-        for other, line in witnesses:
-            ballots = ballots.and_(other.votes(centre - line.offset).beyond(line))
+        further = [other.votes(centre - line.offset).beyond(line) for other, line in witnesses]
+        ballots = Bounds.joined([ballots, *further])
         offset, votes, others = most_agreed_offset(ballots)
         if votes >= _VOTES and votes >= _LEAD * others:
             return _follow(streams, offset, centre)

@@ -31,7 +31,7 @@ __all__ = ["Traces", "build_traces", "trace_iteration"]
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 #: Gives the records of a group of sessions, each time it is called.
-Records = Callable[[], pl.DataFrame]
+Load = Callable[[], pl.DataFrame]
 
 #: Groups whose facts are told at once: they take less memory than one whose spans are made.
 _READERS: Final = 2
@@ -75,7 +75,7 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
 
 
-def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[Traces]:
+def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
     Memory is bounded by the two largest groups, for the next is read while one is worked on, and a twentieth of that
@@ -90,8 +90,13 @@ def trace_iteration(groups: Sequence[Records], nodes: pl.DataFrame) -> Iterator[
     Returns:
         The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
         clock offsets of the iteration.
+
+    Example:
+        >>> *groups, last = trace_iteration([TABLES["log_events"].empty], TABLES["nodes"].empty())
+        >>> len(groups), last.match_quality.height
+        (1, 0)
     """
-    reads: list[_Reader] = [partial(_read, records, nodes) for records in groups]
+    reads: list[_Reader] = [partial(_read, load, nodes) for load in groups]
     alone = [reads[0]()] if len(reads) == 1 else []
     if alone:
         reads = [lambda: alone[0]]
@@ -131,8 +136,8 @@ class _Facts:
     distributed: bool
 
 
-def _read(records: Records, nodes: pl.DataFrame) -> tuple[Sessions, Ordered]:
-    sessions = read_sessions(records(), nodes)
+def _read(load: Load, nodes: pl.DataFrame) -> tuple[Sessions, Ordered]:
+    sessions = read_sessions(load(), nodes)
     return sessions, pair_by_order(sessions)
 
 
