@@ -40,6 +40,9 @@ __all__ = ["ingest"]
 #: A file of at least this size on disk is read alone, with all threads for its parser.
 _BIG_BYTES: Final = 32 * 2**20
 
+#: What is derived from at least as many rows is derived alone: it uses several threads, and the memory of several.
+_BIG_ROWS: Final = 400_000
+
 #: Finished sources are committed together this often: what a kill can cost is work of this length.
 _BATCH_SECONDS: Final = 0.25
 
@@ -313,12 +316,20 @@ class _Ingest:
         if emptied:
             self.manifest.commit(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
-        computed = self.pool.each(lambda task: stage(*task), outdated)
+        for task in outdated:
+            if _input_rows(*task) >= _BIG_ROWS:
+                self._commit_derived([stage(*task)])
+        computed = self.pool.each(
+            lambda task: stage(*task), (task for task in outdated if _input_rows(*task) < _BIG_ROWS)
+        )
         for batch in batches(computed, seconds=_BATCH_SECONDS):
-            publish(self.manifest.folder, [item for _, (_, staged) in batch for item in staged])
-            self._supersede([state for _, (state, _) in batch])
-            self.counts["derived"] += len(batch)
-            self.gauge.add(len(batch))
+            self._commit_derived([result for _, result in batch])
+
+    def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
+        publish(self.manifest.folder, [item for _, staged in results for item in staged])
+        self._supersede([state for state, _ in results])
+        self.counts["derived"] += len(results)
+        self.gauge.add(len(results))
 
     def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
         old = self.manifest.derived.get((tables.resource, derivation.name))
@@ -355,6 +366,10 @@ class _Ingest:
             rows=dict(sorted(rows.items())),
             messages=tuple(messages),
         )
+
+
+def _input_rows(derivation: Derivation, tables: ResourceTables) -> int:
+    return sum(part.rows for part in tables.parts(*derivation.inputs))
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.dataset import Dataset, ingest, open_dataset, session_groups
+from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset, session_groups
 from citus_analysis.errors import DatasetError
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
@@ -40,6 +40,15 @@ def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: i
         assert expected.height > 0
         # Sums of microseconds since 1970 in another order.
         assert_frame_equal(found, expected, abs_tol=0.01, categorical_as_str=True)
+
+
+def test_large_derivations_give_what_small_ones_give(tmp_path: Path) -> None:
+    small = ingested(RECORDED / "w2-t4-insert", tmp_path / "small", 10**9)
+    with patch.object(ingestion, "_BIG_ROWS", 10):
+        large = ingested(RECORDED / "w2-t4-insert", tmp_path / "large", 500)
+    assert large.tables() == small.tables()
+    for table in ("runs", *TABLES):
+        assert large.table(table).height == small.table(table).height > 0
 
 
 def test_a_log_without_pids_has_no_sessions(tmp_path: Path) -> None:
