@@ -41,7 +41,7 @@ __all__ = ["ingest"]
 _BIG_BYTES: Final = 32 * 2**20
 
 #: What is derived from at least as many rows is derived alone: it uses several threads, and the memory of several.
-_BIG_ROWS: Final = 400_000
+_BIG_ROWS: Final = 250_000
 
 #: Finished sources are committed together this often: what a kill can cost is work of this length.
 _BATCH_SECONDS: Final = 0.25

@@ -21,14 +21,14 @@ from citus_analysis.spans import group_sessions
 
 __all__ = ["MOST_RECORDS", "records_by_group"]
 
-#: Records that are worked on at once: some 150 MB with all that comes of them.
-MOST_RECORDS: Final = 400_000
+#: Records that are worked on at once: some 100 MB with all that comes of them.
+MOST_RECORDS: Final = 250_000
 
 #: As traces call the node of a file that nothing names.
 _NODE: Final = pl.coalesce("node", "source_id")
 
 #: Records that are divided at once.
-_BATCH: Final = 400_000
+_BATCH: Final = 250_000
 
 
 @contextmanager
