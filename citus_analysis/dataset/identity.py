@@ -127,9 +127,8 @@ def _client_facts(match: re.Match[str], folder: str | None) -> Facts:
     tail = match["tail"]
     if tail == folder:
         return facts | {"resource": tail}
-    # `.+?` with an optional group always matches a whole non-empty tail.
     ending = _TAIL.fullmatch(tail)
-    assert ending is not None  # noqa: S101
+    assert ending is not None  # noqa: S101 - `.+?` with an optional group matches a whole non-empty tail
     facts["resource"] = ending["resource"]
     if ending["part"]:
         facts |= {"drivers": int(ending["drivers"]), "part": int(ending["part"])}

@@ -195,7 +195,8 @@ def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) 
 
 def _unpacked_key(item: Surveyed) -> str:
     # A file and its compressed copy beside it; names sort so that the plain file comes first.
-    return digest((os.path.dirname(item.location), plain_name(os.path.basename(item.location))))  # noqa: PTH119, PTH120
+    location = Path(item.location)
+    return digest((str(location.parent), plain_name(location.name)))
 
 
 def _content_key(hash_: str, identity: Mapping[str, object]) -> str:

@@ -75,7 +75,7 @@ def walk(sources: Iterable[Path]) -> Walk:
     seen: set[Path] = set()
     for source in sources:
         # abspath, not resolve: identity is read off the path as the user sees it.
-        top = Path(os.path.abspath(source))  # noqa: PTH100
+        top = Path(os.path.abspath(source))  # noqa: PTH100 - pathlib only resolves
         is_folder = _is_folder(top, source)
         root = top if is_folder else top.parent
         for path in _files(top, seen, problems) if is_folder else (top,):

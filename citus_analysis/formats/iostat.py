@@ -72,7 +72,7 @@ class Iostat(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By its CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0

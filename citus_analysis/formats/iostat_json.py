@@ -130,7 +130,7 @@ class IostatJson(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
         start = head[:4096].lstrip()
         if not start.startswith(b"{") or b'"sysstat"' not in start:

@@ -61,14 +61,14 @@ class PerfReport(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By the comment lines that name event and columns."""
         if b"# Samples" not in head and b"# Events" not in head:
             return 0.0
         text = line_frame(head)["text"]
         return 0.95 if text.str.contains(_TITLES).any() and text.str.contains(SAMPLES).any() else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - nothing to set
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Entries in order."""
         section = _Section()
         for block in chunks(content, _complete_bytes):

@@ -71,7 +71,7 @@ class PerfScript(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By a first sample: its header, and a frame behind it or under it."""
         if not re.search(rb"\d\.\d{6,9}: ", head):
             return 0.0
@@ -81,7 +81,7 @@ class PerfScript(Format):
         rest = lines.str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME).fill_null(value=False)
         return 0.9 if rest.any() or lines.str.contains(_FRAME).any() else 0.4
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - nothing to set
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Aggregated stacks; normally in one piece at the end, with pieces of the byte account before it."""
         totals: pl.DataFrame | None = None
         stacks = _no_stacks()

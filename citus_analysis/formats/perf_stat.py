@@ -64,13 +64,13 @@ class PerfStat(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By its title, its header under -I, or fields in the order of -x."""
         if any(re.search(mark, head) for mark in _MARKS):
             return 0.9
         return 0.9 if _separator(head) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - nothing to set
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Counters in order."""
         separator = _separator(content.head)
         last_event: str | None = None

@@ -36,12 +36,12 @@ class PgDistNode(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("nodes",)
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the header is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """Certain where the header names both ids of a node."""
         header = head.split(b"\n", 1)[0].lstrip(b"\xef\xbb\xbf").strip().split(b",")
         return 1.0 if {b"nodeid", b"groupid", b"nodename"} <= set(header) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all nodes."""
         parsed = parse_small_csv(content.read(CSV_LIMIT_BYTES), "nodes", _FIELDS)
         nodes = parsed.tables["nodes"].with_columns(node=pl.col("groupid").cast(pl.String))

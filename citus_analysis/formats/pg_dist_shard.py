@@ -36,12 +36,12 @@ class PgDistShard(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("shards",)
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the header is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """Certain where the header names a relation and its shard."""
         header = head.split(b"\n", 1)[0].lstrip(b"\xef\xbb\xbf").strip().split(b",")
         return 1.0 if {b"logicalrelid", b"shardid"} <= set(header) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all shards."""
         yield parse_small_csv(content.read(CSV_LIMIT_BYTES), "shards", _FIELDS)
 

@@ -91,11 +91,11 @@ class Pgbench(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the name says nothing that the bytes do not
+    def detect(self, name: str, head: bytes) -> float:
         """Certain where a line that only pgbench prints stands in the head."""
         return 0.95 if _SIGNS.search(head) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - prints no local time
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
         report = _Report()
         for block in content.blocks():

@@ -76,11 +76,11 @@ class PgbenchLog(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - PREFIX.PID says nothing for certain
+    def detect(self, name: str, head: bytes) -> float:
         """Sure where every whole line of the head has the form of one of the logs."""
         return 0.9 if _kind_of(head) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002 - times are absolute
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One frame per block."""
         pattern = _kind_of(content.head)
         if pattern is None:
@@ -202,7 +202,7 @@ def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
 def _smallest_step(fields: pl.DataFrame, before: int | None) -> int | None:
     steps = fields["start"].diff().drop_nulls()
     # polars types the least of a column as any scalar.
-    known = [int(step) for step in (before, steps.filter(steps > 0).min()) if step is not None]  # type: ignore[arg-type]
+    known = [int(step) for step in (before, steps.filter(steps > 0).min()) if step is not None]  # type: ignore[arg-type] # integers
     return min(known, default=None)
 
 

@@ -72,7 +72,7 @@ class PgJsonLog(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content alone tells
+    def detect(self, name: str, head: bytes) -> float:
         """Sure where one of the first lines is an object with a severity and a message, or a wrapped log line."""
         return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
 

@@ -34,11 +34,11 @@ class RunOutcomes(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("outcomes",)
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the header is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """Certain where the header is the runner's."""
         return 1.0 if head.split(b"\n", 1)[0].strip() == _HEADER else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all iterations."""
         yield parse_small_csv(content.read(CSV_LIMIT_BYTES), "outcomes", _FIELDS)
 

@@ -120,11 +120,11 @@ class StudyConfig(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - a damaged config.yml is still one
+    def detect(self, name: str, head: bytes) -> float:
         """By name: nothing in YAML itself says what it configures."""
         return 0.9 if name.lower() in ("config.yml", "config.yaml") else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:  # noqa: ARG002
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all settings and nodes."""
         data = content.read(CONFIG_LIMIT_BYTES)
         config = load_config(data)

@@ -82,7 +82,7 @@ class Vmstat(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the content is sure enough
+    def detect(self, name: str, head: bytes) -> float:
         """By its title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0

@@ -50,8 +50,8 @@ class Perf:
         for name, options in _REPORTS.items():
             report = self.folder / f"{name}.txt"
             with report.open("wb") as sink:
-                subprocess.run(  # noqa: S603
-                    ["perf", "report", "--stdio", "--comm", "postgres", *options, "-i", data],  # noqa: S607
+                subprocess.run(
+                    ["perf", "report", "--stdio", "--comm", "postgres", *options, "-i", data],
                     stdin=subprocess.DEVNULL,
                     stdout=sink,
                     stderr=subprocess.DEVNULL,

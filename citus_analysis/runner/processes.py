@@ -88,7 +88,7 @@ class Processes:
         """
         with contextlib.ExitStack() as stack:
             sink = stack.enter_context(output.open("wb")) if output else subprocess.DEVNULL
-            process = subprocess.Popen(  # noqa: S603 (a list, no shell)
+            process = subprocess.Popen(
                 [os.fspath(argument) for argument in arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,

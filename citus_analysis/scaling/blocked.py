@@ -127,7 +127,7 @@ def _parts(statements: pl.DataFrame) -> pl.DataFrame:
             network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
             total=pl.col("total_us").mean(),
             statements=pl.len(),
-            without_commit=(pl.col("includes_commit") == False).fill_null(value=False).mean(),  # noqa: E712
+            without_commit=(~pl.col("includes_commit")).fill_null(value=False).mean(),
         )
     )
 

@@ -71,7 +71,7 @@ class Ycsb(Format):
         "client_errors",
     )
 
-    def detect(self, name: str, head: bytes) -> float:  # noqa: ARG002 - the name says nothing that the bytes do not
+    def detect(self, name: str, head: bytes) -> float:
         """Certain where a line that only YCSB prints stands in the head."""
         return 0.95 if _SIGNS.search(head) and not _USAGE.search(head) else 0.0
 

@@ -44,7 +44,7 @@ class ServerPrograms:
 
     def has_extension(self, name: str) -> bool:
         """Whether an extension's control file is installed."""
-        shared = subprocess.run(  # noqa: S603
+        shared = subprocess.run(
             [self["pg_config"], "--sharedir"], capture_output=True, text=True, check=False
         ).stdout.strip()
         return bool(shared) and (Path(shared) / "extension" / f"{name}.control").exists()
@@ -106,8 +106,6 @@ def _system_folders() -> Iterable[Path]:
 
 
 def _version(folder: Path) -> int:
-    said = subprocess.run(  # noqa: S603
-        [folder / "initdb", "--version"], capture_output=True, text=True, check=False
-    ).stdout
+    said = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
     version = re.search(r"\(PostgreSQL\) (\d+)", said)
     return int(version.group(1)) if version else 0

@@ -100,7 +100,7 @@ class OwnServer:
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         try:
-            subprocess.run(  # noqa: S603 (a list, no shell)
+            subprocess.run(
                 [self.programs[program], *arguments],
                 check=True,
                 stdin=subprocess.DEVNULL,
