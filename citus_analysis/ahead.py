@@ -14,7 +14,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-def work_ahead(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
+def work_ahead(pieces: Iterator[Piece], name: str) -> Generator[Piece, None, None]:
     """The same pieces in the same order; while one is used, a thread of its own makes the next.
 
     What fails fails where its piece would have come. Whoever stops early waits for the piece that is being made.

@@ -51,6 +51,6 @@ def test_who_stops_early_ends_the_maker() -> None:
     for number in (using := work_ahead(pieces(), "test")):
         if number == 3:
             break
-    using.close()  # type: ignore[attr-defined]
+    using.close()
     assert ended.is_set()
     assert not any(thread.name.startswith("test") for thread in threading.enumerate())

@@ -18,7 +18,7 @@ from citus_analysis.spans.clocks import RESOLUTION_US, Bounds
 from citus_analysis.spans.ordered import Flags, Indices, changes, firsts, numbers_of, places, stable_order
 from citus_analysis.spans.sessions import Sessions, place
 
-__all__ = ["Claims", "NodePair", "Ordered", "Rest", "microseconds", "pair_by_order"]
+__all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
 
 _STREAM: Final = ("gpid", "child_node", "shard_id")
 
@@ -101,7 +101,10 @@ class Claims:
 
 @dataclass(frozen=True)
 class Rest:
-    """Tasks and children without a proven partner, in the streams that have both; see :class:`Streams`."""
+    """Tasks and children without a proven partner, in the streams that have both.
+
+    Columns are those of :class:`~citus_analysis.spans.streams.Streams`, `parent_node` and `child_node`.
+    """
 
     tasks: pl.DataFrame
     children: pl.DataFrame
