@@ -13,6 +13,7 @@ import polars as pl
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
+from citus_analysis.dataset.session_groups import records_by_group
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.dataset.windows import KnownRun
@@ -87,6 +88,10 @@ class Derivation:
     compute: Callable[[ResourceTables], Pieces]
     facts: Callable[[ResourceTables], object] = lambda tables: None  # noqa: ARG005 - the common case: none
 
+    def input_rows(self, tables: ResourceTables) -> int:
+        """How many rows it reads."""
+        return sum(part.rows for part in tables.parts(*self.inputs))
+
     def state_key(self, tables: ResourceTables) -> str:
         """Hash over all that the outputs depend on."""
         columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in self.outputs}
@@ -126,7 +131,6 @@ def _traces(tables: ResourceTables) -> Pieces:
     parts = tables.parts("log_events")
     if not parts:
         return
-    from citus_analysis.dataset.session_groups import records_by_group
     from citus_analysis.spans import trace_iteration
 
     def scan(parts: Sequence[Part]) -> pl.LazyFrame:

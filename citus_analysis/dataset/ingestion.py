@@ -26,6 +26,7 @@ from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, publish, r
 from citus_analysis.dataset.pool import Pool, batches
 from citus_analysis.dataset.read_source import MeasuredContent, Outcome, read_source
 from citus_analysis.dataset.resources import Identified, Identifier
+from citus_analysis.dataset.session_groups import MOST_RECORDS
 from citus_analysis.dataset.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_sources, registry_key, survey
 from citus_analysis.dataset.task import Task
@@ -39,9 +40,6 @@ __all__ = ["ingest"]
 
 #: A file of at least this size on disk is read alone, with all threads for its parser.
 _BIG_BYTES: Final = 32 * 2**20
-
-#: What is derived from at least as many rows is derived alone: it uses several threads, and the memory of several.
-_BIG_ROWS: Final = 250_000
 
 #: Finished sources are committed together this often: what a kill can cost is work of this length.
 _BATCH_SECONDS: Final = 0.25
@@ -316,12 +314,14 @@ class _Ingest:
         if emptied:
             self.manifest.commit(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
-        for task in outdated:
-            if _input_rows(*task) >= _BIG_ROWS:
-                self._commit_derived([stage(*task)])
-        computed = self.pool.each(
-            lambda task: stage(*task), (task for task in outdated if _input_rows(*task) < _BIG_ROWS)
-        )
+        small: list[tuple[Derivation, ResourceTables]] = []
+        for derivation, tables in outdated:
+            if derivation.input_rows(tables) > MOST_RECORDS:
+                # Alone: it uses several threads itself, and as much memory as a derivation may.
+                self._commit_derived([stage(derivation, tables)])
+            else:
+                small.append((derivation, tables))
+        computed = self.pool.each(lambda task: stage(*task), small)
         for batch in batches(computed, seconds=_BATCH_SECONDS):
             self._commit_derived([result for _, result in batch])
 
@@ -366,10 +366,6 @@ class _Ingest:
             rows=dict(sorted(rows.items())),
             messages=tuple(messages),
         )
-
-
-def _input_rows(derivation: Derivation, tables: ResourceTables) -> int:
-    return sum(part.rows for part in tables.parts(*derivation.inputs))
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:

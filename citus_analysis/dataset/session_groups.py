@@ -17,7 +17,6 @@ import polars as pl
 
 from citus_analysis.ahead import work_ahead
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.spans import group_sessions
 
 __all__ = ["MOST_RECORDS", "records_by_group"]
 
@@ -52,6 +51,9 @@ def records_by_group(
     if sum(part.rows for part in parts) <= MOST_RECORDS:
         yield [events.collect]
         return
+    # Traces are what an ingest imports last: most of it need not wait for scipy.
+    from citus_analysis.spans import group_sessions
+
     backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
     groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
     if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
