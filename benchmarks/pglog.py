@@ -57,7 +57,7 @@ writer = PartWriter(folder, "benchmark", "source")
 rows = 0
 for piece in format_named(sys.argv[4]).parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
     writer.write(piece.tables)
-    rows += sum(frame.height for frame in piece.tables.values())
+    rows += sum(map(len, piece.tables.values()))
 writer.finish()
 print(rows)
 """

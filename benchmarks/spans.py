@@ -58,7 +58,7 @@ def identified(data: bytes, node: str) -> pl.DataFrame:
         path.write_bytes(data)
         pieces = list(format_named("pglog").parse(Content(path), Hints(path.name)))
     identity = {"source_id": node, "resource": RECORDING.name, "iteration": 1, "node": node}
-    frame = pl.concat([piece.tables["log_events"] for piece in pieces])
+    frame = pl.concat([piece.frame("log_events") for piece in pieces])
     return TABLES["log_events"].conform(frame.with_columns(pl.lit(v).alias(k) for k, v in identity.items()))
 
 

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "citus_analysis"
 LAYER = {
     "ahead": 0,
     "errors": 0,
+    "rows": 0,
     "schema": 0,
     "units": 0,
     "shipped": 0,
@@ -36,6 +37,7 @@ WITHIN_LAYER = {
     ("published", "stats"),
     ("published", "scaling"),
     ("schema", "units"),
+    ("rows", "schema"),
     ("report", "plots"),
 }
 

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
-import polars as pl
-
 from citus_analysis.dataset.manifest import Part, sync_folder
 from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
+from citus_analysis.rows import Rows, row_count
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class PartWriter:
     folder: Path
     resource: str
     stem: str
-    _held: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    _held: dict[str, list[Rows]] = field(default_factory=dict)
     _writers: dict[str, pq.ParquetWriter] = field(default_factory=dict)
     _rows: dict[str, int] = field(default_factory=dict)
     _thread: ThreadPoolExecutor | None = None
@@ -88,14 +87,14 @@ class PartWriter:
             with suppress(OSError):
                 self.abandon()
 
-    def write(self, tables: Mapping[str, pl.DataFrame]) -> None:
+    def write(self, tables: Mapping[str, Rows]) -> None:
         """Add rows, in the order in which they are to stand in the files."""
-        for name, frame in tables.items():
-            if frame.is_empty():
+        for name, rows in tables.items():
+            if not row_count(rows):
                 continue
             held = self._held.setdefault(name, [])
-            held.append(frame)
-            if sum(piece.height for piece in held) >= ROW_GROUP:
+            held.append(rows)
+            if sum(map(row_count, held)) >= ROW_GROUP:
                 self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:
@@ -136,11 +135,11 @@ class PartWriter:
         if self._thread is not None:
             self._thread.shutdown()
 
-    def _write_group(self, name: str, held: list[pl.DataFrame]) -> None:
+    def _write_group(self, name: str, held: list[Rows]) -> None:
         import pyarrow.parquet as pq
 
         table = TABLES[name]
-        rows = stored_rows(table, held[0] if len(held) == 1 else pl.concat(map(table.conform, held)))
+        rows = stored_rows(table, held)
         if name not in self._writers:
             self._file(name).parent.mkdir(parents=True, exist_ok=True)
             self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, **writer_options(table))

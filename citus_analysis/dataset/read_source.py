@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Final, cast
 
-import polars as pl
 from blake3 import blake3
 
 from citus_analysis.dataset.parts import PartWriter, Staged
@@ -21,6 +20,7 @@ from citus_analysis.dataset.walk import display
 from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.rows import Rows, row_count
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
 
@@ -136,7 +136,7 @@ def read_source(
     format_: Format,
     hints: Hints,
     writer: PartWriter,
-    tag: Callable[[str, pl.DataFrame], pl.DataFrame],
+    tag: Callable[[str, Rows], Rows],
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
@@ -196,6 +196,6 @@ def _check(stop: Event) -> None:
         raise Stopped
 
 
-def _tagged(piece: Parsed, tag: Callable[[str, pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    frames = {**piece.tables, "rejects": piece.rejects}
-    return {name: tag(name, frame) for name, frame in frames.items() if frame.height}
+def _tagged(piece: Parsed, tag: Callable[[str, Rows], Rows]) -> dict[str, Rows]:
+    tables = {**piece.tables, "rejects": piece.rejects}
+    return {name: tag(name, rows) for name, rows in tables.items() if row_count(rows)}

@@ -11,7 +11,7 @@ added since is null in them until the source is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part
+from citus_analysis.rows import Rows, record_batch
 from citus_analysis.schema import PARTITION_KEY, Column, Table
 
 if TYPE_CHECKING:
@@ -33,22 +34,18 @@ MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
 
 
-def stored_rows(table: Table, frame: pl.DataFrame) -> pa.Table:
-    """Rows of the table as they are stored: no partition key, absent columns null, categories as text.
+def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
+    """Rows of the table as they are stored, one piece behind the other: no partition key, absent columns null.
 
     Raises:
-        ValueError: the frame has a column that the table does not define.
+        ValueError: a piece has a column that the table does not define.
     """
     import pyarrow as pa
 
-    table.require_known(frame.columns)
-    present = set(frame.columns)
-    kept = _kept(table)
-    arrays = [
-        _stored(frame.get_column(c.name), c) if c.name in present else pa.nulls(frame.height, _arrow_type(c))
-        for c in kept
-    ]
-    return pa.Table.from_arrays(arrays, names=[c.name for c in kept])
+    rows = pa.Table.from_batches([record_batch(table, piece) for piece in pieces])
+    rows = rows.select([column.name for column in _kept(table)])
+    # One dictionary for all pieces, for a second one would keep the writer from using any.
+    return rows if len(pieces) == 1 else rows.unify_dictionaries().combine_chunks()
 
 
 @cache
@@ -92,21 +89,6 @@ def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
 
 def _kept(table: Table) -> list[Column]:
     return [c for c in table if c.name != PARTITION_KEY]
-
-
-def _stored(values: pl.Series, column: Column) -> pa.Array:
-    import pyarrow as pa
-
-    if values.null_count() == len(values):
-        return pa.nulls(len(values), _arrow_type(column))
-    # By way of the category, so that a value that is none fails here and not when the dataset is read.
-    typed = values if values.dtype == column.dtype else values.cast(column.dtype)
-    return typed.rechunk().to_arrow()
-
-
-@cache
-def _arrow_type(column: Column) -> pa.DataType:
-    return pl.Series([], dtype=column.dtype).to_arrow().type
 
 
 def _is_category(column: Column) -> bool:

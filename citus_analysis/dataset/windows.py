@@ -10,16 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.dataset.identity import Identity
-from citus_analysis.schema import PARTITION_KEY, TABLES
+from citus_analysis.rows import Rows, arrow_type, record_batch
+from citus_analysis.schema import PARTITION_KEY, TABLES, Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["KnownRun", "Tagger", "assign"]
 
+Integers = npt.NDArray[np.int64]
 #: Column by which a row of a table is placed in time.
 _TIME_COLUMN: Final = {
     "log_events": "log_time",
@@ -57,21 +63,23 @@ class Tagger:
     run_id: str | None = None
     windows: tuple[KnownRun, ...] = ()
 
-    def tag(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame of a table's parsed columns with the identity columns added."""
-        facts = self.identity.to_dict() | {"source_id": self.source_id, "run_id": self.run_id}
+    def tag(self, name: str, rows: Rows) -> pa.RecordBatch:
+        """Rows of a table's parsed columns with the identity columns added."""
+        import pyarrow as pa
+
         table = TABLES[name]
-        own = set(table.parsed().names()) | {PARTITION_KEY}
-        added = [pl.lit(facts.get(c.name), c.dtype).alias(c.name) for c in table if c.name not in own]
+        batch = record_batch(table.parsed(), rows)
+        facts = self.identity.to_dict() | {"source_id": self.source_id, "run_id": self.run_id}
+        own = {*batch.schema.names, PARTITION_KEY}
+        added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
         time = _TIME_COLUMN.get(name)
-        if not self.windows or time is None or time not in frame.columns:
-            return frame.with_columns(added)
-        index = _window_of(frame[time], self.windows)
-        by_window = [pl.Series("run_id", [run.run_id for run in self.windows], pl.String).gather(index)]
-        if self.identity.iteration is None:
-            iterations = pl.Series("iteration", [run.iteration for run in self.windows], pl.Int32)
-            by_window.append(iterations.gather(index))
-        return frame.with_columns(added).with_columns(by_window)
+        if self.windows and time is not None:
+            index = _window_of(batch.column(time), self.windows)
+            added["run_id"] = _chosen(table["run_id"], [run.run_id for run in self.windows], index)
+            if self.identity.iteration is None:
+                iterations = [run.iteration for run in self.windows]
+                added["iteration"] = _chosen(table["iteration"], iterations, index)
+        return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*batch.schema.names, *added])
 
 
 def assign(source_id: str, identity: Identity, runs: Sequence[KnownRun]) -> Tagger:
@@ -85,18 +93,39 @@ def assign(source_id: str, identity: Identity, runs: Sequence[KnownRun]) -> Tagg
     return Tagger(source_id, identity, None, tuple(sorted(timed, key=lambda run: (run.start_ms, run.run_id))))
 
 
-def _window_of(times: pl.Series, windows: Sequence[KnownRun]) -> pl.Series:
-    """For each time the index of the window it lies in; null for none or several."""
-    at = times.dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
+def _uniform(column: Column, value: object, rows: int) -> pa.Array:
+    """The same value in every row; a text as a category, which is neither laid out nor hashed row by row."""
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(rows, arrow_type(column))
+    if column.dtype.is_integer():
+        return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
+    text = pl.Series([value], dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
+    # By way of the buffer: `pyarrow.array` would import pandas.
+    codes = pa.py_buffer(np.zeros(rows, np.uint8))
+    return pa.DictionaryArray.from_buffers(pa.dictionary(pa.uint8(), text.type), rows, [None, codes], text, 0)
+
+
+def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Array:
+    """For each row the value of that number; null for -1."""
+    chosen = pl.DataFrame({"index": index}).select(pl.when(pl.col("index") >= 0).then("index")).to_series()
+    return pl.Series(values, dtype=column.dtype).gather(chosen).to_arrow()
+
+
+def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
+    """For each time the index of the window it lies in; -1 for none or several."""
+    at = pl.Series(times).dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
     starts = np.array([run.start_ms for run in windows], dtype=np.float64)
     ends = np.array([run.end_ms for run in windows], dtype=np.float64)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.
     gaps = np.maximum(starts[1:] - ends[:-1], 0.0) / 2
     before, after = np.full(len(windows), float(_MARGIN_MS)), np.full(len(windows), float(_MARGIN_MS))
     before[1:], after[:-1] = np.minimum(before[1:], gaps), np.minimum(after[:-1], gaps)
-    count, found = np.zeros(len(at), dtype=np.int32), np.zeros(len(at), dtype=np.int64)
+    count, found = np.zeros(len(at), dtype=np.int32), np.full(len(at), -1, dtype=np.int64)
     for index, (low, high) in enumerate(zip(starts - before, ends + after, strict=True)):
         inside = (at >= low) & (at <= high)
         count += inside
         found[inside] = index
-    return pl.select(pl.when(pl.lit(pl.Series(count)) == 1).then(pl.lit(pl.Series(found)))).to_series()
+    found[count != 1] = -1
+    return found

@@ -20,6 +20,7 @@ import polars as pl
 
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._redact import redact
+from citus_analysis.rows import Rows, frame_of
 from citus_analysis.schema import TABLES
 
 __all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "rejects_frame"]
@@ -57,16 +58,22 @@ class Parsed:
     """A piece of a parsed source: tables, and an account of every byte.
 
     Attributes:
-        tables: table name -> frame with the table's parsed() columns (absent ones become null).
+        tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
+            as a polars frame.
         rejects: frame of the `rejects` table's parsed() columns.
         parsed_bytes: bytes that ended as a row or as part of one.
         noise_bytes: bytes that carry no data by the format's definition.
     """
 
-    tables: Mapping[str, pl.DataFrame]
+    tables: Mapping[str, Rows]
     parsed_bytes: int
     noise_bytes: int = 0
     rejects: pl.DataFrame = field(default_factory=lambda: rejects_frame(()))
+
+    def frame(self, table: str) -> pl.DataFrame:
+        """The rows of a table with its parsed() columns; no rows where the piece has none."""
+        parsed = TABLES[table].parsed()
+        return frame_of(parsed, self.tables[table]) if table in self.tables else parsed.empty()
 
     @property
     def rejected_bytes(self) -> int:

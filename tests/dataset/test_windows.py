@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.windows import KnownRun, Tagger, assign
+from citus_analysis.rows import frame_of
 from citus_analysis.schema import TABLES
 
 NODE = Identity("V3", node="1", iteration=2)
@@ -23,7 +24,11 @@ def log(*times_ms: int | None) -> pl.DataFrame:
 
 
 def runs_of(tagger: Tagger, *times_ms: int | None) -> list[str | None]:
-    return tagger.tag("log_events", log(*times_ms))["run_id"].to_list()
+    return tagged(tagger, "log_events", log(*times_ms))["run_id"].to_list()
+
+
+def tagged(tagger: Tagger, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    return frame_of(TABLES[name], tagger.tag(name, TABLES[name].parsed().conform(frame)))
 
 
 def test_the_only_run_of_the_iteration() -> None:
@@ -70,30 +75,30 @@ def test_a_run_without_times_takes_no_rows() -> None:
 
 def test_the_iteration_comes_from_the_run_where_the_file_names_none() -> None:
     tagger = assign("s", Identity("V3", node="1"), [FIRST, SECOND])
-    assert tagger.tag("log_events", log(15_000, 35_000, 25_000))["iteration"].to_list() == [1, 2, None]
+    assert tagged(tagger, "log_events", log(15_000, 35_000, 25_000))["iteration"].to_list() == [1, 2, None]
 
 
 def test_all_identity_columns_are_filled_in() -> None:
     tagger = assign("the-source", Identity("V3", node="1", iteration=2, role="main", part=0), [SECOND])
-    row = tagger.tag("log_events", log(35_000)).row(0, named=True)
+    row = tagged(tagger, "log_events", log(35_000)).row(0, named=True)
     assert {name: row[name] for name in ("source_id", "run_id", "iteration", "node")} == {
         "source_id": "the-source",
         "run_id": "V3/b",
         "iteration": 2,
         "node": "1",
     }
-    clients = TABLES["clients"].parsed().conform(pl.DataFrame({"tool": ["ycsb"]}))
-    assert tagger.tag("clients", clients).select("role", "part").row(0) == ("main", 0)
+    clients = pl.DataFrame({"tool": ["ycsb"]})
+    assert tagged(tagger, "clients", clients).select("role", "part").row(0) == ("main", 0)
 
 
 def test_a_format_that_states_the_node_keeps_it() -> None:
-    nodes = TABLES["nodes"].parsed().conform(pl.DataFrame({"node": ["7"], "nodeid": [3]}))
-    assert assign("s", NODE, []).tag("nodes", nodes)["node"].to_list() == ["7"]
+    nodes = pl.DataFrame({"node": ["7"], "nodeid": [3]})
+    assert tagged(assign("s", NODE, []), "nodes", nodes)["node"].to_list() == ["7"]
 
 
 def test_tables_without_time_of_a_shared_source_belong_to_no_run() -> None:
-    symbols = TABLES["perf_symbols"].parsed().conform(pl.DataFrame({"symbol": ["f"]}))
-    assert assign("s", NODE, [SECOND, THIRD]).tag("perf_symbols", symbols)["run_id"].to_list() == [None]
+    symbols = pl.DataFrame({"symbol": ["f"]})
+    assert tagged(assign("s", NODE, [SECOND, THIRD]), "perf_symbols", symbols)["run_id"].to_list() == [None]
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,8 +108,8 @@ def test_tables_without_time_of_a_shared_source_belong_to_no_run() -> None:
 )
 def test_a_row_inside_exactly_one_window_belongs_to_it(windows: list[tuple[int, int]], times: list[int]) -> None:
     runs = [KnownRun(f"V3/{n}", 2, start, start + length) for n, (start, length) in enumerate(windows)]
-    tagged = runs_of(assign("s", NODE, runs), *times)
-    for time, run_id in zip(times, tagged, strict=True):
+    found = runs_of(assign("s", NODE, runs), *times)
+    for time, run_id in zip(times, found, strict=True):
         inside = [r.run_id for r in runs if r.start_ms is not None and r.end_ms and r.start_ms <= time <= r.end_ms]
         if len(inside) > 1:
             assert run_id is None
@@ -122,5 +127,4 @@ def test_times_are_read_as_utc() -> None:
 @pytest.mark.parametrize("table", ["cpu_samples", "device_samples", "vm_samples"])
 def test_samples_are_placed_by_their_time(table: str) -> None:
     frame = pl.DataFrame({"sample_time": [35_000, 55_000]}).cast(pl.Datetime("ms", "UTC"))
-    tagged = assign("s", NODE, [SECOND, THIRD]).tag(table, TABLES[table].parsed().conform(frame))
-    assert tagged["run_id"].to_list() == ["V3/b", "V3/c"]
+    assert tagged(assign("s", NODE, [SECOND, THIRD]), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]

@@ -27,10 +27,9 @@ def read(path):
     found = detect_format(content)
     offsets, capped, rejects, accounted = [], [], [], 0
     for piece in found.parse(content, Hints(path.name)):
-        events = piece.tables.get("log_events")
-        if events is not None:
-            offsets += events.get_column("byte_offset").to_list()
-            capped += events.filter(capped=True).select("byte_offset", "byte_length").rows()
+        events = piece.frame("log_events")
+        offsets += events.get_column("byte_offset").to_list()
+        capped += events.filter(capped=True).select("byte_offset", "byte_length").rows()
         rejects += piece.rejects.select("byte_offset", "byte_length").rows()
         accounted += piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

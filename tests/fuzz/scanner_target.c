@@ -40,7 +40,8 @@ static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
     int64_t rows = pglog_lines(chunk->text, chunk->size);
     output_t out = {0};
     for_columns(&out, open_column, rows);
-    out.distinct_texts = room(TEXT_COLUMNS * rows * (int64_t)sizeof(stretch_t));
+    for (int column = 0; column < TEXT_COLUMNS; column++)
+        out.distinct_texts[column] = room(rows * (int64_t)sizeof(stretch_t));
     out.distinct_statements = room(rows * (int64_t)sizeof(stretch_t));
     out.fingerprints = room(rows * (int64_t)sizeof(uint64_t));
     out.messages = room(rows * (int64_t)sizeof(stretch_t));
@@ -56,7 +57,7 @@ static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
 static void closed(output_t *out)
 {
     for_columns(out, close_column, 0);
-    free(out->distinct_texts);
+    for (int column = 0; column < TEXT_COLUMNS; column++) free(out->distinct_texts[column]);
     free(out->distinct_statements);
     free(out->fingerprints);
     free(out->messages);

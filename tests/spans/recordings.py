@@ -90,11 +90,7 @@ def parse_log(data: bytes) -> dict[str, pl.DataFrame]:
         path = Path(folder) / "PGLOG-1-1.log"
         path.write_bytes(data)
         pieces = list(format_named("pglog").parse(Content(path), Hints(path.name)))
-    empty = {name: [TABLES[name].parsed().empty()] for name in ("log_events", "checkpoints")}
-    return {
-        name: pl.concat(rest + [piece.tables[name] for piece in pieces if name in piece.tables])
-        for name, rest in empty.items()
-    }
+    return {name: pl.concat(piece.frame(name) for piece in pieces) for name in ("log_events", "checkpoints")}
 
 
 @cache

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
-from citus_analysis.schema import TABLES, Table
+from citus_analysis.schema import KINDS, TABLES, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Checkpoints", "checkpoint_records"]
 
@@ -30,9 +34,17 @@ _NUMBERS: Final = {
 }
 
 
-def checkpoint_records(events: pl.DataFrame) -> pl.DataFrame:
+def checkpoint_records(events: pa.RecordBatch) -> pl.DataFrame:
     """Where, when and what of the records about checkpoints."""
-    return events.filter(pl.col("kind") == "checkpoint").select("byte_offset", "log_time", "message")
+    import pyarrow as pa
+
+    about = events.select(["byte_offset", "log_time", "message"])
+    numbers = events.column("kind").indices
+    # By way of the buffer: `to_numpy` would import pandas.
+    kinds = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset : numbers.offset + len(numbers)]
+    # Row by row, for there are few: all messages as a frame would be copied.
+    found = [about.slice(row, 1) for row in np.flatnonzero(kinds == KINDS.index("checkpoint")).tolist()]
+    return pl.DataFrame(pa.Table.from_batches(found, about.schema))
 
 
 class Checkpoints:

@@ -11,9 +11,10 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ __all__ = [
     "Column",
     "Output",
     "TieTable",
+    "TiedBy",
     "compiled_scanner",
     "is_readable",
     "last_record",
@@ -44,6 +46,7 @@ LIBRARY: Final = Path(__file__).parent / f"_scanner{_SUFFIX}"
 NUMBER_COLUMNS: Final[dict[str, type]] = {
     **dict.fromkeys(("byte_offset", "byte_length", "clock", "local_xid", "session_line", "gpid"), np.int64),
     **dict.fromkeys(("shard_id", "placement_id", "task_us"), np.int64),
+    "statement_fingerprint": np.uint64,
     "duration_us": np.float64,
     **dict.fromkeys(("pid", "backend_id", "worker_port", "statement", "message"), np.int32),
 }
@@ -71,6 +74,12 @@ class _Prefix(Structure):
     )
 
 
+class _TiedBy(Structure):
+    _fields_ = tuple(
+        (name, c_void_p) for name in ("pids", "pids_valid", "lines", "lines_valid", "severities", "offsets")
+    )
+
+
 class _Chunk(Structure):
     _fields_ = (
         ("text", c_void_p),
@@ -83,17 +92,18 @@ class _Chunk(Structure):
     )
 
 
-_COUNTS: Final = (
-    *("rows", "text_count", "statement_count", "message_count"),
-    *("stray_count", "blank_bytes", "record_bytes"),
-)
-_LISTS: Final = ("distinct_texts", "distinct_statements", "fingerprints", "messages", "strays")
+#: Every record has these, so the scanner does not mark them.
+_EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
+_LISTS: Final = ("distinct_statements", "fingerprints", "messages", "strays")
+_COUNTS: Final = ("rows", "statement_count", "message_count", "stray_count", "blank_bytes", "record_bytes")
 
 
 class _Output(Structure):
     _fields_ = (
         *((name, _Column) for name in (*NUMBER_COLUMNS, *TEXT_COLUMNS, *_CODE_COLUMNS, "capped")),
+        ("distinct_texts", c_void_p * len(TEXT_COLUMNS)),
         *((name, c_void_p) for name in _LISTS),
+        ("text_counts", c_int64 * len(TEXT_COLUMNS)),
         *((name, c_int64) for name in _COUNTS),
     )
 
@@ -117,8 +127,8 @@ def _library() -> ctypes.CDLL:
     library.pglog_ties_new.restype = c_void_p
     library.pglog_ties_free.argtypes = (c_void_p,)
     library.pglog_ties_free.restype = None
-    library.pglog_tie.argtypes = (c_void_p, c_int64, *(c_void_p,) * 5)
-    library.pglog_tie.restype = c_int32
+    library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TiedBy), c_void_p, c_void_p)
+    library.pglog_tie.restype = c_int64
     return library
 
 
@@ -132,19 +142,24 @@ def compiled_scanner() -> str:
     return str(LIBRARY)
 
 
+@dataclass
 class Column:
     """Values of a column and which of them are there.
 
     Attributes:
-        values: one per row; what stands where none is there means nothing.
+        values: one per row; what stands where none is there means nothing, but that a number of a text is one.
         valid: one bit per row, the lowest first.
         count: how many are there.
     """
 
-    def __init__(self, values: npt.NDArray[np.generic], rows: int) -> None:
-        self.values = values
-        self.valid: Bytes = np.zeros(rows // 8 + 1, np.uint8)
-        self.count = 0
+    values: npt.NDArray[np.generic]
+    valid: Bytes
+    count: int = 0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.generic], rows: int) -> Self:
+        """Room for a column in which nothing is yet."""
+        return cls(values, bits(rows))
 
 
 class Output:
@@ -152,7 +167,7 @@ class Output:
 
     Attributes:
         columns: by name; texts, statements and messages are numbers into the lists below.
-        texts: begin and end of each distinct text in the chunk.
+        texts: begin and end of each distinct text in the chunk, by column.
         statements: begin and end of the first of each distinct statement.
         fingerprints: of each distinct statement.
         messages: begin and end of each message.
@@ -163,17 +178,18 @@ class Output:
     """
 
     def __init__(self, rows: int) -> None:
-        sizes = {"distinct_texts": len(TEXT_COLUMNS) * rows, "strays": rows + 1}
-        self.columns = {name: Column(values, rows) for name, values in _laid_out(rows)}
-        self.columns["capped"] = Column(np.zeros(rows // 8 + 1, np.uint8), 0)
+        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows)}
+        self.columns["capped"] = Column.of(bits(rows), rows)
         self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
+        self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
         self._lists: dict[str, Integers] = {
-            name: np.empty((sizes.get(name, rows), 2), np.int64) for name in _LISTS if name != "fingerprints"
+            name: np.empty((rows + 1, 2), np.int64) for name in _LISTS if name != "fingerprints"
         }
         self._structure = _Output()
         for name, column in self.columns.items():
             field = _Column(column.values.ctypes.data, column.valid.ctypes.data, 0)
             setattr(self._structure, name, field)
+        self._structure.distinct_texts[:] = [array.ctypes.data for array in self._texts]
         for name, array in (*self._lists.items(), ("fingerprints", self.fingerprints)):
             setattr(self._structure, name, array.ctypes.data)
 
@@ -186,10 +202,13 @@ class Output:
         structure = self._structure
         if scan(*source, ctypes.byref(structure)):
             raise MemoryError
-        for name, column in self.columns.items():
-            column.count = getattr(structure, name).count
         self.rows = int(structure.rows)
-        self.texts = self._lists["distinct_texts"][: structure.text_count]
+        for name, column in self.columns.items():
+            column.count = self.rows if name in _EVERYWHERE else getattr(structure, name).count
+        self.texts = {
+            name: places[:count]
+            for name, places, count in zip(TEXT_COLUMNS, self._texts, structure.text_counts, strict=True)
+        }
         self.statements = self._lists["distinct_statements"][: structure.statement_count]
         self.fingerprints = self.fingerprints[: structure.statement_count]
         self.messages = self._lists["messages"][: structure.message_count]
@@ -198,14 +217,24 @@ class Output:
         self.record_bytes = int(structure.record_bytes)
 
 
+def bits(rows: int) -> Bytes:
+    """One zero bit for each row."""
+    return np.zeros(rows // 8 + 1, np.uint8)
+
+
 def _laid_out(rows: int) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """Room for the columns, in one piece: the system then gives it in large pages, each of which it fills once."""
-    types = {**NUMBER_COLUMNS, **dict.fromkeys(TEXT_COLUMNS, np.int32), **dict.fromkeys(_CODE_COLUMNS, np.uint8)}
-    sizes = [-(-rows * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT for dtype in types.values()]
-    room, begin = np.empty(sum(sizes), np.uint8), 0
-    for (name, dtype), size in zip(types.items(), sizes, strict=True):
-        yield name, room[begin : begin + size].view(dtype)
-        begin += size
+    """Room for the columns, in two pieces: the system then gives it in large pages, each of which it fills once.
+
+    What numbers something that is listed elsewhere begins as zeros, which is a number of something.
+    """
+    numbers = {**dict.fromkeys(("statement", *TEXT_COLUMNS), np.int32), **dict.fromkeys(_CODE_COLUMNS, np.uint8)}
+    plain = {name: dtype for name, dtype in NUMBER_COLUMNS.items() if name not in numbers}
+    for types, make in ((plain, np.empty), (numbers, np.zeros)):
+        sizes = [-(-rows * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT for dtype in types.values()]
+        room, begin = make(sum(sizes), np.uint8), 0
+        for (name, dtype), size in zip(types.items(), sizes, strict=True):
+            yield name, room[begin : begin + size].view(dtype)
+            begin += size
 
 
 def is_readable(prefix: Prefix) -> bool:
@@ -271,6 +300,29 @@ def _structure_of(prefix: Prefix) -> _Prefix:
     )
 
 
+#: Address of a column's values, and of its bits of validity: None where every value is there; both where none is.
+Addresses = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class TiedBy:
+    """Where in memory the columns stand that rows are tied by.
+
+    Attributes:
+        rows: how many there are.
+        pids: process (int32).
+        lines: number within the session (int64).
+        severities: number of the severity (uint8); every row has one.
+        offsets: where each row begins (int64); every row has one.
+    """
+
+    rows: int
+    pids: Addresses
+    lines: Addresses
+    severities: Addresses
+    offsets: Addresses
+
+
 class TieTable:
     """What is remembered of each process of a log, to tie detail lines to their records."""
 
@@ -281,20 +333,16 @@ class TieTable:
             raise MemoryError
         weakref.finalize(self, library.pglog_ties_free, self._handle)
 
-    def tie(self, pids: Integers, lines: Integers, details: Bytes, offsets: Integers) -> Integers:
-        """For each row the offset of the record that it is a detail of; -1 for none.
-
-        Args:
-            pids: process of each row, -1 where unknown.
-            lines: number of each row within its session, -1 where unknown.
-            details: 1 where a row is a detail.
-            offsets: where each row begins.
+    def tie(self, by: TiedBy) -> Column:
+        """For each row the offset of the record that it is a detail of.
 
         Raises:
             MemoryError: there is not enough of it.
         """
-        targets = np.empty(len(pids), np.int64)
-        arrays = [np.ascontiguousarray(array).ctypes.data for array in (pids, lines, details, offsets)]
-        if _library().pglog_tie(self._handle, len(pids), *arrays, targets.ctypes.data):
+        tied = Column.of(np.empty(by.rows, np.int64), by.rows)
+        structure = _TiedBy(*by.pids, *by.lines, by.severities[0], by.offsets[0])
+        into = tied.values.ctypes.data, tied.valid.ctypes.data
+        tied.count = int(_library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into))
+        if tied.count == _OUT_OF_MEMORY:
             raise MemoryError
-        return targets
+        return tied

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -16,13 +16,27 @@ import polars as pl
 from citus_analysis.formats._base import Parsed, Reject, rejects_frame
 from citus_analysis.formats.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.pglog._scan import Scanned
-from citus_analysis.formats.pglog._ties import Ties, Tying
+from citus_analysis.formats.pglog._ties import Ties
 from citus_analysis.formats.pglog._times import to_utc
-from citus_analysis.schema import TABLES
+from citus_analysis.rows import has_column, record_batch
+from citus_analysis.schema import TABLES, Column, Table
 
-__all__ = ["Prepared", "pieces", "prepared"]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_TABLE: Final = TABLES["log_events"].parsed()
+__all__ = ["SCANNED", "Prepared", "pieces", "prepared"]
+
+_EVENTS: Final = TABLES["log_events"].parsed()
+SCANNED: Final = Table(
+    "scanned",
+    "Records as a scanner reads them: what the clock showed, not yet the time.",
+    _EVENTS.source,
+    (
+        Column("clock", pl.Int64(), "milliseconds since 1970 as the server's clock showed them"),
+        Column("zone", pl.Categorical(), "time zone as the log names it"),
+        *(column for column in _EVENTS if column.name != "log_time"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -31,24 +45,23 @@ class Prepared:
 
     Attributes:
         scanned: rejects and bytes.
-        frame: the rows of `log_events`, `record_byte_offset` still null where details are to be tied.
+        rows: the rows of `log_events`, `record_byte_offset` still null where details are to be tied.
         checkpoints: the records about checkpoints.
-        tying: what details are tied by; None where the format itself ties them.
+        tied: whether the format itself ties details.
     """
 
     scanned: Scanned
-    frame: pl.DataFrame
+    rows: pa.RecordBatch
     checkpoints: pl.DataFrame
-    tying: Tying | None
+    tied: bool
 
 
 def prepared(scanned: Scanned, server: ZoneInfo | None) -> Prepared:
     """A scanned chunk made ready, given the server's time zone where it is known."""
-    found = scanned.frame
-    log_time = to_utc(found.get_column("clock"), found.get_column("zone"), server).alias("log_time")
-    frame = _TABLE.conform(found.drop("clock", "zone").with_columns(log_time))
-    tying = None if "record_byte_offset" in found.columns else Tying.of(frame)
-    return Prepared(scanned, frame, checkpoint_records(frame), tying)
+    found = record_batch(SCANNED, scanned.rows)
+    log_time = to_utc(found.column("clock"), found.column("zone"), server)
+    rows = record_batch(_EVENTS, found.drop_columns(["clock", "zone"]).append_column("log_time", log_time))
+    return Prepared(scanned, rows, checkpoint_records(rows), tied=has_column(scanned.rows, "record_byte_offset"))
 
 
 def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
@@ -56,13 +69,14 @@ def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
     ties, checkpoints = Ties(), Checkpoints()
     held: list[Reject] = []
     for chunk in chunks:
-        frame, scanned = chunk.frame, chunk.scanned
-        if chunk.tying is not None:
-            frame = frame.with_columns(ties.tie(chunk.tying))
+        scanned = chunk.scanned
         rejects = _joined(held, scanned.rejects)
         held = rejects[-1:]
         yield Parsed(
-            {"log_events": frame, "checkpoints": checkpoints.collect(chunk.checkpoints)},
+            {
+                "log_events": chunk.rows if chunk.tied else ties.tie(chunk.rows),
+                "checkpoints": checkpoints.collect(chunk.checkpoints),
+            },
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
             rejects=rejects_frame(rejects[:-1]),

@@ -19,6 +19,7 @@ from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
+from citus_analysis.rows import Rows
 
 __all__ = [
     "BLANK",
@@ -84,13 +85,14 @@ class Scanned:
     """What a chunk holds.
 
     Attributes:
-        frame: one row per record: offsets within the source, `clock` and `zone` in place of `log_time`.
+        rows: one per record: offsets within the source, `clock` and `zone` in place of `log_time`; columns without
+            values may be absent.
         rejects: lines outside of records.
         parsed_bytes: bytes of the records.
         noise_bytes: blank lines before the first record.
     """
 
-    frame: pl.DataFrame
+    rows: Rows
     rejects: list[Reject]
     parsed_bytes: int
     noise_bytes: int
@@ -163,7 +165,7 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
     sizes, roles = np.diff(bounds), roles[opening]
     stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
     return Scanned(
-        frame=build(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
+        rows=build(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
         rejects=stray_rejects(chunk, bounds[stray], sizes[stray]),
         parsed_bytes=int(sizes[records].sum()),
         noise_bytes=int(sizes[roles == BLANK].sum()),

@@ -8,52 +8,16 @@ last record of the process is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats.pglog._body import DETAIL_SEVERITIES
-from citus_analysis.formats.pglog._native import TieTable
-from citus_analysis.formats.pglog._views import Bytes, Integers, series_of
-from citus_analysis.schema import SEVERITIES
+from citus_analysis.formats.pglog._arrays import number_array
+from citus_analysis.formats.pglog._native import Addresses, TiedBy, TieTable
 
-__all__ = ["Ties", "Tying"]
+__all__ = ["Ties"]
 
-_NONE: Final = -1
-#: Details are the last of the severities.
-_FIRST_DETAIL: Final = SEVERITIES.index(DETAIL_SEVERITIES[0])
-
-
-@dataclass(frozen=True)
-class Tying:
-    """What the details of a chunk are tied by, per row; -1 stands for what is unknown.
-
-    Attributes:
-        pids: the process.
-        lines: number within the session.
-        details: 1 for details.
-        offsets: where the row begins in the source.
-    """
-
-    pids: Integers
-    lines: Integers
-    details: Bytes
-    offsets: Integers
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame) -> Self:
-        """Read off the rows of a chunk."""
-        details = (frame.get_column("severity").to_physical() >= _FIRST_DETAIL).to_numpy()
-        return cls(
-            _integers(frame, "pid"),
-            _integers(frame, "session_line"),
-            details.astype(np.uint8),
-            frame.get_column("byte_offset").to_numpy(),
-        )
+_TIED: Final = "record_byte_offset"
 
 
 class Ties:
@@ -62,16 +26,28 @@ class Ties:
     def __init__(self) -> None:
         self._processes = TieTable()
 
-    def tie(self, tying: Tying) -> pl.Series:
-        """`record_byte_offset` for the rows of the next chunk."""
-        tied = self._processes.tie(tying.pids, tying.lines, tying.details, tying.offsets)
-        targets = pa.Array.from_buffers(pa.int64(), len(tied), [_bits(tied != _NONE), pa.py_buffer(tied)])
-        return series_of("record_byte_offset", targets)
+    def tie(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the next chunk with `record_byte_offset`."""
+        columns = {name: _from_start(rows.column(name)) for name in ("pid", "session_line", "byte_offset")}
+        severities = _from_start(rows.column("severity").indices)
+        by = TiedBy(
+            rows=rows.num_rows,
+            pids=_addresses(columns["pid"]),
+            lines=_addresses(columns["session_line"]),
+            severities=_addresses(severities),
+            offsets=_addresses(columns["byte_offset"]),
+        )
+        tied = number_array(self._processes.tie(by), rows.num_rows)
+        return rows.set_column(rows.schema.get_field_index(_TIED), _TIED, tied)
 
 
-def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+def _from_start(values: pa.Array) -> pa.Array:
+    """The values at the very beginning of their memory."""
+    return pa.concat_arrays([values]) if values.offset else values
 
 
-def _integers(frame: pl.DataFrame, column: str) -> Integers:
-    return frame.get_column(column).cast(pl.Int64).fill_null(_NONE).to_numpy()
+def _addresses(values: pa.Array) -> Addresses:
+    if values.null_count == len(values):
+        return None, None
+    valid, numbers = values.buffers()
+    return numbers.address, None if valid is None else valid.address

@@ -14,6 +14,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
+import pyarrow as pa
 
 from citus_analysis.errors import UsageError
 
@@ -47,6 +48,7 @@ _MINUTES: Final = {
     "AKST": -540,
     "HST": -600,
 }
+_TIME: Final = pa.timestamp("ms", "UTC")
 _OFFSET: Final = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,7 +74,7 @@ def parse_clock(text: pl.Expr) -> pl.Expr:
     return text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False).cast(pl.Int64)
 
 
-def to_utc(clock: pl.Series, zone: pl.Series, server: ZoneInfo | None) -> pl.Series:
+def to_utc(clock: pa.Array, zone: pa.DictionaryArray, server: ZoneInfo | None) -> pa.Array:
     """Clock readings (milliseconds) with their zones as UTC; null where the zone is unknown.
 
     Args:
@@ -80,13 +82,14 @@ def to_utc(clock: pl.Series, zone: pl.Series, server: ZoneInfo | None) -> pl.Ser
         zone: abbreviation or offset per reading.
         server: the server's zone where it is known.
     """
-    zones = zone.unique().drop_nulls().to_list()
-    if zones == ["UTC"] and not zone.null_count():
-        return clock.cast(pl.Datetime("ms", "UTC"))
-    frame = pl.DataFrame({"clock": clock, "zone": zone})
+    zones = zone.dictionary.to_pylist()
+    if zones == ["UTC"] and not zone.null_count:
+        return pa.Array.from_buffers(_TIME, len(clock), clock.buffers(), clock.null_count, clock.offset)
+    frame = pl.DataFrame(pa.RecordBatch.from_arrays([clock, zone], names=["clock", "zone"]))
     minutes = {name: _fixed_minutes(name) for name in zones}
     loose = [name for name in zones if server is not None and not _OFFSET.fullmatch(name) and minutes[name] != 0]
-    fixed = pl.col("zone").cast(pl.String).replace_strict(minutes, default=None, return_dtype=pl.Int64)
+    frame = frame.with_columns(pl.col("zone").cast(pl.String))
+    fixed = pl.col("zone").replace_strict(minutes, default=None, return_dtype=pl.Int64)
     if loose and server is not None:
         # Offsets are constant within a quarter of an hour: each is looked up once.
         frame = frame.with_columns(quarter=pl.col("clock").floordiv(900_000))
@@ -98,7 +101,7 @@ def to_utc(clock: pl.Series, zone: pl.Series, server: ZoneInfo | None) -> pl.Ser
         )
         frame = frame.join(found, on=["quarter", "zone"], how="left", maintain_order="left")
         fixed = pl.coalesce("looked_up", fixed)
-    return frame.select((pl.col("clock") - fixed * 60_000).cast(pl.Datetime("ms", "UTC"))).to_series()
+    return frame.select((pl.col("clock") - fixed * 60_000).cast(pl.Datetime("ms", "UTC"))).to_series().to_arrow()
 
 
 def _fixed_minutes(name: str) -> int | None:

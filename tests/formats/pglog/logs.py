@@ -11,8 +11,10 @@ from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.pglog import FORMAT
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._detect import find_prefix
+from citus_analysis.formats.pglog._pieces import SCANNED
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._scan import scan
+from citus_analysis.rows import Rows, frame_of
 from citus_analysis.schema import TABLES
 
 
@@ -36,8 +38,7 @@ class Read:
 
 
 def together(pieces: list[Parsed], table: str) -> pl.DataFrame:
-    frames = [piece.tables[table] for piece in pieces if table in piece.tables]
-    return pl.concat([TABLES[table].parsed().empty(), *frames])
+    return pl.concat([TABLES[table].parsed().empty(), *(piece.frame(table) for piece in pieces)])
 
 
 def gathered(pieces: list[Parsed]) -> Read:
@@ -70,13 +71,9 @@ def line(text: str, *, pid: int = 7, number: int = 1, app: str | None = "psql", 
 def scanned_in_chunks(path: Path, chunk_bytes: int, prefix: Prefix | None = None) -> pl.DataFrame:
     content = Content(path)
     found = prefix or find_prefix(content, None)
-    frames = [scan(chunk, found).frame for chunk in chunks(content, found, chunk_bytes)]
-    return pl.concat([plain(frame) for frame in frames])
+    return pl.concat([plain(scan(chunk, found).rows) for chunk in chunks(content, found, chunk_bytes)])
 
 
-def plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """All columns in one order, absent ones null, categories as text, so that frames of different origin compare."""
-    table = TABLES["log_events"].parsed()
-    scanned = pl.DataFrame({name: frame.get_column(name) for name in ("clock", "zone") if name in frame.columns})
-    conformed = table.conform(frame.drop("clock", "zone", strict=False)).hstack(scanned)
-    return conformed.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+def plain(rows: Rows) -> pl.DataFrame:
+    """All columns in one order, absent ones null, categories as text, so that rows of different origin compare."""
+    return frame_of(SCANNED, rows).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

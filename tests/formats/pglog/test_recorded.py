@@ -39,7 +39,7 @@ def pieces(path: Path) -> Iterator[Parsed]:
 @cache
 def events(resource: str, iteration: int) -> pl.DataFrame:
     paths = sorted((RECORDED / resource / "pglogs").glob(f"PGLOG-*-{iteration}.log*"))
-    return pl.concat([piece.tables["log_events"] for path in paths for piece in pieces(path)])
+    return pl.concat([piece.frame("log_events") for path in paths for piece in pieces(path)])
 
 
 @pytest.mark.parametrize(("resource", "iteration", "statement"), CLEAN)

@@ -132,7 +132,7 @@ def same(chunk: Chunk, prefix_text: str) -> None:
     prefix = compile_prefix(prefix_text)
     slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix)
     assert (slow.parsed_bytes, slow.noise_bytes, slow.rejects) == (fast.parsed_bytes, fast.noise_bytes, fast.rejects)
-    assert_frame_equal(plain(fast.frame), plain(slow.frame))
+    assert_frame_equal(plain(fast.rows), plain(slow.rows))
 
 
 @SOME
@@ -184,7 +184,7 @@ def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
 @given(text=statement)
 def test_fingerprints_agree(text: str) -> None:
     data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
-    (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX)).frame).iter_rows(named=True)
+    (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX)).rows).iter_rows(named=True)
     said = data.decode().partition("statement: ")[2].rstrip("\r\n")
     wanted = describe(said)
     assert (row["statement_fingerprint"], row["statement_kind"], row["shard_id"]) == (
@@ -214,11 +214,11 @@ def test_statements_that_look_alike_are_told_apart(
         gap.join(values[at] if piece is None else piece for at, piece in enumerate(skeleton)) for values in fillings
     ]
     data = valid_utf8(b"".join(line("LOG:  statement: " + text.replace("\n", "\n\t")) for text in texts * 2))
-    rows = scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX)).frame
+    rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX)).rows)
     said = [record.partition("statement: ")[2].rstrip("\r\n") for record in records_of(data, rows)]
     wanted = [describe(text) for text in said]
     assert rows.get_column("statement_fingerprint").to_list() == [one.fingerprint for one in wanted]
-    assert plain(rows).get_column("shard_id").to_list() == [one.shard_id for one in wanted]
+    assert rows.get_column("shard_id").to_list() == [one.shard_id for one in wanted]
 
 
 def records_of(data: bytes, rows: pl.DataFrame) -> list[str]:

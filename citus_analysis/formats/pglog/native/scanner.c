@@ -24,7 +24,7 @@ typedef struct {
     output_t *out;
     memo_t memo;
     head_t head;
-    table_t texts, statements;
+    table_t texts[TEXT_COLUMNS], statements;
     int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
     template_t *spare; /* where the next statement is read into */
@@ -70,17 +70,27 @@ static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
 static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
 {
     place_t length = one.end - one.begin;
-    return length == other.end - other.begin && memcmp(text + one.begin, text + other.begin, (size_t)length) == 0;
+    if (length != other.end - other.begin) return false;
+    const byte_t *left = text + one.begin, *right = text + other.begin;
+    if (length > 32) return memcmp(left, right, (size_t)length) == 0;
+    /* Most are short: eight bytes at a time, the last eight once more. */
+    place_t place = 0;
+    for (; place + 8 <= length; place += 8)
+        if (load(left + place, 8) != load(right + place, 8)) return false;
+    if (length >= 8) return load(left + length - 8, 8) == load(right + length - 8, 8);
+    for (; place < length; place++)
+        if (left[place] != right[place]) return false;
+    return true;
 }
 
-/* Twice the room; `hash_of` gives the hash of what has a number. */
-static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int32_t), const scan_t *scan)
+/* Twice the room; `hash_of` gives the hash of what has a number (in a column of texts). */
+static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int, int32_t), const scan_t *scan, int column)
 {
     table_t larger;
     if (!table_init(&larger, 2 * (table->mask + 1))) return false;
     for (uint32_t old = 0; old <= table->mask; old++) {
         if (table->slots[old] == EMPTY) continue;
-        uint32_t slot = (uint32_t)hash_of(scan, table->slots[old]) & larger.mask;
+        uint32_t slot = (uint32_t)hash_of(scan, column, table->slots[old]) & larger.mask;
         while (larger.slots[slot] != EMPTY) slot = (slot + 1) & larger.mask;
         larger.slots[slot] = table->slots[old];
     }
@@ -90,28 +100,32 @@ static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int32
     return true;
 }
 
-static uint64_t hash_of_text(const scan_t *scan, int32_t number)
+static uint64_t hash_of_text(const scan_t *scan, int column, int32_t number)
 {
-    return text_hash(scan->text, scan->out->distinct_texts[number]);
+    return text_hash(scan->text, scan->out->distinct_texts[column][number]);
 }
 
-static uint64_t hash_of_statement(const scan_t *scan, int32_t number) { return mix(scan->out->fingerprints[number]); }
-
-/* The number of a short text among the distinct ones of this chunk; `near` is tried first. */
-static int32_t text_number(scan_t *scan, stretch_t stretch, int32_t near)
+static uint64_t hash_of_statement(const scan_t *scan, int column, int32_t number)
 {
-    output_t *out = scan->out;
-    if (near >= 0 && same(scan->text, stretch, out->distinct_texts[near])) return near;
-    uint32_t slot = (uint32_t)text_hash(scan->text, stretch) & scan->texts.mask;
-    for (; scan->texts.slots[slot] != EMPTY; slot = (slot + 1) & scan->texts.mask) {
-        int32_t number = scan->texts.slots[slot];
-        if (same(scan->text, stretch, out->distinct_texts[number])) return number;
-    }
-    int32_t number = (int32_t)out->text_count++;
-    out->distinct_texts[number] = stretch;
-    scan->texts.slots[slot] = number;
-    if (2 * ++scan->texts.used > scan->texts.mask && !table_grow(&scan->texts, hash_of_text, scan)) scan->failed = true;
-    return number;
+    (void)column;
+    return mix(scan->out->fingerprints[number]);
+}
+
+/* The number of a short text among the distinct ones of its column in this chunk; the last one is tried first. */
+static int32_t text_number(scan_t *scan, enum text_column column, stretch_t stretch)
+{
+    stretch_t *distinct = scan->out->distinct_texts[column];
+    table_t *table = &scan->texts[column];
+    int32_t number = scan->recent[column];
+    if (number >= 0 && same(scan->text, stretch, distinct[number])) return number;
+    uint32_t slot = (uint32_t)text_hash(scan->text, stretch) & table->mask;
+    for (; (number = table->slots[slot]) != EMPTY; slot = (slot + 1) & table->mask)
+        if (same(scan->text, stretch, distinct[number])) return scan->recent[column] = number;
+    number = (int32_t)scan->out->text_counts[column]++;
+    distinct[number] = stretch;
+    table->slots[slot] = number;
+    if (2 * ++table->used > table->mask && !table_grow(table, hash_of_text, scan, column)) scan->failed = true;
+    return scan->recent[column] = number;
 }
 
 /* The number of a statement among the distinct ones of this chunk. */
@@ -125,7 +139,7 @@ static int32_t statement_number(scan_t *scan, uint64_t fingerprint, stretch_t st
     out->fingerprints[number] = fingerprint;
     out->distinct_statements[number] = stretch;
     scan->statements.slots[slot] = number;
-    if (2 * ++scan->statements.used > scan->statements.mask && !table_grow(&scan->statements, hash_of_statement, scan))
+    if (2 * ++scan->statements.used > scan->statements.mask && !table_grow(&scan->statements, hash_of_statement, scan, 0))
         scan->failed = true;
     return number;
 }
@@ -179,9 +193,11 @@ static inline void set_32(column_t *column, int64_t row, int64_t value)
     ((int32_t *)column->values)[row] = (int32_t)value;
     mark(column, row);
 }
+/* Severity and kind: every record has them. */
+static inline void put_8(column_t *column, int64_t row, int value) { ((byte_t *)column->values)[row] = (byte_t)value; }
 static inline void set_8(column_t *column, int64_t row, int value)
 {
-    ((byte_t *)column->values)[row] = (byte_t)value;
+    put_8(column, row, value);
     mark(column, row);
 }
 static inline void set_duration(column_t *column, int64_t row, int64_t microseconds)
@@ -191,9 +207,7 @@ static inline void set_duration(column_t *column, int64_t row, int64_t microseco
 }
 static inline void set_text(scan_t *scan, enum text_column column, int64_t row, place_t begin, place_t end)
 {
-    int32_t number = text_number(scan, (stretch_t){begin, end}, scan->recent[column]);
-    scan->recent[column] = number;
-    set_32(&scan->out->texts[column], row, number);
+    set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
 }
 
 /* Milliseconds since 1970 as a clock showed them at a second that exists. */
@@ -268,7 +282,7 @@ static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
     const span_t *fields = scan->head.fields;
     output_t *out = scan->out;
     span_t span;
-    set_8(&out->severity, row, scan->head.severity);
+    put_8(&out->severity, row, scan->head.severity);
     if ((span = fields[F_CLOCK]).begin >= 0) set_clock(scan, line, span, row);
     if ((span = fields[F_EPOCH]).begin >= 0)
         set_64(&out->clock, row, digits(line, span.begin, span.end - 4) * 1000 + digits(line, span.end - 3, span.end));
@@ -372,10 +386,12 @@ static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t
     } else if (severity == S_WARNING || severity >= S_ERROR) {
         kind = K_ERROR;
     }
-    set_8(&out->kind, row, kind);
+    put_8(&out->kind, row, kind);
     if (statement != ABSENT) {
-        int64_t shard;
-        set_32(&out->statement, row, template_of(scan, statement, end, &shard)->number);
+        int64_t shard = -1;
+        const template_t *fitting = template_of(scan, statement, end, &shard);
+        set_32(&out->statement, row, fitting->number);
+        set_64(&out->fingerprint, row, (int64_t)fitting->fingerprint);
         if (shard >= 0) set_64(&out->shard_id, row, shard);
     }
     if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
@@ -500,10 +516,12 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     scan->prefix = prefix;
     scan->out = output;
     init_memo(&scan->memo);
-    for (int column = 0; column < TEXT_COLUMNS; column++) scan->recent[column] = -1;
     scan->spare = malloc(sizeof *scan->spare);
     scan->failed = !scan->spare;
-    scan->failed |= !table_init(&scan->texts, 1024);
+    for (int column = 0; column < TEXT_COLUMNS; column++) {
+        scan->recent[column] = -1;
+        scan->failed |= !table_init(&scan->texts[column], 256);
+    }
     scan->failed |= !table_init(&scan->statements, 1024);
     return scan;
 }
@@ -515,7 +533,7 @@ static int32_t scan_free(scan_t *scan)
     for (int set = 0; set < TEMPLATE_SETS; set++)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
     free(scan->spare);
-    free(scan->texts.slots);
+    for (int column = 0; column < TEXT_COLUMNS; column++) free(scan->texts[column].slots);
     free(scan->statements.slots);
     free(scan);
     return answer;
@@ -634,19 +652,25 @@ static process_t *process_of(ties_t *ties, int64_t pid)
     return process;
 }
 
-int32_t pglog_tie(ties_t *ties, int64_t rows, const int64_t *pids, const int64_t *lines, const byte_t *details,
-                  const int64_t *offsets, int64_t *targets)
+static inline bool is_there(const byte_t *valid, int64_t row) { return !valid || (valid[row >> 3] >> (row & 7) & 1); }
+
+int64_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid)
 {
+    int64_t tied = 0;
     for (int64_t row = 0; row < rows; row++) {
-        process_t *process = process_of(ties, pids[row]);
+        int64_t pid = by->pids && is_there(by->pids_valid, row) ? by->pids[row] : -1;
+        int64_t line = by->lines && is_there(by->lines_valid, row) ? by->lines[row] : -1;
+        process_t *process = process_of(ties, pid);
         if (!process) return OUT_OF_MEMORY;
-        targets[row] = -1;
-        if (!details[row]) {
-            *process = (process_t){pids[row], lines[row], 0, offsets[row], true};
+        if (by->severities[row] < S_DETAIL) {
+            *process = (process_t){pid, line, 0, by->offsets[row], true};
             continue;
         }
         process->steps++;
-        if (lines[row] < 0 || lines[row] - process->record_line == process->steps) targets[row] = process->target;
+        if (process->target < 0 || (line >= 0 && line - process->record_line != process->steps)) continue;
+        targets[row] = process->target;
+        valid[row >> 3] |= (byte_t)(1 << (row & 7));
+        tied++;
     }
-    return 0;
+    return tied;
 }

@@ -11,7 +11,8 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-/* An Arrow column in the making: `valid` (one bit a row) begins as zeros. */
+/* An Arrow column in the making: `valid` (one bit a row) begins as zeros, and so do the values of what numbers something:
+ * every number is one of something, also where none is meant. */
 typedef struct {
     void *values;
     byte_t *valid;
@@ -53,6 +54,8 @@ typedef struct {
 typedef struct {
     /* int64 */
     column_t byte_offset, byte_length, clock, local_xid, session_line, gpid, shard_id, placement_id, task_us;
+    /* uint64 */
+    column_t fingerprint;
     /* double */
     column_t duration_us;
     /* int32 */
@@ -61,12 +64,13 @@ typedef struct {
     column_t severity, kind, phase;
     /* one bit a row */
     column_t capped;
-    stretch_t *distinct_texts;
+    stretch_t *distinct_texts[TEXT_COLUMNS];
     stretch_t *distinct_statements;
     uint64_t *fingerprints;
     stretch_t *messages;
     stretch_t *strays;
-    int64_t rows, text_count, statement_count, message_count, stray_count, blank_bytes, record_bytes;
+    int64_t text_counts[TEXT_COLUMNS];
+    int64_t rows, statement_count, message_count, stray_count, blank_bytes, record_bytes;
 } output_t;
 
 #define OUT_OF_MEMORY (-2)
@@ -93,9 +97,19 @@ typedef struct ties ties_t;
 EXPORTED ties_t *pglog_ties_new(void);
 EXPORTED void pglog_ties_free(ties_t *ties);
 
-/* For each row the offset of the record that it is a detail of, or -1. `pids` and `lines` are -1 where unknown.
- * 0 or OUT_OF_MEMORY. */
-EXPORTED int32_t pglog_tie(ties_t *ties, int64_t rows, const int64_t *pids, const int64_t *lines, const byte_t *details,
-                           const int64_t *offsets, int64_t *targets);
+/* What rows are tied by: Arrow columns, of which `valid` is NULL where every value is there, and `values` too where none
+ * is. */
+typedef struct {
+    const int32_t *pids;
+    const byte_t *pids_valid;
+    const int64_t *lines;
+    const byte_t *lines_valid;
+    const byte_t *severities;
+    const int64_t *offsets;
+} tied_by_t;
+
+/* For each row the offset of the record that it is a detail of; `valid` (one bit a row) begins as zeros. How many there
+ * are, or OUT_OF_MEMORY. */
+EXPORTED int64_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid);
 
 #endif

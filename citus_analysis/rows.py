@@ -1,0 +1,96 @@
+"""Rows on their way from a file to Parquet: polars frames, or Arrow record batches where a parser makes them directly.
+
+Both hold columns of a table of :mod:`citus_analysis.schema`. As Arrow, a category is a dictionary of texts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+
+from citus_analysis.schema import Column, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Rows", "arrow_type", "frame_of", "has_column", "record_batch", "row_count"]
+
+Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
+
+
+def row_count(rows: Rows) -> int:
+    """How many rows there are.
+
+    Example:
+        >>> row_count(pl.DataFrame({"pid": [7, 8]}))
+        2
+    """
+    return rows.height if isinstance(rows, pl.DataFrame) else int(rows.num_rows)
+
+
+def has_column(rows: Rows, name: str) -> bool:
+    """Whether the rows have a column of this name.
+
+    Example:
+        >>> has_column(pl.DataFrame({"pid": [7, 8]}), "gpid")
+        False
+    """
+    return name in (rows.columns if isinstance(rows, pl.DataFrame) else rows.schema.names)
+
+
+def frame_of(table: Table, rows: Rows) -> pl.DataFrame:
+    """The rows as a frame of the table's columns and dtypes; absent columns become null.
+
+    Raises:
+        ValueError: there is a column that the table does not define.
+
+    Example:
+        >>> from citus_analysis.schema import TABLES
+        >>> frame_of(TABLES["rejects"].parsed(), pl.DataFrame({"byte_offset": [7]})).row(0)
+        (7, None, None, None)
+    """
+    return table.conform(rows if isinstance(rows, pl.DataFrame) else pl.DataFrame(rows))
+
+
+def record_batch(table: Table, rows: Rows) -> pa.RecordBatch:
+    """The rows as Arrow arrays of the table's columns, in its order; absent columns become null.
+
+    Raises:
+        ValueError: there is a column that the table does not define.
+
+    Example:
+        >>> from citus_analysis.schema import TABLES
+        >>> record_batch(TABLES["rejects"].parsed(), pl.DataFrame({"byte_offset": [7]})).num_columns
+        4
+    """
+    import pyarrow as pa
+
+    if isinstance(rows, pl.DataFrame):
+        table.require_known(rows.columns)
+        arrays = {name: _array(rows.get_column(name), table[name]) for name in rows.columns}
+    else:
+        table.require_known(rows.schema.names)
+        arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
+    count = row_count(rows)
+    return pa.RecordBatch.from_arrays(
+        [arrays[c.name] if c.name in arrays else pa.nulls(count, arrow_type(c)) for c in table],
+        names=table.names(),
+    )
+
+
+@cache
+def arrow_type(column: Column) -> pa.DataType:
+    """The type of a column's values as Arrow has them."""
+    return pl.Series([], dtype=column.dtype).to_arrow().type
+
+
+def _array(values: pl.Series, column: Column) -> pa.Array:
+    import pyarrow as pa
+
+    if values.null_count() == len(values):
+        return pa.nulls(len(values), arrow_type(column))
+    # By way of the category, so that a value that is none fails here and not when the dataset is read.
+    typed = values if values.dtype == column.dtype else values.cast(column.dtype)
+    return typed.rechunk().to_arrow()
