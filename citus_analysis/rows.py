@@ -6,7 +6,7 @@ Both hold columns of a table of :mod:`citus_analysis.schema`. As Arrow, a catego
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
@@ -15,8 +15,10 @@ from citus_analysis.schema import Column, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Rows", "arrow_type", "frame_of", "has_column", "record_batch", "row_count"]
+__all__ = ["Rows", "arrow_type", "frame_of", "has_column", "nulls", "record_batch", "row_count"]
 
+#: Nulls that are kept of each type: many columns are nothing else, and making them anew costs as much as values do.
+_KEPT_NULLS: Final = 2**18
 Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
 
 
@@ -75,9 +77,28 @@ def record_batch(table: Table, rows: Rows) -> pa.RecordBatch:
         arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
     count = row_count(rows)
     return pa.RecordBatch.from_arrays(
-        [arrays[c.name] if c.name in arrays else pa.nulls(count, arrow_type(c)) for c in table],
+        [arrays[c.name] if c.name in arrays else nulls(arrow_type(c), count) for c in table],
         names=table.names(),
     )
+
+
+def nulls(kind: pa.DataType, rows: int) -> pa.Array:
+    """Nulls of a type.
+
+    Example:
+        >>> nulls(arrow_type(Column("pid", pl.Int32(), "process")), 2).null_count
+        2
+    """
+    import pyarrow as pa
+
+    return _kept_nulls(kind).slice(0, rows) if rows <= _KEPT_NULLS else pa.nulls(rows, kind)
+
+
+@cache
+def _kept_nulls(kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.nulls(_KEPT_NULLS, kind)
 
 
 @cache
@@ -87,10 +108,8 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def _array(values: pl.Series, column: Column) -> pa.Array:
-    import pyarrow as pa
-
     if values.null_count() == len(values):
-        return pa.nulls(len(values), arrow_type(column))
+        return nulls(arrow_type(column), len(values))
     # By way of the category, so that a value that is none fails here and not when the dataset is read.
     typed = values if values.dtype == column.dtype else values.cast(column.dtype)
     return typed.rechunk().to_arrow()

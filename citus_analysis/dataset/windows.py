@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.dataset.identity import Identity
-from citus_analysis.rows import Rows, arrow_type, record_batch
+from citus_analysis.rows import Rows, arrow_type, nulls, record_batch
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _uniform(column: Column, value: object, rows: int) -> pa.Array:
     import pyarrow as pa
 
     if value is None:
-        return pa.nulls(rows, arrow_type(column))
+        return nulls(arrow_type(column), rows)
     if column.dtype.is_integer():
         return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
     text = pl.Series([value], dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -22,13 +22,13 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._body import with_details
-from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
+from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.pglog._scan import RECORD, Chunk, find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.pglog._times import server_zone
-from citus_analysis.formats.pglog._views import Integers
+from citus_analysis.formats.pglog._views import Integers, valid_utf8
 
 __all__ = ["FORMAT", "PgCsvLog"]
 

@@ -24,13 +24,13 @@ from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, R
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
 from citus_analysis.formats.pglog._body import with_details
-from citus_analysis.formats.pglog._chunks import valid_utf8
 from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.pglog._scan import BLANK, RECORD, STRAY, Scanned, prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
+from citus_analysis.formats.pglog._views import valid_utf8
 
 __all__ = ["FORMAT", "PgJsonLog"]
 

@@ -14,12 +14,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
 from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
-PREFIXES = (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d,host=%r ", "%m|%u|%d|%c|", "%-8u %5p %e: ", "%n %q%a %Q ", "")
+PREFIXES = (
+    STUDY_PREFIX,
+    OLDER_STUDY_PREFIX,
+    "%t [%p]: [%l-1] user=%u,db=%d,host=%r ",
+    "%m|%u|%d|%c|",
+    "%-8u %5p %e: ",
+    "%n %q%a %Q ",
+    "",
+)
 SAMPLE = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
 FLAGS = ("-std=c11", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 
@@ -43,7 +51,7 @@ def programs() -> str:
         elements = ", ".join(numbers(row) for row in program.code.tolist()) or "{0}"
         lines.append(f"static const element_t elements_{index}[] = {{{elements}}};")
         lines.append(f"static const byte_t literals_{index}[] = {numbers(program.literals.tolist())};")
-        shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}"
+        shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}, {program.study}"
         rows.append(f"{{elements_{index}, literals_{index}, severities, {shape}}}")
     lines.append(f"static const prefix_t prefixes[] = {{{', '.join(rows)}}};")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
 /* What the fuzzer calls: the compiled scanner on one input, in buffers without a byte to spare.
  *
  * The first byte picks prefix, whether the chunk is fresh and whether something is behind it. Records, strays and
- * blanks must cover every byte; cut in two where a record begins, the chunk must give the same records.
+ * blanks must cover every byte; cut in two where a record begins, the chunk must give the same records; and a prefix that
+ * has a function of its own must match what the interpreter does.
  */
 #define CHECK_TEMPLATES
 #include "scanner.c"
@@ -37,7 +38,8 @@ static void close_column(column_t *column, int64_t rows, int64_t width)
 
 static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
 {
-    int64_t rows = pglog_lines(chunk->text, chunk->size);
+    int32_t ascii;
+    int64_t rows = pglog_survey(chunk->text, chunk->size, &ascii);
     output_t out = {0};
     for_columns(&out, open_column, rows);
     for (int column = 0; column < TEXT_COLUMNS; column++)
@@ -84,6 +86,34 @@ static void require_same(const output_t *one, int64_t row, const output_t *other
             other->fingerprints[((int32_t *)other->statement.values)[other_row]]);
 }
 
+/* The function of the study's prefix and the interpreter match the same. */
+static void check_study(const chunk_t *chunk, const prefix_t *prefix)
+{
+    prefix_t interpreted = *prefix;
+    interpreted.study = OTHER;
+    static memo_t memos[2];
+    head_t heads[2];
+    for (int which = 0; which < 2; which++) {
+        init_memo(&memos[which], prefix);
+        init_head(&heads[which]);
+    }
+    for (place_t place = 0, end; place < chunk->size; place = end + 1) {
+        end = find(chunk->text, place, chunk->size, '\n');
+        const byte_t *line = chunk->text + place;
+        bool begins_record = match_head(prefix, line, end - place, &memos[0], &heads[0]);
+        REQUIRE(match_head(&interpreted, line, end - place, &memos[1], &heads[1]) == begins_record);
+        if (!begins_record) continue;
+        REQUIRE(heads[0].severity == heads[1].severity && heads[0].text == heads[1].text);
+        for (int field = F_CLOCK; field < FIELD_COUNT; field++) {
+            span_t one = heads[0].fields[field], other = heads[1].fields[field];
+            REQUIRE(one.begin == other.begin);
+            if (one.begin < 0) continue;
+            REQUIRE(one.end == other.end);
+            if (field == F_PID || field == F_LINE) REQUIRE(one.number == other.number);
+        }
+    }
+}
+
 static void check_cut(const chunk_t *chunk, const prefix_t *prefix, const output_t *whole)
 {
     int64_t place = pglog_last_record(chunk->text, chunk->size, chunk->line_cap, prefix);
@@ -118,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     }
     chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1};
     output_t out = scanned(&chunk, prefix);
+    check_study(&chunk, prefix);
     check_cut(&chunk, prefix, &out);
     closed(&out);
     free(text);

@@ -7,7 +7,6 @@ record longer than the cap only the beginning is kept, and its length.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -20,26 +19,9 @@ from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._prefix import Heads, Prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
 
-__all__ = ["Chunk", "chunks", "valid_utf8"]
+__all__ = ["Chunk", "chunks"]
 
 _WINDOWS: Final = (16 * 2**10, 2**20)
-_INVALID: Final = re.compile("[\udc80-\udcff]")
-
-
-def valid_utf8(data: bytes) -> bytes:
-    r"""The bytes with every invalid one replaced by a question mark, so that offsets stay.
-
-    Example:
-        >>> valid_utf8(b"caf\xe9 \xc3\xa9")
-        b'caf? \xc3\xa9'
-    """
-    if data.isascii():
-        return data
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return _INVALID.sub("?", data.decode("utf-8", "surrogateescape")).encode()
-    return data
 
 
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
@@ -50,7 +32,7 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
             ready, held = _grow(held, block, prefix)
         else:
             offset = held.offset if held.data else block.offset
-            chunk = Chunk(offset, held.data + valid_utf8(block.data))
+            chunk = Chunk(offset, held.data + block.data)
             ready, held = _split(chunk, prefix) if block.unfinished else ([chunk], Chunk(0, b""))
         for chunk in ready:
             yield replace(chunk, fresh=fresh)
@@ -82,7 +64,7 @@ def _split(chunk: Chunk, prefix: Heads) -> tuple[list[Chunk], Chunk]:
 
 def _grow(held: Chunk, block: Block, prefix: Heads) -> tuple[list[Chunk], Chunk]:
     """Lay a block behind a record that is, or with it becomes, longer than the cap."""
-    data = valid_utf8(block.data)
+    data = block.data
     lines = find_openers(data, prefix, complete=not block.oversized)
     openers = np.flatnonzero(lines.roles != CONTINUED)
     if held.data and not len(openers):

@@ -51,9 +51,12 @@ _kinds_lock: Final = threading.Lock()
 
 def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk, which must not be empty."""
+    lines, ascii_only = native.survey(chunk.data)
+    chunk = chunk if ascii_only else chunk.valid()
     buffer = np.frombuffer(chunk.data, np.uint8)
     out = native.scan_chunk(
         buffer,
+        lines,
         offset=chunk.offset,
         tail=chunk.tail,
         fresh=chunk.fresh,
@@ -96,9 +99,8 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     for name, words in _WORDS.items():
         if name in columns:
             arrays[name] = category_array(columns[name], rows, texts_of(words))
-    for name, places in out.texts.items():
+    for name, texts in _texts(buffer, out).items():
         if name in columns:
-            texts = copied_texts(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
             arrays[name] = category_array(columns[name], rows, texts)
     if len(out.statements):
         kinds = replace(columns["statement"], values=_kinds_of(buffer, out)[columns["statement"].values])
@@ -106,6 +108,14 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     if len(out.messages):
         arrays["message"] = spread_texts(_messages(buffer, out.messages), columns["message"], rows)
     return arrays
+
+
+def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+    """The distinct texts of each column, all copied at once."""
+    places = np.concatenate(list(out.texts.values()))
+    texts = copied_texts(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
+    ends = np.cumsum([len(own) for own in out.texts.values()]).tolist()
+    return {name: texts[end - len(own) : end] for (name, own), end in zip(out.texts.items(), ends, strict=True)}
 
 
 def _kinds_of(buffer: Bytes, out: native.Output) -> Bytes:

@@ -35,6 +35,7 @@ __all__ = [
     "is_readable",
     "last_record",
     "scan_chunk",
+    "survey",
 ]
 
 _OUT_OF_MEMORY: Final = -2
@@ -71,6 +72,7 @@ class _Prefix(Structure):
         ("optional_from", c_int32),
         ("severity_count", c_int32),
         ("severity_width", c_int32),
+        ("study", c_int32),
     )
 
 
@@ -118,8 +120,8 @@ def _library() -> ctypes.CDLL:
     library.pglog_scan.restype = c_int32
     library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Output))
     library.pglog_read_texts.restype = c_int32
-    library.pglog_lines.argtypes = (c_void_p, c_int64)
-    library.pglog_lines.restype = c_int64
+    library.pglog_survey.argtypes = (c_void_p, c_int64, POINTER(c_int32))
+    library.pglog_survey.restype = c_int64
     library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
     library.pglog_heads.restype = c_int64
     library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
@@ -242,12 +244,17 @@ def is_readable(prefix: Prefix) -> bool:
     return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
 
 
-def scan_chunk(buffer: Bytes, *, offset: int, tail: int, fresh: bool, prefix: Prefix) -> Output:
-    """The records of a chunk."""
-    # Every record begins a line.
-    rows = int(_library().pglog_lines(buffer.ctypes.data, len(buffer)))
+def survey(data: bytes) -> tuple[int, bool]:
+    """How many lines there are, and whether all is ASCII."""
+    buffer, ascii_only = np.frombuffer(data, np.uint8), c_int32()
+    lines = int(_library().pglog_survey(buffer.ctypes.data, len(buffer), ctypes.byref(ascii_only)))
+    return lines, bool(ascii_only.value)
+
+
+def scan_chunk(buffer: Bytes, lines: int, *, offset: int, tail: int, fresh: bool, prefix: Prefix) -> Output:
+    """The records of a chunk of so many lines: every record begins one."""
     chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
-    output = Output(rows)
+    output = Output(lines)
     output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 
@@ -297,6 +304,7 @@ def _structure_of(prefix: Prefix) -> _Prefix:
         program.optional_from,
         count,
         width,
+        program.study,
     )
 
 

@@ -25,6 +25,7 @@ from citus_analysis.schema import SEVERITIES
 __all__ = [
     "COMMON_PREFIXES",
     "HEAD_LIMIT",
+    "OLDER_STUDY_PREFIX",
     "SEVERITY_WORDS",
     "STUDY_PREFIX",
     "Element",
@@ -35,6 +36,7 @@ __all__ = [
 
 #: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
 STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "
 
 #: Prefix and severity must stand within so many bytes of a line.
 HEAD_LIMIT: Final = 1000
@@ -45,7 +47,7 @@ SEVERITY_WORDS: Final = SEVERITIES
 #: Tried in this order; of those that fit equally many lines the first wins, so the more telling ones come first.
 COMMON_PREFIXES: Final = (
     STUDY_PREFIX,
-    "%m [%p][%v] : [%l-1] %q[app=%a] ",
+    OLDER_STUDY_PREFIX,
     "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
     "%t [%p]: db=%d,user=%u,app=%a,client=%h ",
     "%t [%p]: [%l-1] user=%u,db=%d,host=%h,app=%a ",

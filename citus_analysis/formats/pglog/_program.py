@@ -9,7 +9,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, TEXT_ESCAPES, Prefix
+from citus_analysis.formats.pglog._prefix import (
+    OLDER_STUDY_PREFIX,
+    SEVERITY_WORDS,
+    STUDY_PREFIX,
+    TEXT_ESCAPES,
+    Prefix,
+)
 from citus_analysis.formats.pglog._views import Bytes
 
 __all__ = ["FIELDS", "MAX_ELEMENTS", "SEVERITY_TABLE", "Program", "program_of"]
@@ -39,6 +45,7 @@ _FIELD_OF: Final = {
 }
 #: Escape of digits -> fewest, most, and whether a minus may stand before them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1)}
+_STUDY: Final = {STUDY_PREFIX: 1, OLDER_STUDY_PREFIX: 2}
 #: As in `native/prefix.h`, like the numbers of kinds and fields above.
 MAX_ELEMENTS: Final = 64
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
@@ -55,12 +62,13 @@ class Program:
 
     Columns of `code`: kind, field, padding (-1 behind, 1 before), first argument, second, third. Arguments are
     begin and end in `literals`; fewest and most digits and whether a minus may precede; or whether a stamp has
-    milliseconds.
+    milliseconds. `study` tells the prefixes that have a function of their own.
     """
 
     code: npt.NDArray[np.int32]
     literals: Bytes
     optional_from: int
+    study: int
 
     @property
     def epoch(self) -> bool:
@@ -93,7 +101,8 @@ def program_of(prefix: Prefix) -> Program:
         filled.add(letter)
         rows.append((*_kind_of(letter, field, padding),))
     code = np.array(rows, np.int32).reshape(len(rows), 6)
-    return Program(code, np.frombuffer(literals or b"\0", np.uint8), prefix.optional_from)
+    study = 0 if prefix.syslog else _STUDY.get(prefix.text, 0)
+    return Program(code, np.frombuffer(literals or b"\0", np.uint8), prefix.optional_from, study)
 
 
 def _kind_of(letter: str, field: int, padding: int) -> tuple[int, int, int, int, int, int]:

@@ -7,7 +7,7 @@ which must give the same frame.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
 from citus_analysis.formats.pglog._times import parse_clock
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
+from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
 from citus_analysis.rows import Rows
 
 __all__ = [
@@ -54,7 +54,7 @@ class Chunk:
 
     Attributes:
         offset: where it begins in the source.
-        data: its bytes, valid UTF-8 of the same length (each invalid byte became a question mark).
+        data: its bytes.
         tail: bytes behind `data` that belong to its only record (or stray line), which is capped.
         fresh: nothing but blank lines is before it in the source.
     """
@@ -63,6 +63,11 @@ class Chunk:
     data: bytes
     tail: int = 0
     fresh: bool = False
+
+    def valid(self) -> Chunk:
+        """The chunk with a question mark for each byte that is no UTF-8."""
+        data = valid_utf8(self.data)
+        return self if data is self.data else replace(self, data=data)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Scanned:
 
 
 def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
-    """The lines of `data`, which must be valid UTF-8, and the part each one plays.
+    """The lines of `data` and the part each one plays.
 
     A line without prefix continues the record before it. Where none is open (before the first record and behind
     a line that is astray) it is astray itself; blank lines at the source's very beginning are no loss.
@@ -122,8 +127,10 @@ def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
 def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     """The lines of `data`; their parts are told by the line alone (record, astray, or else continued).
 
-    Unless `complete` is false, a last line without a line end is one that the log breaks off in.
+    Bytes that are no UTF-8 count as question marks. Unless `complete` is false, a last line without a line end is one
+    that the log breaks off in.
     """
+    data = valid_utf8(data)
     buffer = np.frombuffer(data, np.uint8)
     starts = np.unique(np.concatenate([[0], np.flatnonzero(buffer == 10) + 1, [len(data)]])).astype(np.int64)
     begins, lengths = starts[:-1], np.diff(starts)
@@ -154,6 +161,7 @@ def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
 
 def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
     """Like :func:`scan`, with the frame built from the heads by the given function."""
+    chunk = chunk.valid()
     data = chunk.data
     lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
     roles = lines.roles

@@ -6,6 +6,7 @@ where it stands in a shared buffer. All values here share one buffer, the block 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-__all__ = ["cut_to_characters", "series_of", "string_views"]
+__all__ = ["cut_to_characters", "series_of", "string_views", "valid_utf8"]
 
 _INLINE: Final = 12
+_INVALID: Final = re.compile("[\udc80-\udcff]")
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
@@ -77,3 +79,19 @@ def cut_to_characters(buffer: Bytes, starts: Integers, lengths: Integers, limit:
             break
         cut[inside] -= 1
     return cut
+
+
+def valid_utf8(data: bytes) -> bytes:
+    r"""The bytes with every invalid one replaced by a question mark, so that offsets stay.
+
+    Example:
+        >>> valid_utf8(b"caf\xe9 \xc3\xa9")
+        b'caf? \xc3\xa9'
+    """
+    if data.isascii():
+        return data
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return _INVALID.sub("?", data.decode("utf-8", "surrogateescape")).encode()
+    return data

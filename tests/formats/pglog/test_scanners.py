@@ -16,12 +16,13 @@ from polars.testing import assert_frame_equal
 from citus_analysis.formats import Content, _content
 from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
-from citus_analysis.formats.pglog._chunks import chunks, valid_utf8
+from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import add_body_fast, scan_fast
 from citus_analysis.formats.pglog._native import count_heads, last_record
-from citus_analysis.formats.pglog._prefix import STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
+from citus_analysis.formats.pglog._views import valid_utf8
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
 
@@ -29,7 +30,14 @@ RECORDED = Path(__file__).parents[3] / "data" / "recorded"
 SOME = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
-PREFIXES = (STUDY_PREFIX, "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%m|%u|%d|%c|", "%-8u %5p %r %e: ", "")
+PREFIXES = (
+    STUDY_PREFIX,
+    OLDER_STUDY_PREFIX,
+    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%m|%u|%d|%c|",
+    "%-8u %5p %r %e: ",
+    "",
+)
 
 word = st.sampled_from(
     [
@@ -110,6 +118,8 @@ head = st.sampled_from(
         "2026-11-20 21:03:47.877 CET [8] [] : [12-1] ",
         "2026-11-20 21:03:47.877 +02 [8] [-1/0] : [12-1] [app=citus_internal gpid=20000030999] ",
         "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=[unknown]] ",
+        "2026-11-20 21:03:47.877 UTC [7][3/4] : [1-1] [app=psql] ",
+        "2026-11-20 21:03:47.877 UTC [7][] : [1-1] ",
         "2026-02-30 21:03:47.877 UTC [7] [3/4] : [1-1] [app=] ",
         "2017-09-06 08:41:41 UTC [36]: [121-1] user=a,db=,app=x,y,client=1.2.3.4 ",
         "2019-02-25 15:08:27.232 GMT|alice|db|5c7404eb.d6bd|",

@@ -3,7 +3,8 @@
  * A prefix is a row of elements, interpreted; `_program.py` makes them of a log_line_prefix. What matches is what the
  * regular expression of the same prefix matches: text elements are lazy, the part behind %q is optional and tried
  * first. Most lines match without a second thought (`match_straight`); the others are matched with backtracking, in
- * which a place that failed once is not tried again, so that a line costs at most elements x length.
+ * which a place that failed once is not tried again, so that a line costs at most elements x length. The prefix of the
+ * study is most logs', so it has a function of its own (`match_study`), which costs half of the interpreter.
  */
 #ifndef PGLOG_PREFIX_H
 #define PGLOG_PREFIX_H
@@ -29,10 +30,12 @@ typedef struct {
     const byte_t *literals;
     const byte_t *severities; /* rows of `severity_width`: length of a word, then its bytes */
     int32_t count, optional_from, severity_count, severity_width;
+    int32_t study; /* the prefix of the study, whose function reads it */
 } prefix_t;
 
 typedef struct {
     int32_t begin, end; /* offsets within the line; begin is -1 where the field is absent */
+    int64_t number;     /* that digits make */
 } span_t;
 
 typedef struct {
@@ -46,6 +49,7 @@ typedef struct {
 /* What one line leaves for the next: room, and the last second that a stamp showed, for many lines show the same. */
 typedef struct {
     byte_t second[SECOND_WIDTH]; /* always in the form of one */
+    byte_t first_severity[26];   /* number of the first severity word with that letter */
     bool failed[MAX_ELEMENTS][HEAD_LIMIT + 2];
     int32_t spent[MAX_ELEMENTS];
 } memo_t;
@@ -66,7 +70,13 @@ static place_t zone_end(const byte_t *line, place_t begin, place_t limit)
 
 static const char second_form[] = "0000-00-00 00:00:00";
 
-static void init_memo(memo_t *memo) { memcpy(memo->second, second_form, SECOND_WIDTH); }
+static void init_memo(memo_t *memo, const prefix_t *prefix)
+{
+    memcpy(memo->second, second_form, SECOND_WIDTH);
+    memset(memo->first_severity, prefix->severity_count, sizeof memo->first_severity);
+    for (int32_t number = prefix->severity_count - 1; number >= 0; number--)
+        memo->first_severity[prefix->severities[number * prefix->severity_width + 1] - 'A'] = (byte_t)number;
+}
 
 static bool is_second(const byte_t *line)
 {
@@ -81,7 +91,7 @@ static place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool 
     place_t width = with_ms ? SECOND_WIDTH + 4 : SECOND_WIDTH;
     if (begin + width + 2 > limit) return ABSENT;
     const byte_t *stamp = line + begin;
-    if (memcmp(stamp, memo->second, SECOND_WIDTH) != 0) {
+    if (!same_bytes(stamp, memo->second, SECOND_WIDTH)) {
         if (!is_second(stamp)) return ABSENT;
         memcpy(memo->second, stamp, SECOND_WIDTH);
     }
@@ -109,7 +119,7 @@ static place_t hex_end(const byte_t *line, place_t begin, place_t limit, place_t
 
 /* Where an element other than text ends that begins at `begin`. */
 static inline place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
-                                  memo_t *memo)
+                                  memo_t *memo, int64_t *number)
 {
     const element_t *element = &prefix->elements[index];
     place_t place = begin, end, point;
@@ -126,7 +136,7 @@ static inline place_t element_end(const prefix_t *prefix, int32_t index, const b
         return stamp_end(line, begin, limit, element->first != 0, memo);
     case DIGITS:
         if (element->third && begin < limit && line[begin] == '-') place++;
-        end = digits_end(line, place, limit, element->second);
+        end = read_digits(line, place, limit, element->second, number);
         return end - place >= element->first ? end : ABSENT;
     case VXID:
         return vxid_end(line, begin, limit);
@@ -149,10 +159,13 @@ static inline place_t element_end(const prefix_t *prefix, int32_t index, const b
 }
 
 /* Which severity word stands at `begin`, or -1. */
-static int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, place_t limit)
+static int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, place_t limit, const memo_t *memo)
 {
-    const byte_t *word = prefix->severities;
-    for (int32_t number = 0; number < prefix->severity_count; number++, word += prefix->severity_width) {
+    byte_t letter = (byte_t)(line[begin] - 'A');
+    if (letter >= 26) return -1;
+    int32_t number = memo->first_severity[letter];
+    const byte_t *word = prefix->severities + number * prefix->severity_width;
+    for (; number < prefix->severity_count; number++, word += prefix->severity_width) {
         if (begin + word[0] > limit || line[begin] != word[1]) continue;
         place_t index = 1;
         while (index < word[0] && line[begin + index] == word[1 + index]) index++;
@@ -167,9 +180,10 @@ static int32_t severity_length(const prefix_t *prefix, int32_t severity)
 }
 
 /* Where the text begins behind a severity at `place`: sets severity and text of the head. */
-static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, head_t *head)
+static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, const memo_t *memo,
+                           head_t *head)
 {
-    int32_t severity = place < limit ? severity_at(prefix, line, place, limit) : -1;
+    int32_t severity = place < limit ? severity_at(prefix, line, place, limit, memo) : -1;
     if (severity < 0) return false;
     place += severity_length(prefix, severity);
     if (place < limit && (byte_t)(line[place] - '1') < 5) place++;
@@ -180,18 +194,20 @@ static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t p
     return true;
 }
 
-static inline void set_field(head_t *head, const element_t *element, place_t begin, place_t end)
+static inline void set_field(head_t *head, const element_t *element, place_t begin, place_t end, int64_t number)
 {
-    head->fields[element->field] = (span_t){(int32_t)begin, (int32_t)end};
+    head->fields[element->field] = (span_t){(int32_t)begin, (int32_t)end, number};
 }
 
-static inline void clear_fields(head_t *head)
+/* Once for many lines: what a prefix has is set anew by each line that matches. */
+static inline void init_head(head_t *head)
 {
     for (int field = 0; field < FIELD_COUNT; field++) head->fields[field].begin = -1;
     head->severity = -1;
 }
 
 enum answer { NO, UNSURE, YES };
+enum study { OTHER, STUDY, STUDY_OLDER };
 
 /* Every text up to the first place where the literal behind it stands. If the rest fits, that is the match that the
  * regular expression finds first. */
@@ -199,7 +215,7 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
 {
     place_t place = 0;
     enum answer otherwise = NO; /* until there was a choice */
-    clear_fields(head);
+    int64_t number = 0;
     for (int32_t index = 0; index < prefix->count; index++) {
         const element_t *element = &prefix->elements[index];
         if (element->padding) return UNSURE;
@@ -212,17 +228,56 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
             place_t length = next->second - next->first;
             const byte_t *literal = prefix->literals + next->first;
             end = find(line, place, limit, literal[0]);
-            while (end + length <= limit && memcmp(line + end, literal, (size_t)length) != 0)
+            while (end + length <= limit && !same_bytes(line + end, literal, (size_t)length))
                 end = find(line, end + 1, limit, literal[0]);
             if (end + length > limit) return UNSURE;
         } else {
-            end = element_end(prefix, index, line, place, limit, memo);
+            end = element_end(prefix, index, line, place, limit, memo, &number);
             if (end == ABSENT) return otherwise;
         }
-        set_field(head, element, place, end);
+        set_field(head, element, place, end, number);
         place = end;
     }
-    return match_severity(prefix, line, place, limit, head) ? YES : otherwise;
+    return match_severity(prefix, line, place, limit, memo, head) ? YES : otherwise;
+}
+
+static inline bool stands(const byte_t *line, place_t place, place_t limit, const char *word, size_t length)
+{
+    return begins(line, place, limit, word, length) != ABSENT;
+}
+#define STANDS(word) stands(line, place, limit, word, sizeof(word) - 1)
+
+/* The same for `%m [%p] [%v] : [%l-1] %q[app=%a] `, and as older extracts have it, `%m [%p][%v] : ...`. */
+static enum answer match_study(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
+{
+    span_t *fields = head->fields;
+    place_t place = stamp_end(line, 0, limit, true, memo), begin;
+    if (place == ABSENT || !STANDS(" [")) return NO;
+    fields[F_CLOCK] = (span_t){0, (int32_t)place, 0};
+    begin = place += 2;
+    place = read_digits(line, place, limit, 9, &fields[F_PID].number);
+    if (place == begin || !STANDS("]")) return NO;
+    fields[F_PID].begin = (int32_t)begin;
+    fields[F_PID].end = (int32_t)place++;
+    if (prefix->study == STUDY && !STANDS(" ")) return NO;
+    place += prefix->study == STUDY;
+    if (!STANDS("[")) return NO;
+    begin = ++place;
+    place = vxid_end(line, place, limit);
+    fields[F_VXID] = (span_t){(int32_t)begin, (int32_t)place, 0};
+    if (!STANDS("] : [")) return NO;
+    begin = place += 5;
+    place = read_digits(line, place, limit, 18, &fields[F_LINE].number);
+    if (place == begin || !STANDS("-1] ")) return NO;
+    fields[F_LINE].begin = (int32_t)begin;
+    fields[F_LINE].end = (int32_t)place;
+    place += 4;
+    fields[F_APP].begin = -1;
+    if (!STANDS("[app=")) return match_severity(prefix, line, place, limit, memo, head) ? YES : NO;
+    begin = place += 5;
+    while (place < limit && !(line[place] == ']' && STANDS("] "))) place++;
+    fields[F_APP] = (span_t){(int32_t)begin, (int32_t)place, 0};
+    return place < limit && match_severity(prefix, line, place + 2, limit, memo, head) ? YES : UNSURE;
 }
 
 /* Behind the spaces that pad an element, but for those that the next literal begins with. */
@@ -249,7 +304,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
     int32_t depth = 0, index = 0, count = prefix->count;
     place_t place = 0;
     bool absent = false;
-    clear_fields(head);
+    int64_t number = 0;
     for (int32_t element = 0; element < count; element++) {
         if (prefix->elements[element].kind == TEXT) memset(memo->failed[element], 0, (size_t)limit + 2);
         memo->spent[element] = INT32_MAX;
@@ -258,7 +313,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
         if (place >= 0 && !absent && index == prefix->optional_from && index < count)
             choices[depth++] = (choice_t){-1, place, place};
         if (place >= 0 && (absent || index == count)) {
-            if (match_severity(prefix, line, place, limit, head)) {
+            if (match_severity(prefix, line, place, limit, memo, head)) {
                 if (absent)
                     for (int32_t element = prefix->optional_from; element < count; element++)
                         head->fields[prefix->elements[element].field].begin = -1;
@@ -275,11 +330,11 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
                 end = ABSENT;
             } else if (element->kind == TEXT) {
                 choices[depth++] = (choice_t){index, place, place};
-                set_field(head, element, place, place);
+                set_field(head, element, place, place, 0);
                 end = place;
             } else {
-                end = element_end(prefix, index, line, place, limit, memo);
-                set_field(head, element, place, end);
+                end = element_end(prefix, index, line, place, limit, memo, &number);
+                set_field(head, element, place, end, number);
             }
             if (end >= 0 && element->padding < 0) end = skip_padding(prefix, index, line, end, limit);
             place = end;
@@ -297,26 +352,26 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
                 break;
             }
             absent = false;
-            int32_t number = choice->element, following = number + 1;
-            const element_t *element = &prefix->elements[number];
+            int32_t chosen = choice->element, following = chosen + 1;
+            const element_t *element = &prefix->elements[chosen];
             place_t end = choice->end;
-            memo->failed[number][end++] = true;
+            memo->failed[chosen][end++] = true;
             bool literal = following < count && following != prefix->optional_from &&
                            prefix->elements[following].kind == LITERAL && element->padding >= 0;
             if (literal) {
                 byte_t first = prefix->literals[prefix->elements[following].first];
                 while (end <= limit && (end == limit || line[end] != first)) end++;
             }
-            while (end <= limit && memo->failed[number][end]) end++;
+            while (end <= limit && memo->failed[chosen][end]) end++;
             if (end > limit) {
                 /* No end behind this beginning will do, so no later beginning will either. */
-                memo->spent[number] = (int32_t)choice->begin;
+                memo->spent[chosen] = (int32_t)choice->begin;
                 depth--;
                 continue;
             }
             choice->end = end;
-            set_field(head, element, choice->begin, end);
-            place = element->padding < 0 ? skip_padding(prefix, number, line, end, limit) : end;
+            set_field(head, element, choice->begin, end, 0);
+            place = element->padding < 0 ? skip_padding(prefix, chosen, line, end, limit) : end;
             index = following;
             break;
         }
@@ -327,7 +382,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
 static inline bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head)
 {
     place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
-    enum answer answer = match_straight(prefix, line, limit, memo, head);
+    enum answer answer = (prefix->study ? match_study : match_straight)(prefix, line, limit, memo, head);
     return answer == UNSURE ? match_backtracking(prefix, line, limit, memo, head) : answer == YES;
 }
 

@@ -23,7 +23,8 @@ typedef struct {
     const prefix_t *prefix;
     output_t *out;
     memo_t memo;
-    head_t head;
+    head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
+    head_t *head, *next;
     table_t texts[TEXT_COLUMNS], statements;
     int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
@@ -52,13 +53,6 @@ static inline uint64_t mix(uint64_t value)
     return value ^ value >> 29;
 }
 
-static inline uint64_t load(const byte_t *text, place_t length)
-{
-    uint64_t value = 0;
-    memcpy(&value, text, length < 8 ? (size_t)length : 8);
-    return value;
-}
-
 /* Of a short text: its length, its first and last eight bytes. */
 static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
 {
@@ -72,15 +66,7 @@ static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
     place_t length = one.end - one.begin;
     if (length != other.end - other.begin) return false;
     const byte_t *left = text + one.begin, *right = text + other.begin;
-    if (length > 32) return memcmp(left, right, (size_t)length) == 0;
-    /* Most are short: eight bytes at a time, the last eight once more. */
-    place_t place = 0;
-    for (; place + 8 <= length; place += 8)
-        if (load(left + place, 8) != load(right + place, 8)) return false;
-    if (length >= 8) return load(left + length - 8, 8) == load(right + length - 8, 8);
-    for (; place < length; place++)
-        if (left[place] != right[place]) return false;
-    return true;
+    return length > 64 ? memcmp(left, right, (size_t)length) == 0 : same_bytes(left, right, (size_t)length);
 }
 
 /* Twice the room; `hash_of` gives the hash of what has a number (in a column of texts). */
@@ -178,11 +164,7 @@ static const template_t *template_of(scan_t *scan, place_t begin, place_t end, i
     return found;
 }
 
-static inline void mark(column_t *column, int64_t row)
-{
-    column->valid[row >> 3] |= (byte_t)(1 << (row & 7));
-    column->count++;
-}
+static inline void mark(column_t *column, int64_t row) { column->valid[row >> 3] |= (byte_t)(1 << (row & 7)); }
 static inline void set_64(column_t *column, int64_t row, int64_t value)
 {
     ((int64_t *)column->values)[row] = value;
@@ -232,7 +214,7 @@ static bool second_clock(const byte_t *stamp, int64_t *clock)
 static void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row)
 {
     const byte_t *stamp = line + span.begin;
-    if (memcmp(stamp, scan->second, sizeof scan->second) != 0) {
+    if (!same_bytes(stamp, scan->second, SECOND_WIDTH)) {
         memcpy(scan->second, stamp, sizeof scan->second);
         if (!second_clock(stamp, &scan->second_clock)) scan->second_clock = NO_CLOCK;
     }
@@ -279,24 +261,24 @@ static place_t host_end(const byte_t *line, span_t span)
 static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
 {
     const byte_t *line = scan->text + line_begin;
-    const span_t *fields = scan->head.fields;
+    const span_t *fields = scan->head->fields;
     output_t *out = scan->out;
     span_t span;
-    put_8(&out->severity, row, scan->head.severity);
+    put_8(&out->severity, row, scan->head->severity);
     if ((span = fields[F_CLOCK]).begin >= 0) set_clock(scan, line, span, row);
     if ((span = fields[F_EPOCH]).begin >= 0)
         set_64(&out->clock, row, digits(line, span.begin, span.end - 4) * 1000 + digits(line, span.end - 3, span.end));
-    if ((span = fields[F_PID]).begin >= 0) set_32(&out->pid, row, digits(line, span.begin, span.end));
+    if ((span = fields[F_PID]).begin >= 0) set_32(&out->pid, row, span.number);
     if ((span = fields[F_HEX_PID]).begin >= 0)
         set_32(&out->pid, row, hex_value(line, find(line, span.begin, span.end, '.') + 1, span.end));
     span = fields[F_VXID];
     if (span.begin >= 0 && span.end > span.begin) {
-        place_t first = span.begin + (line[span.begin] == '-'), slash = find(line, first, span.end, '/');
-        int64_t backend = digits(line, first, slash);
+        int64_t backend;
+        place_t first = span.begin + (line[span.begin] == '-'), slash = read_digits(line, first, span.end, 9, &backend);
         set_32(&out->backend_id, row, first > span.begin ? -backend : backend);
         set_64(&out->local_xid, row, digits(line, slash + 1, span.end));
     }
-    if ((span = fields[F_LINE]).begin >= 0) set_64(&out->session_line, row, digits(line, span.begin, span.end));
+    if ((span = fields[F_LINE]).begin >= 0) set_64(&out->session_line, row, span.number);
     if ((span = fields[F_APP]).begin >= 0) set_application(scan, line, span, row);
     static const struct { enum field field; enum text_column column; } texts[] = {
         {F_USER, T_USER}, {F_DATABASE, T_DATABASE}, {F_HOST, T_CLIENT_HOST}, {F_REMOTE, T_CLIENT_HOST}, {F_STATE, T_SQLSTATE},
@@ -415,7 +397,7 @@ static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t 
         end = begin + cut(text, begin, end - begin, chunk->excerpt);
     }
     while (end > text_begin && (text[end - 1] == '\n' || text[end - 1] == '\r')) end--;
-    read_text(scan, row, (enum severity)scan->head.severity, text_begin, end);
+    read_text(scan, row, (enum severity)scan->head->severity, text_begin, end);
 }
 
 static bool is_blank(const byte_t *text, place_t begin, place_t end)
@@ -425,7 +407,7 @@ static bool is_blank(const byte_t *text, place_t begin, place_t end)
 }
 
 /* Whether a line that is no continuation holds a severity, as a record under another prefix does. */
-static bool is_foreign(const prefix_t *prefix, const byte_t *line, place_t length)
+static bool is_foreign(const prefix_t *prefix, const byte_t *line, place_t length, const memo_t *memo)
 {
     if (length == 0 || line[0] == '\t') return false;
     place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
@@ -434,7 +416,7 @@ static bool is_foreign(const prefix_t *prefix, const byte_t *line, place_t lengt
         place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
         place_t first = stop;
         while (first > 0 && is_letter(line[first - 1])) first--;
-        int32_t severity = severity_at(prefix, line, first, stop);
+        int32_t severity = first < stop ? severity_at(prefix, line, first, stop, memo) : -1;
         if (severity >= 0 && severity_length(prefix, severity) == stop - first) return true;
     }
     return false;
@@ -452,19 +434,19 @@ static void walk(scan_t *scan, const chunk_t *chunk)
     place_t size = chunk->size, place = 0, begin = 0, text_begin = 0;
     output_t *out = scan->out;
     enum part part = chunk->fresh ? BLANKS : STRAYS;
-    head_t next;
     int64_t row = -1, run = -1;
     while (!scan->failed) {
         bool at_end = place >= size, astray = false;
         place_t content_end = place, line_end = place;
-        next.severity = -1;
+        head_t *next = scan->next;
+        next->severity = -1;
         if (!at_end) {
             content_end = find(text, place, size, '\n');
             line_end = content_end < size ? content_end + 1 : size;
             /* What stands behind the first line of a record longer than the cap belongs to it. */
             if (chunk->tail == 0 || place == 0) {
                 const byte_t *line = text + place;
-                if (match_head(scan->prefix, line, content_end - place, &scan->memo, &next)) {
+                if (match_head(scan->prefix, line, content_end - place, &scan->memo, next)) {
                 } else if (part == BLANKS) {
                     astray = chunk->tail > 0 || !is_blank(text, place, line_end);
                     if (!astray) out->blank_bytes += line_end - place;
@@ -472,22 +454,23 @@ static void walk(scan_t *scan, const chunk_t *chunk)
                     astray = run < 0;
                 } else {
                     astray = is_broken_off(line, line_end - place, content_end < size, chunk->line_cap) ||
-                             is_foreign(scan->prefix, line, content_end - place);
+                             is_foreign(scan->prefix, line, content_end - place, &scan->memo);
                 }
             }
         }
-        if (at_end || next.severity >= 0 || astray) {
+        if (at_end || next->severity >= 0 || astray) {
             if (part == RECORDS)
                 end_record(scan, chunk, row, begin, text_begin, place, at_end ? chunk->tail : 0);
             else if (part == STRAYS && run >= 0)
                 out->strays[run].end = place;
         }
         if (at_end) break;
-        if (next.severity >= 0) {
+        if (next->severity >= 0) {
             row++;
             part = RECORDS;
             begin = place;
-            text_begin = place + next.text;
+            text_begin = place + next->text;
+            scan->next = scan->head;
             scan->head = next;
             begin_record(scan, place, row);
         } else if (astray) {
@@ -501,10 +484,22 @@ static void walk(scan_t *scan, const chunk_t *chunk)
     out->stray_count = run + 1;
 }
 
-int64_t pglog_lines(const byte_t *text, int64_t size)
+#define SURVEYED 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
+
+int64_t pglog_survey(const byte_t *text, int64_t size, int32_t *ascii)
 {
-    int64_t lines = 0;
-    for (place_t place = 0; place < size; lines++) place = find(text, place, size, '\n') + 1;
+    int64_t lines = size > 0 && text[size - 1] != '\n';
+    byte_t high = 0;
+    for (place_t place = 0; place < size; place += SURVEYED) {
+        place_t end = size - place < SURVEYED ? size : place + SURVEYED;
+        byte_t ends = 0;
+        for (place_t index = place; index < end; index++) {
+            ends += text[index] == '\n';
+            high |= text[index];
+        }
+        lines += ends;
+    }
+    *ascii = high < 0x80;
     return lines;
 }
 
@@ -515,7 +510,11 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     scan->text = text;
     scan->prefix = prefix;
     scan->out = output;
-    init_memo(&scan->memo);
+    if (prefix) init_memo(&scan->memo, prefix);
+    init_head(&scan->heads[0]);
+    init_head(&scan->heads[1]);
+    scan->head = &scan->heads[0];
+    scan->next = &scan->heads[1];
     scan->spare = malloc(sizeof *scan->spare);
     scan->failed = !scan->spare;
     for (int column = 0; column < TEXT_COLUMNS; column++) {
@@ -526,10 +525,28 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     return scan;
 }
 
-/* 0, or OUT_OF_MEMORY where it did. */
-static int32_t scan_free(scan_t *scan)
+/* How many bits of the first `rows` are set; behind them is none. */
+static int64_t bits_set(const byte_t *valid, int64_t rows)
+{
+    int64_t bits = 0, bytes = (rows + 7) / 8;
+    for (int64_t index = 0; index < bytes; index += 8) {
+        uint64_t word = load(valid + index, bytes - index);
+        /* Sums of two, of four and of eight bits side by side; then of the eight bytes. */
+        word -= word >> 1 & 0x5555555555555555U;
+        word = (word & 0x3333333333333333U) + (word >> 2 & 0x3333333333333333U);
+        word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0FU;
+        bits += (int64_t)(word * 0x0101010101010101U >> 56);
+    }
+    return bits;
+}
+
+/* Counts what is there. 0, or OUT_OF_MEMORY where it did. */
+static int32_t scan_end(scan_t *scan)
 {
     int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;
+    output_t *out = scan->out;
+    for (column_t *column = &out->byte_offset; column <= &out->capped; column++)
+        column->count = bits_set(column->valid, out->rows);
     for (int set = 0; set < TEMPLATE_SETS; set++)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
     free(scan->spare);
@@ -544,7 +561,7 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     scan_t *scan = scan_new(chunk->text, prefix, output);
     if (!scan) return OUT_OF_MEMORY;
     if (!scan->failed) walk(scan, chunk);
-    return scan_free(scan);
+    return scan_end(scan);
 }
 
 int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
@@ -555,7 +572,7 @@ int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds
     for (int64_t row = 0; row < rows && !scan->failed; row++)
         read_text(scan, row, (enum severity)severities[row], bounds[row], bounds[row + 1]);
     output->rows = rows;
-    return scan_free(scan);
+    return scan_end(scan);
 }
 
 int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
@@ -564,7 +581,8 @@ int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
     head_t head;
     int64_t heads = 0;
     if (!memo) return OUT_OF_MEMORY;
-    init_memo(memo);
+    init_memo(memo, prefix);
+    init_head(&head);
     for (place_t place = 0, end; place < size; place = end + 1) {
         end = find(text, place, size, '\n');
         heads += match_head(prefix, text + place, end - place, memo, &head);
@@ -579,7 +597,8 @@ int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, co
     head_t head;
     place_t end = size, found = ABSENT;
     if (!memo) return OUT_OF_MEMORY;
-    init_memo(memo);
+    init_memo(memo, prefix);
+    init_head(&head);
     while (end > 0) {
         bool ended = text[end - 1] == '\n';
         place_t begin = end - ended;
@@ -589,7 +608,7 @@ int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, co
             found = begin;
             break;
         }
-        if (is_broken_off(text + begin, end - begin, ended, line_cap) || is_foreign(prefix, text + begin, length)) break;
+        if (is_broken_off(text + begin, end - begin, ended, line_cap) || is_foreign(prefix, text + begin, length, memo)) break;
         end = begin;
     }
     free(memo);

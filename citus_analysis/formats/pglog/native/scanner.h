@@ -75,8 +75,9 @@ typedef struct {
 
 #define OUT_OF_MEMORY (-2)
 
-/* How many lines there are, the last one without line end included: more records there cannot be. */
-EXPORTED int64_t pglog_lines(const byte_t *text, int64_t size);
+/* How many lines there are, the last one without line end included: more records there cannot be; and whether all is
+ * ASCII. */
+EXPORTED int64_t pglog_survey(const byte_t *text, int64_t size, int32_t *ascii);
 
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
