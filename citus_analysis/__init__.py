@@ -14,8 +14,9 @@ Names are imported when they are first used, so that importing the package is qu
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from citus_analysis.lazily import imported_lazily
 
 if TYPE_CHECKING:
     from citus_analysis import (
@@ -63,29 +64,22 @@ __all__ = [
     "units",
 ]
 
-#: Name -> module that holds it, with `:name` where it is called differently there.
-_NAMES: Final = {
-    "AuditResult": "citus_analysis.published",
-    "CitusAnalysisError": "citus_analysis.errors",
-    "Dataset": "citus_analysis.dataset",
-    "IngestSummary": "citus_analysis.dataset",
-    "audit": "citus_analysis.published",
-    "audit_runs": "citus_analysis.published",
-    "compare": "citus_analysis.stats:compare_runs",
-    "ingest": "citus_analysis.dataset",
-    "open_dataset": "citus_analysis.dataset",
-    "read_published": "citus_analysis.published",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _NAMES.get(name, "").partition(":")
-    found = import_module(module or f"{__name__}.{name}")
-    value: object = getattr(found, attribute or name) if module else found
-    globals()[name] = value
-    return value
+__getattr__ = imported_lazily(
+    __name__,
+    {
+        **dict.fromkeys(__all__, ""),
+        "AuditResult": "citus_analysis.published",
+        "CitusAnalysisError": "citus_analysis.errors",
+        "Dataset": "citus_analysis.dataset",
+        "IngestSummary": "citus_analysis.dataset",
+        "audit": "citus_analysis.published",
+        "audit_runs": "citus_analysis.published",
+        "compare": "citus_analysis.stats:compare_runs",
+        "ingest": "citus_analysis.dataset",
+        "open_dataset": "citus_analysis.dataset",
+        "read_published": "citus_analysis.published",
+    },
+)
 
 
 def __dir__() -> list[str]:

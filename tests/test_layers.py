@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "citus_analysis"
 LAYER = {
     "ahead": 0,
     "errors": 0,
+    "lazily": 0,
     "rows": 0,
     "schema": 0,
     "units": 0,

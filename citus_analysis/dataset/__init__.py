@@ -1,7 +1,26 @@
-"""Datasets: raw files in (`ingest`), tables out (`open_dataset`)."""
+"""Datasets: raw files in (`ingest`), tables out (`open_dataset`).
 
-from citus_analysis.dataset.access import Dataset, open_dataset
-from citus_analysis.dataset.ingestion import ingest
-from citus_analysis.dataset.summary import IngestSummary, Progress
+Names are imported when they are first used: who only writes parts need not wait for all that reads them.
+"""
+
+from typing import TYPE_CHECKING
+
+from citus_analysis.lazily import imported_lazily
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset.access import Dataset, open_dataset
+    from citus_analysis.dataset.ingestion import ingest
+    from citus_analysis.dataset.summary import IngestSummary, Progress
 
 __all__ = ["Dataset", "IngestSummary", "Progress", "ingest", "open_dataset"]
+
+__getattr__ = imported_lazily(
+    __name__,
+    {
+        "Dataset": "citus_analysis.dataset.access",
+        "IngestSummary": "citus_analysis.dataset.summary",
+        "Progress": "citus_analysis.dataset.summary",
+        "ingest": "citus_analysis.dataset.ingestion",
+        "open_dataset": "citus_analysis.dataset.access",
+    },
+)

@@ -139,21 +139,27 @@ class Content:
             )
         return data
 
-    def blocks(self, block_bytes: int = BLOCK_BYTES, cut: Cut = line_cut) -> Iterator[Block]:
+    def blocks(
+        self, block_bytes: int = BLOCK_BYTES, cut: Cut = line_cut, *, first_bytes: int | None = None
+    ) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
 
         Args:
             block_bytes: how much is read at a time.
             cut: where a block may end.
+            first_bytes: how much is read at first; then twice as much each time, up to `block_bytes`. Where others
+                work on the blocks, they can begin earlier.
 
         Raises:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
         """
         with closing(self.open()) as stream:
             reader, offset, held = _Reader(stream, self.path), 0, b""
+            size = min(first_bytes or block_bytes, block_bytes)
             while True:
-                fitting = 0 if held else reader.fitting(block_bytes, cut)
-                more = reader.read(fitting or block_bytes)
+                fitting = 0 if held else reader.fitting(size, cut)
+                more = reader.read(fitting or size)
+                size = min(2 * size, block_bytes)
                 if fitting and len(more) == fitting:
                     yield Block(offset, more, fitting)
                     offset += fitting

@@ -13,9 +13,9 @@ from citus_analysis.formats._content import Content
 
 __all__ = ["detect_format", "format_named", "formats"]
 
-#: Modules of this package that hold a format as `FORMAT`, in the order in which ties are decided.
+#: Names of the formats of this package, in the order in which ties are decided.
 _BUILT_IN: Final[tuple[str, ...]] = (
-    "study_config",
+    "config",
     "pg_dist_node",
     "pg_dist_shard",
     "run_outcomes",
@@ -32,6 +32,8 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "perf_script",
     "perf_stat",
 )
+#: A format's module holds it as `FORMAT` and is called as the format is, but for these.
+_MODULES: Final = {"config": "study_config"}
 
 #: Below this confidence a file is left alone rather than misread.
 _SURE_ENOUGH: Final = 0.5
@@ -40,10 +42,7 @@ _SURE_ENOUGH: Final = 0.5
 @cache
 def formats() -> dict[str, Format]:
     """Name -> format: the built-in ones, then those of installed packages (entry points)."""
-    found: dict[str, Format] = {}
-    for module in _BUILT_IN:
-        built_in: Format = import_module(f"citus_analysis.formats.{module}").FORMAT
-        found[built_in.name] = built_in
+    found = {name: _built_in(name) for name in _BUILT_IN}
     for point in entry_points(group="citus_analysis.formats"):
         added: Format = point.load()
         found.setdefault(added.name, added)
@@ -56,10 +55,17 @@ def format_named(name: str) -> Format:
     Raises:
         UnknownNameError: there is none.
     """
+    if name in _BUILT_IN:
+        return _built_in(name)
     known = formats()
     if name not in known:
         raise UnknownNameError("format", name, known)
     return known[name]
+
+
+def _built_in(name: str) -> Format:
+    found: Format = import_module(f"citus_analysis.formats.{_MODULES.get(name, name)}").FORMAT
+    return found
 
 
 def detect_format(content: Content) -> Format | None:

@@ -175,9 +175,9 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     whole = Content.blocks
     grown = 0
 
-    def growing(content: Content, block_bytes: int, *cut: Cut) -> Iterator[Block]:
+    def growing(content: Content, block_bytes: int, *cut: Cut, first_bytes: int = 0) -> Iterator[Block]:
         nonlocal grown
-        for block in whole(content, 2**20, *cut):
+        for block in whole(content, 2**20, *cut, first_bytes=first_bytes):
             # Not for ever: the reader would follow for ever.
             with path.open("ab") as file:
                 grown += 0 if grown > 5 * len(record) else file.write(record[:40] if grown % 2 else record)

@@ -25,9 +25,9 @@ _WINDOWS: Final = (16 * 2**10, 2**20)
 
 
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
-    """The source as chunks of about `block_bytes`."""
+    """The source as chunks of about `block_bytes`; the first ones are smaller."""
     held, fresh = Chunk(0, b""), True
-    for block in content.blocks(block_bytes, partial(_cut, prefix=prefix)):
+    for block in content.blocks(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
         if block.oversized or held.tail:
             ready, held = _grow(held, block, prefix)
         else:
