@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-def work_ahead(pieces: Iterator[Piece], name: str) -> Generator[Piece, None, None]:
+def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[Piece, None, None]:
     """The same pieces in the same order; while one is used, a thread of its own makes the next.
 
     What fails fails where its piece would have come. Whoever stops early waits for the piece that is being made.
@@ -22,6 +23,7 @@ def work_ahead(pieces: Iterator[Piece], name: str) -> Generator[Piece, None, Non
     Args:
         pieces: makes them.
         name: of the thread.
+        ahead: how many pieces may be made before they are asked for.
 
     Example:
         >>> list(work_ahead((number * number for number in range(4)), "squares"))
@@ -31,22 +33,24 @@ def work_ahead(pieces: Iterator[Piece], name: str) -> Generator[Piece, None, Non
     def make() -> list[Piece]:
         return list(islice(pieces, 1))
 
+    maker = ThreadPoolExecutor(1, thread_name_prefix=name)
     try:
-        with ThreadPoolExecutor(1, thread_name_prefix=name) as maker:
-            following = maker.submit(make)
-            while made := following.result():
-                following = maker.submit(make)
-                # Nothing but the caller holds it from now on.
-                yield made.pop()
+        following = deque(maker.submit(make) for _ in range(ahead))
+        while made := following.popleft().result():
+            following.append(maker.submit(make))
+            # Nothing but the caller holds it from now on.
+            yield made.pop()
     finally:
-        if isinstance(pieces, Generator):
-            pieces.close()
+        maker.shutdown(cancel_futures=True)
+        _close(pieces)
 
 
-def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int, name: str) -> Iterator[Result]:
+def in_order(
+    pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int, name: str
+) -> Generator[Result, None, None]:
     """What becomes of each piece, worked on by up to `jobs` threads; one job needs no thread.
 
-    The pieces are made by a thread of their own, one ahead; at most `jobs` results wait to be taken.
+    The pieces are made by a thread of their own; at most `jobs` and one are made, worked on or wait to be taken.
 
     Args:
         pieces: makes them.
@@ -61,11 +65,19 @@ def in_order(pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int
     if jobs <= 1:
         yield from map(work, pieces)
         return
-    with ThreadPoolExecutor(jobs, thread_name_prefix=name) as pool:
-        waiting: deque[Future[Result]] = deque()
-        for piece in work_ahead(pieces, f"{name}-made"):
-            waiting.append(pool.submit(work, piece))
-            if len(waiting) > jobs:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    workers = ThreadPoolExecutor(jobs, thread_name_prefix=name)
+
+    def begin(piece: Piece) -> Future[Result]:
+        return workers.submit(work, piece)
+
+    try:
+        with closing(work_ahead(map(begin, pieces), f"{name}-made", jobs + 1)) as working:
+            yield from map(Future.result, working)
+    finally:
+        workers.shutdown(cancel_futures=True)
+        _close(pieces)
+
+
+def _close(pieces: Iterator[Piece]) -> None:
+    if isinstance(pieces, Generator):
+        pieces.close()

@@ -1,11 +1,11 @@
-"""Pieces made ahead of their use."""
+"""Pieces made, and worked on, ahead of their use."""
 
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from citus_analysis.ahead import work_ahead
+from citus_analysis.ahead import in_order, work_ahead
 
 
 def test_the_next_piece_is_made_while_one_is_used() -> None:
@@ -52,5 +52,67 @@ def test_who_stops_early_ends_the_maker() -> None:
         if number == 3:
             break
     using.close()
+    assert ended.is_set()
+    assert not any(thread.name.startswith("test") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_so_many_are_made_ahead_and_no_more(ahead: int) -> None:
+    made = 0
+    enough = threading.Semaphore(0)
+
+    def pieces() -> Iterator[int]:
+        nonlocal made
+        for made in range(1, 11):
+            enough.release()
+            yield made
+
+    for number in work_ahead(pieces(), "test", ahead):
+        for _ in range(1 if number > 1 else ahead + 1):
+            assert number > 10 - ahead or enough.acquire(timeout=10)
+        assert made <= number + ahead
+
+
+def test_a_result_is_handed_on_while_the_next_piece_is_being_made() -> None:
+    taken = threading.Event()
+
+    def pieces() -> Iterator[int]:
+        yield 1
+        assert taken.wait(10)
+        yield 2
+
+    got = []
+    for result in in_order(pieces(), lambda number: 10 * number, 2, "test"):
+        got.append(result)
+        taken.set()
+    assert got == [10, 20]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_results_come_in_order_and_a_failure_in_its_place(jobs: int) -> None:
+    def work(number: int) -> int:
+        if number == 7:
+            raise ValueError("seven")
+        return -number
+
+    got: list[int] = []
+    with pytest.raises(ValueError, match="seven"):
+        got.extend(in_order(iter(range(20)), work, jobs, "test"))
+    assert got == [-number for number in range(7)]
+    assert not any(thread.name.startswith("test") for thread in threading.enumerate())
+
+
+def test_who_stops_early_ends_the_workers() -> None:
+    ended = threading.Event()
+
+    def pieces() -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            ended.set()
+
+    working = in_order(pieces(), abs, 2, "test")
+    assert [next(working), next(working)] == [0, 1]
+    working.close()
     assert ended.is_set()
     assert not any(thread.name.startswith("test") for thread in threading.enumerate())
