@@ -90,7 +90,10 @@ def parse_log(data: bytes) -> dict[str, pl.DataFrame]:
         path = Path(folder) / "PGLOG-1-1.log"
         path.write_bytes(data)
         pieces = list(format_named("pglog").parse(Content(path), Hints(path.name)))
-    return {name: pl.concat(piece.frame(name) for piece in pieces) for name in ("log_events", "checkpoints")}
+    return {
+        name: pl.concat([TABLES[name].parsed().empty(), *(piece.frame(name) for piece in pieces)])
+        for name in ("log_events", "checkpoints")
+    }
 
 
 @cache
