@@ -51,7 +51,7 @@ def records_by_group(
     if sum(part.rows for part in parts) <= MOST_RECORDS:
         yield [events.collect]
         return
-    # Traces are what an ingest imports last: most of it need not wait for scipy.
+    # Traces are what an ingest imports last: reading need not wait for them.
     from citus_analysis.spans import group_sessions
 
     backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()

@@ -25,8 +25,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csc_array
 
 __all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
 
@@ -214,6 +212,10 @@ def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
 
 def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
     """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
+    # Clocks that contradict themselves are rare: most ingests need no scipy, and its import takes long.
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_array
+
     count = len(bounds)
     time = bounds.time - reference
     low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from citus_analysis.spans.sessions import GPID_NODE_FACTOR
 
@@ -36,6 +34,9 @@ def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: in
         >>> group_sessions(backends, nodes, 10)["group"].to_list()
         [0, 0, 1]
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     own = backends.group_by("node", "pid").agg(pl.col("records").sum()).sort("node", "pid")
     own = own.with_row_index("backend")
     gpids = backends.select("gpid").drop_nulls().unique().sort("gpid").with_row_index("number", offset=own.height)

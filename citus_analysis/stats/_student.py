@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scipy import special
-
 __all__ = ["normal_quantile", "smallest", "t_quantile", "t_tail"]
 
 
@@ -19,6 +17,8 @@ def t_quantile(probability: float, freedom: float) -> float:
         >>> round(t_quantile(0.975, 4), 6)
         2.776445
     """
+    from scipy import special
+
     return float(special.stdtrit(freedom, probability))
 
 
@@ -29,6 +29,8 @@ def t_tail(value: float, freedom: float) -> float:
         >>> round(t_tail(2.776445, 4), 6)
         0.025
     """
+    from scipy import special
+
     return float(special.stdtr(freedom, -value))
 
 
@@ -39,6 +41,8 @@ def normal_quantile(probability: float) -> float:
         >>> round(normal_quantile(0.975), 6)
         1.959964
     """
+    from scipy import special
+
     return float(special.ndtri(probability))
 
 

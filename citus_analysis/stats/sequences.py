@@ -13,7 +13,6 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import fft
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Floats, as_sample
@@ -82,6 +81,8 @@ def autocorrelation(x: ArrayLike) -> Floats:
         >>> autocorrelation([1, 2, 3, 4, 5]).round(3).tolist()
         [1.0, 0.4, -0.1, -0.4, -0.4]
     """
+    from scipy import fft
+
     sample = as_sample(x, 2, "the sequence")
     centred = sample - sample.mean()
     size = fft.next_fast_len(2 * sample.size, real=True)
