@@ -1,0 +1,46 @@
+"""Packages whose names are imported when they are used."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import citus_analysis
+from citus_analysis import dataset
+
+RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+
+
+@pytest.mark.parametrize("package", [citus_analysis, dataset])
+def test_every_name_is_there(package: object) -> None:
+    names = package.__all__  # type: ignore[attr-defined]
+    assert names
+    assert all(getattr(package, name) is getattr(package, name) for name in names)
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match=r"module 'citus_analysis\.dataset' has no attribute 'nothing'"):
+        _ = dataset.nothing
+
+
+def loaded_by(*lines: str) -> set[str]:
+    """Top-level packages that are loaded after some lines of Python, in a process of its own."""
+    code = "\n".join([*lines, "import json, sys", "print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_an_ingest_of_a_log_needs_neither_pandas_nor_scipy(tmp_path: Path) -> None:
+    (log,) = (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log*")
+    loaded = loaded_by(f"import citus_analysis as ca; ca.ingest([{str(log)!r}], {str(tmp_path / 'out')!r})")
+    assert {"polars", "pyarrow"} <= loaded
+    assert not loaded & {"pandas", "scipy", "statsmodels", "plotly", "duckdb"}
+
+
+def test_a_format_is_found_by_its_name_without_the_others() -> None:
+    loaded = loaded_by(
+        "from citus_analysis.formats import format_named; assert format_named('vmstat').name == 'vmstat'"
+    )
+    assert "yaml" not in loaded
