@@ -11,7 +11,8 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 - the reader on the gzip and zstd forms of a log, against the decompressor alone;
 - the first call in a new process on 1 MB.
 
-Ratios are of CPU time where the machine is shared (wall time then measures the neighbours); both are kept.
+What is compared is run in turn, three times, and the median of each counts: the speed of a shared machine changes
+within minutes. Ratios are kept of wall time and of CPU time.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from citus_analysis.formats import Content
 
@@ -40,6 +41,7 @@ RESULTS: Final = Path(__file__).parent / "results" / "pglog.json"
 PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 OTHER_PREFIX: Final = "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h "
 PGBADGER_MEGABYTES: Final = 20
+ROUNDS: Final = 3
 #: Head of a line under the study's prefix, and the same under the other one.
 HEAD: Final = re.compile(rb"(?m)^(\S+ \S+)\.\d{3} UTC \[(\d+)\] \[\S*\] : \[(\d+)-1\] (?:\[app=(.*?)\] )?(?=[A-Z]+:  )")
 RECORD: Final = re.compile(
@@ -137,61 +139,93 @@ def ingest_log(path: Path, out: Path) -> Cost:
     return cost
 
 
-def speeds(size: int, **costs: Cost) -> dict[str, float]:
+def in_turn(**runs: Callable[[], Cost]) -> dict[str, Cost]:
+    """Run all of them, one after the other, and that several times; of each the run of median wall time."""
+    rounds = [{name: run() for name, run in runs.items()} for _ in range(ROUNDS)]
+    return {name: sorted((done[name] for done in rounds), key=lambda cost: cost.wall_s)[ROUNDS // 2] for name in runs}
+
+
+def speeds(size: int, costs: Mapping[str, Cost]) -> dict[str, float]:
     """MB per CPU second and per wall second, and peak memory, of each."""
     found: dict[str, float] = {}
     for name, cost in costs.items():
-        found[f"{name}_mb_per_cpu_s"] = round(size / 1e6 / max(cost.cpu_s, 1e-3), 1)
-        found[f"{name}_mb_per_s"] = round(size / 1e6 / max(cost.wall_s, 1e-3), 1)
+        found[f"{name}_mb_per_cpu_s"] = round(size / 1e6 / cost.cpu_s, 2)
+        found[f"{name}_mb_per_s"] = round(size / 1e6 / cost.wall_s, 2)
         found[f"{name}_peak_mib"] = round(cost.peak_mib, 1)
     return found
+
+
+def ratios(size: int, reader: Cost, other_size: int, other: Cost, name: str) -> dict[str, float]:
+    """The reader's throughput over another's."""
+    more = size / other_size
+    return {
+        f"reader_over_{name}_cpu": round(more * other.cpu_s / reader.cpu_s, 4),
+        f"reader_over_{name}_wall": round(more * other.wall_s / reader.wall_s, 4),
+    }
 
 
 def one_size(folder: Path, megabytes: int) -> dict[str, float]:
     """All of it on a log of one size."""
     path = folder / f"{megabytes}.log"
     size = repeat(path, megabytes * 10**6)
-    grep = measured(["grep", "-c", "duration: ", str(path)])
-    one, two = (read_log(path, folder / "out", jobs) for jobs in (1, 2))
-    whole = ingest_log(path, folder / "dataset")
-    row = {"megabytes": round(size / 1e6, 1), **speeds(size, grep=grep, reader_1=one, reader_2=two, ingest=whole)}
-    row["reader_over_grep_cpu"] = round(grep.cpu_s / two.cpu_s, 4)
-    row["reader_over_grep_wall"] = round(grep.wall_s / two.wall_s, 4)
-    row |= against_pgbadger(folder, path, row, "-f", "stderr", "-p", PREFIX)
+    badger = PgBadger.on(folder, path, "-f", "stderr", "-p", PREFIX)
+    costs = in_turn(
+        grep=lambda: measured(["grep", "-c", "duration: ", str(path)]),
+        reader_1=lambda: read_log(path, folder / "out", 1),
+        reader_2=lambda: read_log(path, folder / "out", 2),
+        **badger.runs(),
+    )
+    costs["ingest"] = ingest_log(path, folder / "dataset")
     path.unlink()
-    return row
-
-
-def against_pgbadger(folder: Path, path: Path, reader: dict[str, float], *options: str) -> dict[str, float]:
-    """PgBadger is linear and slow, so it gets a slice."""
-    if shutil.which("pgbadger") is None:
-        return {}
-    part = folder / f"slice{path.suffix}"
-    with path.open("rb") as file:
-        part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6).rpartition(b"\n")[0] + b"\n")
-    report = str(folder / "out.html")
-    cost = measured(["pgbadger", "-q", "-j", "2", *options, "-o", report, str(part)])
-    row = speeds(part.stat().st_size, pgbadger=cost)
-    for unit in ("cpu", "wall"):
-        name = "mb_per_cpu_s" if unit == "cpu" else "mb_per_s"
-        row[f"reader_over_pgbadger_{unit}"] = round(reader[f"reader_2_{name}"] / row[f"pgbadger_{name}"], 1)
-    return row
-
-
-def other_prefix(folder: Path, megabytes: int) -> dict[str, float]:
-    """A log under a common prefix with users and hosts in it."""
-    path = folder / "other.log"
-    recorded = HEAD.sub(OTHER_HEAD, recorded_logs())
-    with path.open("wb") as file:
-        while file.tell() < megabytes * 10**6:
-            file.write(recorded)
-    size = path.stat().st_size
-    row = speeds(size, reader_2=read_log(path, folder / "out", 2))
     return {
         "megabytes": round(size / 1e6, 1),
-        **row,
-        **against_pgbadger(folder, path, row, "-f", "stderr", "-p", OTHER_PREFIX),
+        **speeds(size, {name: cost for name, cost in costs.items() if name != "pgbadger"}),
+        **ratios(size, costs["reader_2"], size, costs["grep"], "grep"),
+        **badger.row(size, costs),
     }
+
+
+@dataclass(frozen=True)
+class PgBadger:
+    """PgBadger on a slice of a log: it is linear, and slow."""
+
+    part: Path
+    options: tuple[str, ...]
+
+    @classmethod
+    def on(cls, folder: Path, path: Path, *options: str) -> Self:
+        """The slice of a log that it gets."""
+        part = folder / f"slice{path.suffix}"
+        with path.open("rb") as file:
+            part.write_bytes(file.read(PGBADGER_MEGABYTES * 10**6).rpartition(b"\n")[0] + b"\n")
+        return cls(part, options)
+
+    def runs(self) -> dict[str, Callable[[], Cost]]:
+        """How to measure it, where it is installed."""
+        report = str(self.part.with_name("out.html"))
+        command = ["pgbadger", "-q", "-j", "2", *self.options, "-o", report, str(self.part)]
+        return {"pgbadger": lambda: measured(command)} if shutil.which("pgbadger") else {}
+
+    def row(self, size: int, costs: Mapping[str, Cost]) -> dict[str, float]:
+        """Its speed, and the reader's, on a log of that size, over it."""
+        if "pgbadger" not in costs:
+            return {}
+        cost, part = costs["pgbadger"], self.part.stat().st_size
+        return {**speeds(part, {"pgbadger": cost}), **ratios(size, costs["reader_2"], part, cost, "pgbadger")}
+
+
+def other_log(
+    folder: Path, path: Path, data: bytes, megabytes: int, format_name: str, *options: str
+) -> dict[str, float]:
+    """The reader against pgBadger on a log that is not under the study's prefix."""
+    with path.open("wb") as file:
+        while file.tell() < megabytes * 10**6:
+            file.write(data)
+    size, badger = path.stat().st_size, PgBadger.on(folder, path, *options)
+    costs = in_turn(reader_2=lambda: read_log(path, folder / "out", 2, format_name), **badger.runs())
+    path.unlink()
+    reader = speeds(size, {"reader_2": costs["reader_2"]})
+    return {"megabytes": round(size / 1e6, 1), **reader, **badger.row(size, costs)}
 
 
 @dataclass
@@ -247,24 +281,23 @@ def json_log(records: list[Record]) -> str:
     return "".join(lines)
 
 
-def other_formats(folder: Path, megabytes: int) -> dict[str, dict[str, float]]:
-    """The log as csvlog and as jsonlog."""
-    records, found = recorded_records(), {}
-    for name, text, option in (("pgcsvlog", csv_log(records), "csv"), ("pgjsonlog", json_log(records), "jsonlog")):
-        path = folder / f"postgresql.{option.removesuffix('log')}"
-        data = text.encode()
-        with path.open("wb") as file:
-            while file.tell() < megabytes * 10**6:
-                file.write(data)
-        size = path.stat().st_size
-        row = speeds(size, reader_2=read_log(path, folder / "out", 2, name))
-        found[name] = {"megabytes": round(size / 1e6, 1), **row, **against_pgbadger(folder, path, row, "-f", option)}
-        path.unlink()
-    return found
+def other_logs(folder: Path) -> dict[str, dict[str, float]]:
+    """The log under a common prefix with users and hosts in it, as csvlog and as jsonlog."""
+    records, prefixed = recorded_records(), HEAD.sub(OTHER_HEAD, recorded_logs())
+    stderr = ("-f", "stderr", "-p", OTHER_PREFIX)
+    logs = (
+        ("other_prefix", "other.log", prefixed, 400, "pglog", stderr),
+        ("pgcsvlog", "postgresql.csv", csv_log(records).encode(), 200, "pgcsvlog", ("-f", "csv")),
+        ("pgjsonlog", "postgresql.json", json_log(records).encode(), 200, "pgjsonlog", ("-f", "jsonlog")),
+    )
+    return {
+        name: other_log(folder, folder / file, data, megabytes, format_name, *options)
+        for name, file, data, megabytes, format_name, options in logs
+    }
 
 
 def compressed(folder: Path, megabytes: int) -> dict[str, float]:
-    """Gzip and zstd input: CPU time of the reader over that of reading the same bytes uncompressed."""
+    """Gzip and zstd input, against the same bytes uncompressed and against the decompressor alone."""
     import zstandard
 
     path = folder / "plain.log"
@@ -275,21 +308,21 @@ def compressed(folder: Path, megabytes: int) -> dict[str, float]:
         shutil.copyfileobj(plain, packed, 1 << 20)
     with path.open("rb") as plain, zstd_path.open("wb") as target:
         zstandard.ZstdCompressor().copy_stream(plain, target)
-    costs = {
-        "plain": read_log(path, folder / "out", 2),
-        "gzip": read_log(gzip_path, folder / "out", 2),
-        "gzip_alone": measured([sys.executable, "-c", UNPACKER, str(gzip_path)]),
-        "zstd": read_log(zstd_path, folder / "out", 2),
-        "zstd_alone": measured([sys.executable, "-c", UNPACKER, str(zstd_path)]),
-    }
-    return speeds(size, **costs)
+    costs = in_turn(
+        plain=lambda: read_log(path, folder / "out", 2),
+        gzip=lambda: read_log(gzip_path, folder / "out", 2),
+        gzip_alone=lambda: measured([sys.executable, "-c", UNPACKER, str(gzip_path)]),
+        zstd=lambda: read_log(zstd_path, folder / "out", 2),
+        zstd_alone=lambda: measured([sys.executable, "-c", UNPACKER, str(zstd_path)]),
+    )
+    return speeds(size, costs)
 
 
 def first_call(folder: Path) -> dict[str, float]:
     """A new process on 1 MB."""
     path = folder / "first.log"
     path.write_bytes(recorded_logs()[: 10**6].rsplit(b"\n", 1)[0] + b"\n")
-    cost = read_log(path, folder / "out", 2)
+    cost = in_turn(reader=lambda: read_log(path, folder / "out", 2))["reader"]
     return {"first_call_wall_s": round(cost.wall_s, 2), "first_call_cpu_s": round(cost.cpu_s, 2)}
 
 
@@ -304,8 +337,7 @@ def main() -> None:
         rows = [one_size(folder, megabytes) for megabytes in arguments.megabytes]
         found: dict[str, object] = {
             "sizes": rows,
-            "other_prefix": other_prefix(folder, 400),
-            **other_formats(folder, 200),
+            **other_logs(folder),
             "compressed": compressed(folder, 400),
             **first_call(folder),
         }
