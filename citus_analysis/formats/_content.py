@@ -15,7 +15,6 @@ Example:
 from __future__ import annotations
 
 import bz2
-import gzip
 import io
 import os
 import zlib
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
 from citus_analysis.errors import InputError
+from citus_analysis.formats._packed import GzipStream, ZstdStream
 
 __all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content"]
 
@@ -39,7 +39,7 @@ EXCERPT_BYTES: Final = 4096
 LOOK_BYTES: Final = 64 * 2**10
 
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-_DAMAGE: Final = (EOFError, gzip.BadGzipFile, zlib.error, OSError)
+_DAMAGE: Final = (EOFError, zlib.error, OSError)
 
 
 @dataclass(frozen=True)
@@ -107,17 +107,16 @@ class Content:
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""
         try:
+            if self.compression == "bzip2":
+                return cast(BinaryIO, bz2.open(self.path))
+            file = self.path.open("rb", buffering=0)
             match self.compression:
                 case "gzip":
-                    return cast(BinaryIO, gzip.open(self.path))
-                case "bzip2":
-                    return cast(BinaryIO, bz2.open(self.path))
+                    return cast(BinaryIO, GzipStream(file))
                 case "zstd":
-                    from citus_analysis.formats._zstd import ZstdStream
-
-                    return cast(BinaryIO, ZstdStream(self.path.open("rb", buffering=0)))
+                    return cast(BinaryIO, ZstdStream(file))
                 case _:
-                    return self.path.open("rb", buffering=0)
+                    return file
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
