@@ -1,9 +1,9 @@
 """How rows are stored in Parquet and read back: types, encodings, compression.
 
 Categories are stored as text: their codes depend on the order in which a process met them. The readers turn the text
-back into what the schema says. Encodings are chosen by dtype, for
-each costs the writer time: offsets, times and counts grow or repeat, so their differences are packed; texts and
-measured values repeat, so they get a dictionary. Statistics are kept for what rows are looked for by.
+back into what the schema says. Encodings are chosen by dtype, for each costs the writer time: offsets, times and counts
+grow or repeat, so their differences are packed; texts, measured values and fingerprints repeat, so they get a
+dictionary; identifiers of spans do neither. Statistics are kept for what rows are looked for by.
 
 A source that vanished keeps its rows, and these keep the columns that the table had when they were written. What was
 added since is null in them until the source is read again.
@@ -32,6 +32,8 @@ _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
+#: Of identifiers and fingerprints, the only numbers of this type.
+_HASH: Final = pl.UInt64()
 
 
 def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
@@ -52,11 +54,12 @@ def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
 def writer_options(table: Table) -> dict[str, Any]:
     """What the Parquet writer is to do with the columns of a table."""
     kept = _kept(table)
-    packed = [c.name for c in kept if c.dtype.is_integer() or c.dtype.is_temporal()]
+    packed = [c.name for c in kept if (c.dtype.is_integer() and c.dtype != _HASH) or c.dtype.is_temporal()]
+    plain = {c.name for c in kept if c.dtype == pl.Boolean or (c.dtype == _HASH and c.name.endswith("_id"))}
     return {
         "compression": "zstd",
         "compression_level": _LEVEL,
-        "use_dictionary": [c.name for c in kept if c.name not in packed and c.dtype != pl.Boolean],
+        "use_dictionary": [c.name for c in kept if c.name not in plain and c.name not in packed],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         "write_statistics": [c.name for c in kept if not _is_category(c)],
         "data_page_size": _PAGE_BYTES,
