@@ -28,7 +28,7 @@ Example:
     ...     "\t155976 main+0x216 (/usr/bin/postgres)\n\n"
     ... )
     >>> *_, last = FORMAT.parse(Content(path), Hints())
-    >>> last.tables["perf_stacks"].select("event", "pid", "stack", "samples").row(0)
+    >>> last.frame("perf_stacks").select("event", "pid", "stack", "samples").row(0)
     ('cpu-clock', 42, 'main;secure_read', 1)
 """
 
@@ -86,7 +86,7 @@ class PerfScript(Format):
         totals: pl.DataFrame | None = None
         stacks = _no_stacks()
         for piece in _pieces(content):
-            stacks = _aggregate([stacks, piece.tables["perf_stacks"]])
+            stacks = _aggregate([stacks, piece.frame("perf_stacks")])
             yield Parsed({}, piece.parsed_bytes, piece.noise_bytes, piece.rejects)
             if stacks.height > MAX_STACKS:
                 totals = _totals(content) if totals is None else totals
@@ -203,7 +203,7 @@ def _sums(stacks: pl.DataFrame) -> pl.DataFrame:
 
 def _totals(content: Content) -> pl.DataFrame:
     """Samples and event counts of each event of the whole file."""
-    parts = [_sums(piece.tables["perf_stacks"]) for piece in _pieces(content)]
+    parts = [_sums(piece.frame("perf_stacks")) for piece in _pieces(content)]
     return (
         pl.concat(parts)
         .group_by("event")

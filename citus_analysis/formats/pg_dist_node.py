@@ -44,7 +44,7 @@ class PgDistNode(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all nodes."""
         parsed = parse_small_csv(content.read(CSV_LIMIT_BYTES), "nodes", _FIELDS)
-        nodes = parsed.tables["nodes"].with_columns(node=pl.col("groupid").cast(pl.String))
+        nodes = parsed.frame("nodes").with_columns(node=pl.col("groupid").cast(pl.String))
         yield Parsed({"nodes": nodes}, parsed.parsed_bytes, parsed.noise_bytes, parsed.rejects)
 
 

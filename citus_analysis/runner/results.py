@@ -46,7 +46,7 @@ def read_client(output: Path) -> ClientResult:
         if found is None:
             return ClientResult(False, 0.0, 0, 0)
         pieces = [
-            piece.tables["clients"] for piece in found.parse(content, Hints(output.name)) if "clients" in piece.tables
+            piece.frame("clients") for piece in found.parse(content, Hints(output.name)) if "clients" in piece.tables
         ]
     except InputError:
         return ClientResult(False, 0.0, 0, 0)
