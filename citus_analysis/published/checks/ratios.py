@@ -121,8 +121,12 @@ def _compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
     words = stem.replace("_", " ")
     if number.range.overlaps(expected):
         return finding("green", name, row, _span(number, expected), str(number), f"{words} agrees")
-    off = number.value / ((expected.low + expected.high) / 2) - 1
-    text = f"{words} is {abs(off):.1%} {'above' if off > 0 else 'below'} what the other numbers give{_note(number)}"
+    middle = (expected.low + expected.high) / 2
+    if middle:
+        off = number.value / middle - 1
+        text = f"{words} is {abs(off):.1%} {'above' if off > 0 else 'below'} what the other numbers give{_note(number)}"
+    else:
+        text = f"{words} is not 0, which the other numbers give{_note(number)}"
     return finding("red", name, row, _span(number, expected), str(number), text)
 
 
