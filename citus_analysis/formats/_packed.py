@@ -108,7 +108,7 @@ class GzipStream(PackedStream):
             self._member, self._careful = before, True
             return b""
         if at_end and not data and not member.eof:
-            raise EOFError("compressed file ended within a member")
+            raise EOFError("the compressed file is cut off")
         self._fed += len(fed) - len(member.unused_data if member.eof else member.unconsumed_tail)
         self._member = None if member.eof else member
         return data
@@ -136,7 +136,7 @@ class ZstdStream(PackedStream):
             self._packed, self._fed = self._file.read(self._READ_BYTES), 0
         if not self._packed:
             if self._frame is not None:
-                raise EOFError("compressed file ended within a frame")
+                raise EOFError("the compressed file is cut off")
             return None
         self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
         fed = self._packed[self._fed : self._fed + self._FED_BYTES]
