@@ -15,21 +15,11 @@ from citus_analysis.schema import Column, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Rows", "arrow_type", "frame_of", "has_column", "nulls", "record_batch", "row_count"]
+__all__ = ["Rows", "arrow_type", "frame_of", "has_column", "nulls", "record_batch", "repeated_text", "text_array"]
 
 #: Nulls that are kept of each type: many columns are nothing else, and making them anew costs as much as values do.
 _KEPT_NULLS: Final = 2**18
 Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
-
-
-def row_count(rows: Rows) -> int:
-    """How many rows there are.
-
-    Example:
-        >>> row_count(pl.DataFrame({"pid": [7, 8]}))
-        2
-    """
-    return rows.height if isinstance(rows, pl.DataFrame) else int(rows.num_rows)
 
 
 def has_column(rows: Rows, name: str) -> bool:
@@ -75,11 +65,35 @@ def record_batch(table: Table, rows: Rows) -> pa.RecordBatch:
     else:
         table.require_known(rows.schema.names)
         arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
-    count = row_count(rows)
     return pa.RecordBatch.from_arrays(
-        [arrays[c.name] if c.name in arrays else nulls(arrow_type(c), count) for c in table],
+        [arrays[c.name] if c.name in arrays else nulls(arrow_type(c), len(rows)) for c in table],
         names=table.names(),
     )
+
+
+def text_array(texts: pl.Series) -> pa.Array:
+    """Texts as Arrow's plain ones, in memory of their own: views into a buffer would keep all of it.
+
+    Example:
+        >>> text_array(pl.Series(["one", None])).to_pylist()
+        ['one', None]
+    """
+    return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def repeated_text(text: str, rows: int) -> pa.DictionaryArray:
+    """The same text in every row as a category, which is neither laid out nor hashed row by row.
+
+    Example:
+        >>> repeated_text("UTC", 2).to_pylist()
+        ['UTC', 'UTC']
+    """
+    import pyarrow as pa
+
+    values = text_array(pl.Series([text]))
+    # By way of the buffer: `pyarrow.array` would import pandas.
+    numbers = pa.py_buffer(bytes(rows))
+    return pa.DictionaryArray.from_buffers(pa.dictionary(pa.uint8(), values.type), rows, [None, numbers], values, 0)
 
 
 def nulls(kind: pa.DataType, rows: int) -> pa.Array:

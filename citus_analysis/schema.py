@@ -36,6 +36,7 @@ __all__ = [
     "KINDS",
     "MATCHES",
     "PARTITION_KEY",
+    "PROTOCOL_PHASES",
     "SPAN_KINDS",
     "STATEMENT_KINDS",
     "STATUSES",
@@ -67,6 +68,9 @@ KINDS: Final = (
     "detail",  # DETAIL/HINT/CONTEXT/STATEMENT/QUERY/LOCATION of another record
     "other",
 )
+
+#: Which part of the protocol a server log record names (`log_events.phase`).
+PROTOCOL_PHASES: Final = ("parse", "bind", "execute", "statement")
 
 STATEMENT_KINDS: Final = (
     "select",
@@ -495,9 +499,7 @@ _TABLES: Final = (
             Column("sqlstate", pl.Categorical(), "%e"),
             Column("severity", pl.Enum(SEVERITIES), "severity word; DEBUG1..5 are DEBUG"),
             Column("kind", pl.Enum(KINDS), "what the record reports"),
-            Column(
-                "phase", pl.Enum(("parse", "bind", "execute", "statement")), "protocol phase, where the line names it"
-            ),
+            Column("phase", pl.Enum(PROTOCOL_PHASES), "protocol phase, where the line names it"),
             Column("duration_us", _REAL, "reported duration; lock waits: time waited"),
             Column("shard_id", _COUNT, "task: anchor shard; statement on a shard: its shard"),
             Column("placement_id", _COUNT, "task: placement"),

@@ -8,6 +8,14 @@ import pytest
 from citus_analysis.ahead import in_order, work_ahead
 
 
+def a_hundred(ended: threading.Event) -> Iterator[int]:
+    """Numbers, and a word when they are not wanted any more."""
+    try:
+        yield from range(100)
+    finally:
+        ended.set()
+
+
 def test_the_next_piece_is_made_while_one_is_used() -> None:
     made = [threading.Event() for _ in range(3)]
 
@@ -41,14 +49,7 @@ def test_nothing_at_all_and_things_that_count_as_nothing() -> None:
 
 def test_who_stops_early_ends_the_maker() -> None:
     ended = threading.Event()
-
-    def pieces() -> Iterator[int]:
-        try:
-            yield from range(100)
-        finally:
-            ended.set()
-
-    for number in (using := work_ahead(pieces(), "test")):
+    for number in (using := work_ahead(a_hundred(ended), "test")):
         if number == 3:
             break
     using.close()
@@ -104,14 +105,7 @@ def test_results_come_in_order_and_a_failure_in_its_place(jobs: int) -> None:
 
 def test_who_stops_early_ends_the_workers() -> None:
     ended = threading.Event()
-
-    def pieces() -> Iterator[int]:
-        try:
-            yield from range(100)
-        finally:
-            ended.set()
-
-    working = in_order(pieces(), abs, 2, "test")
+    working = in_order(a_hundred(ended), abs, 2, "test")
     assert [next(working), next(working)] == [0, 1]
     working.close()
     assert ended.is_set()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis import rows
-from citus_analysis.rows import Rows, arrow_type, frame_of, has_column, nulls, record_batch, row_count
+from citus_analysis.rows import Rows, arrow_type, frame_of, has_column, nulls, record_batch, repeated_text
 from citus_analysis.schema import TABLES
 
 EVENTS = TABLES["log_events"].parsed()
@@ -41,7 +41,7 @@ def test_a_frame_comes_back_from_arrow(events: list[dict[str, object]]) -> None:
     frame = frame_from(events)
     batch = record_batch(EVENTS, frame)
     assert batch.schema.names == EVENTS.names()
-    assert row_count(batch) == row_count(frame) == len(events)
+    assert len(batch) == len(frame) == len(events)
     assert_frame_equal(frame_of(EVENTS, batch), EVENTS.conform(frame), categorical_as_str=True)
     again = record_batch(EVENTS, batch)
     assert again.equals(batch)
@@ -77,6 +77,13 @@ def test_nulls_of_any_number(monkeypatch: pytest.MonkeyPatch, count: int) -> Non
         made = nulls(arrow_type(column), count)
         assert (len(made), made.null_count, made.type) == (count, count, arrow_type(column))
     rows._kept_nulls.cache_clear()
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_a_text_repeated(count: int) -> None:
+    made = repeated_text("café", count)
+    made.validate(full=True)
+    assert made.to_pylist() == ["café"] * count
 
 
 def test_times_keep_their_zone() -> None:

@@ -86,7 +86,7 @@ class Derivation:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     compute: Callable[[ResourceTables], Pieces]
-    facts: Callable[[ResourceTables], object] = lambda tables: None  # noqa: ARG005 - the common case: none
+    facts: Callable[[ResourceTables], object] = lambda _tables: None
 
     def input_rows(self, tables: ResourceTables) -> int:
         """How many rows it reads."""

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from citus_analysis.dataset.manifest import Part, sync_folder
 from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
-from citus_analysis.rows import Rows, row_count
+from citus_analysis.rows import Rows
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ class PartWriter:
     def write(self, tables: Mapping[str, Rows]) -> None:
         """Add rows, in the order in which they are to stand in the files."""
         for name, rows in tables.items():
-            if not row_count(rows):
+            if not len(rows):
                 continue
             held = self._held.setdefault(name, [])
             held.append(rows)
-            if sum(map(row_count, held)) >= ROW_GROUP:
+            if sum(map(len, held)) >= ROW_GROUP:
                 self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:

@@ -20,7 +20,7 @@ from citus_analysis.dataset.walk import display
 from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
-from citus_analysis.rows import Rows, row_count
+from citus_analysis.rows import Rows
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
 
@@ -198,4 +198,4 @@ def _check(stop: Event) -> None:
 
 def _tagged(piece: Parsed, tag: Callable[[str, Rows], Rows]) -> dict[str, Rows]:
     tables = {**piece.tables, "rejects": piece.rejects}
-    return {name: tag(name, rows) for name, rows in tables.items() if row_count(rows)}
+    return {name: tag(name, rows) for name, rows in tables.items() if len(rows)}

@@ -22,12 +22,11 @@ __all__ = ["MOST_RECORDS", "records_by_group"]
 
 #: Records that are worked on at once: some 100 MB with all that comes of them.
 MOST_RECORDS: Final = 250_000
+#: Records that are divided at once.
+_BATCH: Final = MOST_RECORDS
 
 #: As traces call the node of a file that nothing names.
 _NODE: Final = pl.coalesce("node", "source_id")
-
-#: Records that are divided at once.
-_BATCH: Final = 250_000
 
 
 @contextmanager

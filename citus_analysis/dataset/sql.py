@@ -79,7 +79,7 @@ def _create_views(
         if name == "sources" or not files:
             frame = sources.collect() if name == "sources" else table.empty()
             connection.register(f"_{name}", frame.to_arrow())
-            connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - from the schema
+            connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
             continue
         listed = ", ".join(_quoted(file) for file in files)
         options = f"hive_partitioning = true, hive_types = {{'{PARTITION_KEY}': VARCHAR}}"
@@ -87,8 +87,8 @@ def _create_views(
         if of_any_age:
             present = {str(found[0]) for found in connection.execute(f"DESCRIBE FROM {rows}").fetchall()}
             absent = [f'NULL AS "{column.name}"' for column in table if column.name not in present]
-            rows = f"(SELECT {', '.join(['*', *absent])} FROM {rows})"  # noqa: S608 - from the schema
-        connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {rows}")  # noqa: S608 - from the schema
+            rows = f"(SELECT {', '.join(['*', *absent])} FROM {rows})"  # noqa: S608 - names are the schema's, paths quoted
+        connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {rows}")  # noqa: S608 - names are the schema's, paths quoted
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.dataset.identity import Identity
-from citus_analysis.rows import Rows, arrow_type, nulls, record_batch
+from citus_analysis.rows import Rows, arrow_type, nulls, record_batch, repeated_text
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Tagger:
         added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
         time = _TIME_COLUMN.get(name)
         if self.windows and time is not None:
-            index = _window_of(batch.column(time), self.windows)
+            index = _window_of(pl.DataFrame(batch.select([time])).to_series(), self.windows)
             added["run_id"] = _chosen(table["run_id"], [run.run_id for run in self.windows], index)
             if self.identity.iteration is None:
                 iterations = [run.iteration for run in self.windows]
@@ -94,17 +94,12 @@ def assign(source_id: str, identity: Identity, runs: Sequence[KnownRun]) -> Tagg
 
 
 def _uniform(column: Column, value: object, rows: int) -> pa.Array:
-    """The same value in every row; a text as a category, which is neither laid out nor hashed row by row."""
-    import pyarrow as pa
-
+    """The same value in every row."""
     if value is None:
         return nulls(arrow_type(column), rows)
     if column.dtype.is_integer():
         return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
-    text = pl.Series([value], dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
-    # By way of the buffer: `pyarrow.array` would import pandas.
-    codes = pa.py_buffer(np.zeros(rows, np.uint8))
-    return pa.DictionaryArray.from_buffers(pa.dictionary(pa.uint8(), text.type), rows, [None, codes], text, 0)
+    return repeated_text(str(value), rows)
 
 
 def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Array:
@@ -113,9 +108,9 @@ def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Arr
     return pl.Series(values, dtype=column.dtype).gather(chosen).to_arrow()
 
 
-def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
+def _window_of(times: pl.Series, windows: Sequence[KnownRun]) -> Integers:
     """For each time the index of the window it lies in; -1 for none or several."""
-    at = pl.Series(times).dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
+    at = times.dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
     starts = np.array([run.start_ms for run in windows], dtype=np.float64)
     ends = np.array([run.end_ms for run in windows], dtype=np.float64)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GzipStream", "PackedStream", "ZstdStream"]
 
-#: Decompressed bytes that a reader of unknown size is given at once.
+#: Compressed bytes that are read at once.
+_READ_BYTES: Final = 256 * 2**10
+#: Decompressed bytes that are made, or given to a reader of unknown size, at once.
 _PIECE_BYTES: Final = 4 * 2**20
 
 
@@ -29,12 +31,20 @@ class PackedStream(io.RawIOBase):
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        #: Compressed bytes, and how many of them the decompressor has been fed.
+        self._packed, self._fed = b"", 0
         self._ready, self._taken = b"", 0
         self._position = 0
 
     @abstractmethod
     def _step(self) -> bytes | None:
         """The next few bytes, perhaps none yet; None at the end."""
+
+    def _refill(self) -> bool:
+        """See that there are compressed bytes to feed; false at the end of the file."""
+        if self._fed == len(self._packed):
+            self._packed, self._fed = self._file.read(_READ_BYTES), 0
+        return bool(self._packed)
 
     def readable(self) -> bool:
         """It is."""
@@ -78,18 +88,13 @@ class GzipStream(PackedStream):
     The module `gzip` feeds the decompressor 8 KiB at a time (Python 3.11), which takes twice as long.
     """
 
-    _READ_BYTES: Final = 256 * 2**10
-
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
-        self._packed, self._fed = b"", 0
         self._member: zlib._Decompress | None = None
         self._careful = False
 
     def _step(self) -> bytes | None:
-        if self._fed == len(self._packed):
-            self._packed, self._fed = self._file.read(self._READ_BYTES), 0
-        at_end = not self._packed
+        at_end = not self._refill()
         if self._member is None:
             # Behind a member there may be zeros, for tapes are written in blocks.
             self._packed, self._fed = self._packed[self._fed :].lstrip(b"\0"), 0
@@ -120,21 +125,17 @@ class ZstdStream(PackedStream):
     The reader of the package `zstandard` takes the end of the file for the end of the stream, wherever it comes.
     """
 
-    _READ_BYTES: Final = 64 * 2**10
     #: Compressed bytes fed at once: a hostile file expands these by a factor of up to 32,000.
     _FED_BYTES: Final = 2 * 2**10
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
-        self._packed, self._fed = b"", 0
         self._frame: zstandard.ZstdDecompressionObj | None = None
 
     def _step(self) -> bytes | None:
         import zstandard
 
-        if self._fed == len(self._packed):
-            self._packed, self._fed = self._file.read(self._READ_BYTES), 0
-        if not self._packed:
+        if not self._refill():
             if self._frame is not None:
                 raise EOFError("the compressed file is cut off")
             return None

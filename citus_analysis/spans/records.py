@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import KINDS, PROTOCOL_PHASES
 from citus_analysis.spans.ordered import Flags, Indices, changes, counted, firsts, pick, stable_order
 
 __all__ = [
@@ -55,9 +55,8 @@ FILE_ROOM: Final = 1 << 44
 
 _NEVER: Final = np.iinfo(np.int64).max
 
-# The schema's dtypes are declared as DataType; these two are enums.
-_KINDS: Final = (*TABLES["log_events"].polars_schema()["kind"].categories, None)  # type: ignore[attr-defined]
-_PHASES: Final = (*TABLES["log_events"].polars_schema()["phase"].categories, None)  # type: ignore[attr-defined]
+_KINDS: Final = (*KINDS, None)
+_PHASES: Final = (*PROTOCOL_PHASES, None)
 
 
 def _naming(*names: str) -> Flags:

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats.pglog._native import Column, bits
+from citus_analysis.formats.pglog._native import Column
 from citus_analysis.formats.pglog._views import Integers
-from citus_analysis.rows import arrow_type
+from citus_analysis.rows import arrow_type, text_array
 from citus_analysis.schema import TABLES
 
-__all__ = ["category_array", "copied_texts", "number_array", "spread_texts", "texts_of", "uniform_category"]
+__all__ = ["category_array", "number_array", "spread_texts", "texts_of"]
 
 _EVENTS: Final = TABLES["log_events"]
 _NUMBERS: Final = {
@@ -41,14 +41,9 @@ def category_array(column: Column, rows: int, texts: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_buffers(kind, rows, _buffers(column, rows), texts, rows - column.count)
 
 
-def uniform_category(text: str, rows: int) -> pa.Array:
-    """The same text in every row."""
-    return category_array(Column(np.zeros(rows, np.int32), bits(0), rows), rows, texts_of((text,)))
-
-
 def spread_texts(texts: pl.Series, column: Column, rows: int) -> pa.Array:
     """Texts, one for each row that has one, in order, laid out over all rows."""
-    packed = copied_texts(texts)
+    packed = text_array(texts)
     _, bounds, data = packed.buffers()
     lengths: Integers = np.zeros(rows, np.int64)
     there = np.unpackbits(column.valid, count=rows, bitorder="little").view(np.bool_)
@@ -57,15 +52,10 @@ def spread_texts(texts: pl.Series, column: Column, rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
 
 
-def copied_texts(texts: pl.Series) -> pa.Array:
-    """Texts out of the memory that they are views into, lest one of them keep all of it."""
-    return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-
-
 @cache
 def texts_of(words: Sequence[str]) -> pa.Array:
     """Words as values of a category, by way of polars: `pyarrow.array` would import pandas."""
-    return copied_texts(pl.Series(words, dtype=pl.String))
+    return text_array(pl.Series(words, dtype=pl.String))
 
 
 def _buffers(column: Column, rows: int) -> list[pa.Buffer | None]:

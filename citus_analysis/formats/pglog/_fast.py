@@ -15,26 +15,20 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
-from citus_analysis.formats.pglog._arrays import (
-    category_array,
-    copied_texts,
-    number_array,
-    spread_texts,
-    texts_of,
-    uniform_category,
-)
+from citus_analysis.formats.pglog._arrays import category_array, number_array, spread_texts, texts_of
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
-from citus_analysis.schema import KINDS, STATEMENT_KINDS, TABLES
+from citus_analysis.rows import repeated_text, text_array
+from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
 __all__ = ["add_body_fast", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
 #: What the numbers in a column stand for.
-_WORDS: Final = {"severity": SEVERITY_WORDS, "kind": KINDS, "phase": ("parse", "bind", "execute", "statement")}
+_WORDS: Final = {"severity": SEVERITY_WORDS, "kind": KINDS, "phase": PROTOCOL_PHASES}
 _NUMBERS: Final = (*(name for name in native.NUMBER_COLUMNS if name not in {"statement", "message"}), "capped")
 _TOLD_BY_TEXT: Final = frozenset(
     {
@@ -67,7 +61,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
         sizes[-1] += chunk.tail
     arrays = _arrays(buffer, out)
     if program_of(prefix).epoch:
-        arrays["zone"] = uniform_category("UTC", out.rows)
+        arrays["zone"] = repeated_text("UTC", out.rows)
     return Scanned(
         rows=_batch(arrays),
         rejects=stray_rejects(chunk, starts, sizes),
@@ -78,7 +72,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
 
 def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the columns that a record's text tells, as `_body.add_body` does, given `severity` and `text`; that goes."""
-    texts = frame.get_column("text").fill_null("").rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    texts = text_array(frame.get_column("text").fill_null(""))
     _, bounds, data = texts.buffers()
     buffer = np.frombuffer(data or b"", np.uint8)
     places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -113,7 +107,7 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
 def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     """The distinct texts of each column, all copied at once."""
     places = np.concatenate(list(out.texts.values()))
-    texts = copied_texts(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
+    texts = text_array(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
     ends = np.cumsum([len(own) for own in out.texts.values()]).tolist()
     return {name: texts[end - len(own) : end] for (name, own), end in zip(out.texts.items(), ends, strict=True)}
 

@@ -27,13 +27,16 @@ from citus_analysis.formats.pglog._views import Bytes, Integers
 __all__ = [
     "NUMBER_COLUMNS",
     "TEXT_COLUMNS",
+    "Addresses",
     "Column",
     "Output",
     "TieTable",
     "TiedBy",
     "compiled_scanner",
+    "count_heads",
     "is_readable",
     "last_record",
+    "read_texts",
     "scan_chunk",
     "survey",
 ]
@@ -60,7 +63,7 @@ _CODE_COLUMNS: Final = ("severity", "kind", "phase")
 
 
 class _Column(Structure):
-    _fields_ = (("values", c_void_p), ("valid", c_void_p), ("count", c_int64))
+    _fields_ = (("values", c_void_p), ("valid", c_void_p))
 
 
 class _Prefix(Structure):
@@ -130,7 +133,7 @@ def _library() -> ctypes.CDLL:
     library.pglog_ties_free.argtypes = (c_void_p,)
     library.pglog_ties_free.restype = None
     library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TiedBy), c_void_p, c_void_p)
-    library.pglog_tie.restype = c_int64
+    library.pglog_tie.restype = c_int32
     return library
 
 
@@ -163,6 +166,10 @@ class Column:
         """Room for a column in which nothing is yet."""
         return cls(values, bits(rows))
 
+    def marked(self) -> int:
+        """How many of its bits are set."""
+        return int(np.bitwise_count(self.valid).sum())
+
 
 class Output:
     """What a scan fills: columns, distinct texts and statements, messages, lines astray.
@@ -189,7 +196,7 @@ class Output:
         }
         self._structure = _Output()
         for name, column in self.columns.items():
-            field = _Column(column.values.ctypes.data, column.valid.ctypes.data, 0)
+            field = _Column(column.values.ctypes.data, column.valid.ctypes.data)
             setattr(self._structure, name, field)
         self._structure.distinct_texts[:] = [array.ctypes.data for array in self._texts]
         for name, array in (*self._lists.items(), ("fingerprints", self.fingerprints)):
@@ -206,7 +213,7 @@ class Output:
             raise MemoryError
         self.rows = int(structure.rows)
         for name, column in self.columns.items():
-            column.count = self.rows if name in _EVERYWHERE else getattr(structure, name).count
+            column.count = self.rows if name in _EVERYWHERE else column.marked()
         self.texts = {
             name: places[:count]
             for name, places, count in zip(TEXT_COLUMNS, self._texts, structure.text_counts, strict=True)
@@ -350,7 +357,7 @@ class TieTable:
         tied = Column.of(np.empty(by.rows, np.int64), by.rows)
         structure = _TiedBy(*by.pids, *by.lines, by.severities[0], by.offsets[0])
         into = tied.values.ctypes.data, tied.valid.ctypes.data
-        tied.count = int(_library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into))
-        if tied.count == _OUT_OF_MEMORY:
+        if _library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into):
             raise MemoryError
+        tied.count = tied.marked()
         return tied

@@ -1,4 +1,4 @@
-"""Strings as views into a buffer: columns of text without a copy and without Python per row.
+"""Strings as views into a buffer of UTF-8: columns of text without a copy and without Python per row.
 
 Arrow's string view holds, per value, its length and either the value itself (up to 12 bytes) or the place
 where it stands in a shared buffer. All values here share one buffer, the block that was read.

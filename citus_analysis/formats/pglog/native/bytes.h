@@ -15,6 +15,9 @@ typedef int64_t place_t;
 #define BEGINS(text, place, end, word) begins(text, place, end, word, sizeof(word) - 1)
 
 static inline bool is_digit(byte_t byte) { return (byte_t)(byte - '0') < 10; }
+static inline bool is_letter(byte_t byte) { return (byte_t)((byte | 32) - 'a') < 26; }
+static inline bool is_blank_byte(byte_t byte) { return byte == ' ' || (byte_t)(byte - 9) < 5; }
+
 /* Up to eight bytes as a number. */
 static inline uint64_t load(const byte_t *text, place_t length)
 {
@@ -34,8 +37,6 @@ static inline bool same_bytes(const byte_t *left, const byte_t *right, size_t le
         if (left[place] != right[place]) return false;
     return true;
 }
-static inline bool is_letter(byte_t byte) { return (byte_t)((byte | 32) - 'a') < 26; }
-static inline bool is_blank_byte(byte_t byte) { return byte == ' ' || (byte_t)(byte - 9) < 5; }
 
 static inline place_t begins(const byte_t *text, place_t place, place_t end, const char *word, size_t length)
 {
@@ -51,16 +52,7 @@ static inline place_t find(const byte_t *text, place_t begin, place_t end, byte_
     return found ? found - text : end;
 }
 
-/* Where a run of at most `most` digits ends. */
-static inline place_t digits_end(const byte_t *text, place_t begin, place_t limit, place_t most)
-{
-    place_t last = limit - begin > most ? begin + most : limit;
-    place_t place = begin;
-    while (place < last && is_digit(text[place])) place++;
-    return place;
-}
-
-/* The same, with the number that the digits make. */
+/* Where a run of at most `most` digits ends, and the number that they make. */
 static inline place_t read_digits(const byte_t *text, place_t begin, place_t limit, place_t most, int64_t *number)
 {
     place_t last = limit - begin > most ? begin + most : limit;
@@ -69,6 +61,12 @@ static inline place_t read_digits(const byte_t *text, place_t begin, place_t lim
     for (; place < last && is_digit(text[place]); place++) value = value * 10 + (uint64_t)(text[place] - '0');
     *number = (int64_t)value;
     return place;
+}
+
+static inline place_t digits_end(const byte_t *text, place_t begin, place_t limit, place_t most)
+{
+    int64_t unused;
+    return read_digits(text, begin, limit, most, &unused);
 }
 
 static inline int64_t digits(const byte_t *text, place_t begin, place_t end)

@@ -241,11 +241,8 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
     return match_severity(prefix, line, place, limit, memo, head) ? YES : otherwise;
 }
 
-static inline bool stands(const byte_t *line, place_t place, place_t limit, const char *word, size_t length)
-{
-    return begins(line, place, limit, word, length) != ABSENT;
-}
-#define STANDS(word) stands(line, place, limit, word, sizeof(word) - 1)
+/* Whether a word stands at `place` of `line`, of which `limit` bytes count. */
+#define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
 
 /* The same for `%m [%p] [%v] : [%l-1] %q[app=%a] `, and as older extracts have it, `%m [%p][%v] : ...`. */
 static enum answer match_study(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)

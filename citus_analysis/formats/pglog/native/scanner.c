@@ -525,28 +525,10 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     return scan;
 }
 
-/* How many bits of the first `rows` are set; behind them is none. */
-static int64_t bits_set(const byte_t *valid, int64_t rows)
-{
-    int64_t bits = 0, bytes = (rows + 7) / 8;
-    for (int64_t index = 0; index < bytes; index += 8) {
-        uint64_t word = load(valid + index, bytes - index);
-        /* Sums of two, of four and of eight bits side by side; then of the eight bytes. */
-        word -= word >> 1 & 0x5555555555555555U;
-        word = (word & 0x3333333333333333U) + (word >> 2 & 0x3333333333333333U);
-        word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0FU;
-        bits += (int64_t)(word * 0x0101010101010101U >> 56);
-    }
-    return bits;
-}
-
-/* Counts what is there. 0, or OUT_OF_MEMORY where it did. */
-static int32_t scan_end(scan_t *scan)
+/* 0, or OUT_OF_MEMORY where it did. */
+static int32_t scan_free(scan_t *scan)
 {
     int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;
-    output_t *out = scan->out;
-    for (column_t *column = &out->byte_offset; column <= &out->capped; column++)
-        column->count = bits_set(column->valid, out->rows);
     for (int set = 0; set < TEMPLATE_SETS; set++)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
     free(scan->spare);
@@ -561,7 +543,7 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     scan_t *scan = scan_new(chunk->text, prefix, output);
     if (!scan) return OUT_OF_MEMORY;
     if (!scan->failed) walk(scan, chunk);
-    return scan_end(scan);
+    return scan_free(scan);
 }
 
 int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
@@ -572,7 +554,7 @@ int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds
     for (int64_t row = 0; row < rows && !scan->failed; row++)
         read_text(scan, row, (enum severity)severities[row], bounds[row], bounds[row + 1]);
     output->rows = rows;
-    return scan_end(scan);
+    return scan_free(scan);
 }
 
 int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
@@ -673,9 +655,8 @@ static process_t *process_of(ties_t *ties, int64_t pid)
 
 static inline bool is_there(const byte_t *valid, int64_t row) { return !valid || (valid[row >> 3] >> (row & 7) & 1); }
 
-int64_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid)
+int32_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid)
 {
-    int64_t tied = 0;
     for (int64_t row = 0; row < rows; row++) {
         int64_t pid = by->pids && is_there(by->pids_valid, row) ? by->pids[row] : -1;
         int64_t line = by->lines && is_there(by->lines_valid, row) ? by->lines[row] : -1;
@@ -689,7 +670,6 @@ int64_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targ
         if (process->target < 0 || (line >= 0 && line - process->record_line != process->steps)) continue;
         targets[row] = process->target;
         valid[row >> 3] |= (byte_t)(1 << (row & 7));
-        tied++;
     }
-    return tied;
+    return 0;
 }

@@ -16,7 +16,6 @@
 typedef struct {
     void *values;
     byte_t *valid;
-    int64_t count; /* of values that are not null */
 } column_t;
 
 /* Kinds of records, in the order of `schema.KINDS`. */
@@ -109,8 +108,8 @@ typedef struct {
     const int64_t *offsets;
 } tied_by_t;
 
-/* For each row the offset of the record that it is a detail of; `valid` (one bit a row) begins as zeros. How many there
- * are, or OUT_OF_MEMORY. */
-EXPORTED int64_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid);
+/* For each row the offset of the record that it is a detail of; `valid` (one bit a row) begins as zeros. 0 or
+ * OUT_OF_MEMORY. */
+EXPORTED int32_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid);
 
 #endif
