@@ -11,7 +11,6 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.formats.pglog._native import Column
-from citus_analysis.formats.pglog._views import Integers
 from citus_analysis.rows import arrow_type, text_array
 from citus_analysis.schema import TABLES
 
@@ -45,10 +44,10 @@ def spread_texts(texts: pl.Series, column: Column, rows: int) -> pa.Array:
     """Texts, one for each row that has one, in order, laid out over all rows."""
     packed = text_array(texts)
     _, bounds, data = packed.buffers()
-    lengths: Integers = np.zeros(rows, np.int64)
-    there = np.unpackbits(column.valid, count=rows, bitorder="little").view(np.bool_)
-    lengths[there] = np.diff(np.frombuffer(bounds, np.int64)[packed.offset : packed.offset + len(packed) + 1])
-    ends = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.frombuffer(bounds, np.int64)[packed.offset : packed.offset + len(packed) + 1]
+    there = np.flatnonzero(np.unpackbits(column.valid, count=rows, bitorder="little"))
+    # A row begins where the last text before it ends.
+    ends = np.repeat(places, np.diff(there, prepend=-1, append=rows))
     return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
 
 

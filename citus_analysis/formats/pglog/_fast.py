@@ -19,6 +19,7 @@ from citus_analysis.formats.pglog._arrays import category_array, number_array, s
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
+from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
 from citus_analysis.rows import repeated_text, text_array
@@ -43,8 +44,8 @@ _kinds: Final[dict[int, int]] = {}
 _kinds_lock: Final = threading.Lock()
 
 
-def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
-    """The records of a chunk, which must not be empty."""
+def scan_fast(chunk: Chunk, prefix: Prefix, rooms: Rooms) -> Scanned:
+    """The records of a chunk, which must not be empty; the rows stand in one of the rooms."""
     lines, ascii_only = native.survey(chunk.data)
     chunk = chunk if ascii_only else chunk.valid()
     buffer = np.frombuffer(chunk.data, np.uint8)
@@ -55,6 +56,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix) -> Scanned:
         tail=chunk.tail,
         fresh=chunk.fresh,
         prefix=prefix,
+        rooms=rooms,
     )
     starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):

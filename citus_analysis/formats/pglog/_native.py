@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._program import MAX_ELEMENTS, SEVERITY_TABLE, program_of
+from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._views import Bytes, Integers
 
 __all__ = [
@@ -59,7 +60,14 @@ TEXT_COLUMNS: Final = (
     *("zone", "application", "user", "database", "client_host", "sqlstate"),
     *("worker_host", "statement_name"),
 )
-_CODE_COLUMNS: Final = ("severity", "kind", "phase")
+#: Every column, with the type of its values.
+_COLUMNS: Final[dict[str, type]] = {
+    **NUMBER_COLUMNS,
+    **dict.fromkeys(TEXT_COLUMNS, np.int32),
+    **dict.fromkeys(("severity", "kind", "phase"), np.uint8),
+}
+#: What these number is listed elsewhere. They begin as zeros, which is a number of something, where no value is too.
+_NUMBERING: Final = frozenset({"statement", "severity", "kind", "phase", *TEXT_COLUMNS})
 
 
 class _Column(Structure):
@@ -99,15 +107,15 @@ class _Chunk(Structure):
 
 #: Every record has these, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
-_LISTS: Final = ("distinct_statements", "fingerprints", "messages", "strays")
+_LISTS: Final = ("distinct_statements", "messages", "strays")
 _COUNTS: Final = ("rows", "statement_count", "message_count", "stray_count", "blank_bytes", "record_bytes")
 
 
 class _Output(Structure):
     _fields_ = (
-        *((name, _Column) for name in (*NUMBER_COLUMNS, *TEXT_COLUMNS, *_CODE_COLUMNS, "capped")),
+        *((name, _Column) for name in (*_COLUMNS, "capped")),
         ("distinct_texts", c_void_p * len(TEXT_COLUMNS)),
-        *((name, c_void_p) for name in _LISTS),
+        *((name, c_void_p) for name in (*_LISTS, "fingerprints")),
         ("text_counts", c_int64 * len(TEXT_COLUMNS)),
         *((name, c_int64) for name in _COUNTS),
     )
@@ -186,14 +194,13 @@ class Output:
         record_bytes: bytes of the records.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows)}
+    def __init__(self, rows: int, rooms: Rooms) -> None:
+        arrays = _laid_out(rows, rooms)
+        self.columns = {name: Column.of(arrays[name].view(dtype), rows) for name, dtype in _COLUMNS.items()}
         self.columns["capped"] = Column.of(bits(rows), rows)
-        self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
-        self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
-        self._lists: dict[str, Integers] = {
-            name: np.empty((rows + 1, 2), np.int64) for name in _LISTS if name != "fingerprints"
-        }
+        self._texts = [_places(arrays[f"texts of {name}"]) for name in TEXT_COLUMNS]
+        self._lists = {name: _places(arrays[name]) for name in _LISTS}
+        self.fingerprints: npt.NDArray[np.uint64] = arrays["fingerprints"].view(np.uint64)
         self._structure = _Output()
         for name, column in self.columns.items():
             field = _Column(column.values.ctypes.data, column.valid.ctypes.data)
@@ -231,19 +238,22 @@ def bits(rows: int) -> Bytes:
     return np.zeros(rows // 8 + 1, np.uint8)
 
 
-def _laid_out(rows: int) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """Room for the columns, in two pieces: the system then gives it in large pages, each of which it fills once.
+def _places(memory: Bytes) -> Integers:
+    """Memory as a list of begins and ends."""
+    return memory.view(np.int64).reshape(-1, 2)
 
-    What numbers something that is listed elsewhere begins as zeros, which is a number of something.
-    """
-    numbers = {**dict.fromkeys(("statement", *TEXT_COLUMNS), np.int32), **dict.fromkeys(_CODE_COLUMNS, np.uint8)}
-    plain = {name: dtype for name, dtype in NUMBER_COLUMNS.items() if name not in numbers}
-    for types, make in ((plain, np.empty), (numbers, np.zeros)):
-        sizes = [-(-rows * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT for dtype in types.values()]
-        room, begin = make(sum(sizes), np.uint8), 0
-        for (name, dtype), size in zip(types.items(), sizes, strict=True):
-            yield name, room[begin : begin + size].view(dtype)
-            begin += size
+
+def _laid_out(rows: int, rooms: Rooms) -> dict[str, Bytes]:
+    """Memory of the columns, of which those that number things begin as zeros, and of the lists behind them."""
+    lists = {**dict.fromkeys((*_LISTS, *(f"texts of {name}" for name in TEXT_COLUMNS)), 16), "fingerprints": 8}
+    plain = {name: np.dtype(dtype).itemsize for name, dtype in _COLUMNS.items() if name not in _NUMBERING}
+    numbering = {name: np.dtype(_COLUMNS[name]).itemsize for name in _COLUMNS if name in _NUMBERING}
+    widths = {**numbering, **plain, **lists}
+    # One more, for a run of lines astray may follow each record.
+    ends = np.cumsum([-(-(rows + 1) * width // _ALIGNMENT) * _ALIGNMENT for width in widths.values()]).tolist()
+    room = rooms.room(ends[-1])
+    room[: ends[len(numbering) - 1]] = 0
+    return {name: room[begin:end] for name, begin, end in zip(widths, (0, *ends), ends, strict=False)}
 
 
 def is_readable(prefix: Prefix) -> bool:
@@ -258,10 +268,12 @@ def survey(data: bytes) -> tuple[int, bool]:
     return lines, bool(ascii_only.value)
 
 
-def scan_chunk(buffer: Bytes, lines: int, *, offset: int, tail: int, fresh: bool, prefix: Prefix) -> Output:
+def scan_chunk(
+    buffer: Bytes, lines: int, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
+) -> Output:
     """The records of a chunk of so many lines: every record begins one."""
     chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
-    output = Output(lines)
+    output = Output(lines, rooms)
     output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 
@@ -276,7 +288,7 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
     """
     arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
     data, places, numbers = (array.ctypes.data for array in arrays)
-    output = Output(len(severities))
+    output = Output(len(severities), Rooms())
     output.fill(_library().pglog_read_texts, data, len(severities), places, numbers)
     return output
 

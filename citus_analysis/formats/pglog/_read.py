@@ -17,6 +17,7 @@ from citus_analysis.formats.pglog._fast import scan_fast
 from citus_analysis.formats.pglog._native import is_readable
 from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
+from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._scan import Chunk, scan
 
 __all__ = ["CHUNK_BYTES", "prepared_chunks"]
@@ -37,10 +38,10 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
         server: the server's time zone where it is known.
         jobs: how many threads scan.
     """
-    scanner, size = (scan_fast, CHUNK_BYTES) if is_readable(prefix) else (scan, _SMALL_CHUNK_BYTES)
-    pieces = chunks(content, prefix, size)
+    compiled, rooms = is_readable(prefix), Rooms()
 
     def work(chunk: Chunk) -> Prepared:
-        return prepared(scanner(chunk, prefix), server)
+        return prepared(scan_fast(chunk, prefix, rooms) if compiled else scan(chunk, prefix), server)
 
+    pieces = chunks(content, prefix, CHUNK_BYTES if compiled else _SMALL_CHUNK_BYTES)
     return in_order(pieces, work, jobs, "pglog")

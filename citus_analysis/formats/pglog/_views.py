@@ -43,7 +43,7 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
         windows = np.lib.stride_tricks.sliding_window_view(buffer, _INLINE)
         shift = np.maximum(starts - (len(buffer) - _INLINE), 0)
         inline = windows[starts - shift]
-        for amount in np.unique(shift[shift > 0]):
+        for amount in set(shift[shift > 0].tolist()):
             rows = shift == amount
             inline[rows] = np.roll(inline[rows], -amount, axis=1)
     else:

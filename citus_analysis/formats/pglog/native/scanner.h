@@ -64,10 +64,8 @@ typedef struct {
     /* one bit a row */
     column_t capped;
     stretch_t *distinct_texts[TEXT_COLUMNS];
-    stretch_t *distinct_statements;
+    stretch_t *distinct_statements, *messages, *strays;
     uint64_t *fingerprints;
-    stretch_t *messages;
-    stretch_t *strays;
     int64_t text_counts[TEXT_COLUMNS];
     int64_t rows, statement_count, message_count, stray_count, blank_bytes, record_bytes;
 } output_t;
