@@ -17,6 +17,7 @@ from __future__ import annotations
 import bz2
 import io
 import os
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -28,7 +29,7 @@ from typing import BinaryIO, Final, Protocol, cast
 from citus_analysis.errors import InputError
 from citus_analysis.formats._packed import GzipStream, ZstdStream
 
-__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content"]
+__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Unread"]
 
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
@@ -59,6 +60,55 @@ class Block:
     length: int
     oversized: bool = False
     unfinished: bool = False
+
+
+class OpenFile:
+    """A file that stays open as long as something refers to it."""
+
+    def __init__(self, stream: io.FileIO) -> None:
+        self.number = os.dup(stream.fileno())
+        weakref.finalize(self, os.close, self.number)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A block of an uncompressed file that was only looked at: whoever works on it reads it, into memory of their own.
+
+    Attributes:
+        offset: where it begins in the source.
+        length: how many bytes it has, unless the file loses some of them meanwhile.
+        path: of the file.
+        file: the file.
+    """
+
+    offset: int
+    length: int
+    path: Path
+    file: OpenFile
+
+    def read_into(self, memory: memoryview) -> int:
+        """Read it to the beginning of some memory; how many bytes were read.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        room, done = memory[: self.length], 0
+        try:
+            while more := os.preadv(self.file.number, [room[done:]], self.offset + done):
+                done += more
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        return done
+
+    def read(self) -> Block:
+        """Read it to memory of its own.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        memory = bytearray(self.length)
+        done = self.read_into(memoryview(memory))
+        return Block(self.offset, bytes(memoryview(memory)[:done]), done)
 
 
 class Cut(Protocol):
@@ -138,16 +188,25 @@ class Content:
             )
         return data
 
-    def blocks(
-        self, block_bytes: int = BLOCK_BYTES, cut: Cut = line_cut, *, first_bytes: int | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
 
+        Raises:
+            InputError: the stream is damaged; the whole lines before the damage were handed out.
+        """
+        for piece in self.pieces(block_bytes):
+            yield piece.read() if isinstance(piece, Unread) else piece
+
+    def pieces(
+        self, block_bytes: int, cut: Cut = line_cut, *, first_bytes: int | None = None
+    ) -> Iterator[Block | Unread]:
+        """The content in order as blocks of about `block_bytes` each, read only where reading tells their ends.
+
         Args:
-            block_bytes: how much is read at a time.
+            block_bytes: how much a block has.
             cut: where a block may end.
-            first_bytes: how much is read at first; then twice as much each time, up to `block_bytes`. Where others
-                work on the blocks, they can begin earlier.
+            first_bytes: how much the first block has; then twice as much each time, up to `block_bytes`. Where
+                others work on the blocks, they can begin earlier.
 
         Raises:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
@@ -156,12 +215,12 @@ class Content:
             reader, offset, held = _Reader(stream, self.path), 0, b""
             size = min(first_bytes or block_bytes, block_bytes)
             while True:
-                fitting = 0 if held else reader.fitting(size, cut)
-                more = reader.read(fitting or size)
+                unread = None if held else reader.unread(size, cut)
+                more = b"" if unread else reader.read(size)
                 size = min(2 * size, block_bytes)
-                if fitting and len(more) == fitting:
-                    yield Block(offset, more, fitting)
-                    offset += fitting
+                if unread:
+                    yield unread
+                    offset += unread.length
                     continue
                 data = held + more if held else more
                 if not more:
@@ -193,6 +252,7 @@ class _Reader:
         self._stream = stream
         self._path = path
         self._damage: InputError | None = None
+        self._file = OpenFile(stream) if isinstance(stream, io.FileIO) and stream.seekable() else None
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end or before a damage."""
@@ -211,19 +271,23 @@ class _Reader:
                 raise self._damage from error
         return b"".join(pieces)
 
-    def fitting(self, size: int, cut: Cut) -> int:
-        """How many of the next `size` bytes make a block; 0 where only reading them tells.
+    def unread(self, size: int, cut: Cut) -> Unread | None:
+        """The next block of about `size` bytes, which count as read; None where only reading them tells its end.
 
-        A look at their end spares copying them: memory that is fresh each time costs more than the reading. What
-        comes out of a decompressor cannot be looked at ahead, nor what is to come out of a pipe.
+        A look at its end spares copying it: memory that is fresh each time costs more than the reading. What comes
+        out of a decompressor cannot be looked at ahead, nor what is to come out of a pipe.
         """
-        if not isinstance(self._stream, io.FileIO) or not self._stream.seekable() or size <= LOOK_BYTES:
-            return 0
-        begin = self._stream.tell() + size - LOOK_BYTES
-        end = os.pread(self._stream.fileno(), LOOK_BYTES, begin)
+        if self._file is None or size <= LOOK_BYTES:
+            return None
+        begin = self._stream.tell()
+        end = os.pread(self._file.number, LOOK_BYTES, begin + size - LOOK_BYTES)
         first = end.find(b"\n") + 1
         found = cut(end[first:], lines_only=True) if first and len(end) == LOOK_BYTES else 0
-        return size - LOOK_BYTES + first + found if found else 0
+        if not found:
+            return None
+        length = size - LOOK_BYTES + first + found
+        self._stream.seek(begin + length)
+        return Unread(begin, length, self._path, self._file)
 
     def raise_damage(self) -> None:
         """Raise what stands behind the bytes that were handed out last."""

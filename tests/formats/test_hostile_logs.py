@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Block, Content, Hints, detect_format, format_named
-from citus_analysis.formats._content import Cut
+from citus_analysis.formats._content import Cut, Unread
 
 from .pglog.logs import Read, gathered, line, written
 
@@ -172,10 +172,10 @@ def test_two_logs_glued_together(tmp_path: Path, kind: Kind) -> None:
 def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     record = kind.record("duration: 0.067 ms")
     path = written(tmp_path, record * 30_000, "postgresql.log")
-    whole = Content.blocks
+    whole = Content.pieces
     grown = 0
 
-    def growing(content: Content, block_bytes: int, *cut: Cut, first_bytes: int = 0) -> Iterator[Block]:
+    def growing(content: Content, block_bytes: int, *cut: Cut, first_bytes: int = 0) -> Iterator[Block | Unread]:
         nonlocal grown
         for block in whole(content, 2**20, *cut, first_bytes=first_bytes):
             # Not for ever: the reader would follow for ever.
@@ -183,7 +183,7 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
                 grown += 0 if grown > 5 * len(record) else file.write(record[:40] if grown % 2 else record)
             yield block
 
-    with patch.object(Content, "blocks", growing):
+    with patch.object(Content, "pieces", growing):
         log = gathered(list(format_named(kind.name).parse(Content(path), Hints(path.name))))
     assert grown > 0
     assert log.events.height >= 30_000

@@ -8,13 +8,13 @@ record longer than the cap only the beginning is kept, and its length.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content, line_cut
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._prefix import Heads, Prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
@@ -24,21 +24,41 @@ __all__ = ["Chunk", "chunks"]
 _WINDOWS: Final = (16 * 2**10, 2**20)
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """Bytes of the source, and how many behind them belong to the only record (or stray line) in them."""
+
+    offset: int
+    data: bytes
+    tail: int = 0
+
+
+_NOTHING: Final = _Stretch(0, b"")
+
+
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`; the first ones are smaller."""
-    held, fresh = Chunk(0, b""), True
-    for block in content.blocks(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
-        if block.oversized or held.tail:
-            ready, held = _grow(held, block, prefix)
-        else:
-            offset = held.offset if held.data else block.offset
-            chunk = Chunk(offset, held.data + block.data)
-            ready, held = _split(chunk, prefix) if block.unfinished else ([chunk], Chunk(0, b""))
-        for chunk in ready:
-            yield replace(chunk, fresh=fresh)
-            fresh = fresh and not chunk.data.strip() and not chunk.tail
+    held, fresh = _NOTHING, True
+    for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
+        if isinstance(piece, Unread) and not held.data:
+            # A record begins behind it, so nothing in it goes on, and what follows does not begin with blank lines.
+            yield Chunk(piece.offset, piece, fresh=fresh)
+            fresh = False
+            continue
+        ready, held = _ready(held, piece.read() if isinstance(piece, Unread) else piece, prefix)
+        for one in ready:
+            yield Chunk(one.offset, one.data, one.tail, fresh)
+            fresh = fresh and not one.data.strip() and not one.tail
     if held.data:
-        yield replace(held, fresh=fresh)
+        yield Chunk(held.offset, held.data, held.tail, fresh)
+
+
+def _ready(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
+    """What is complete with a block laid behind what was held, and what is to be held."""
+    if block.oversized or held.tail:
+        return _grow(held, block, prefix)
+    whole = _Stretch(held.offset if held.data else block.offset, held.data + block.data)
+    return _split(whole, prefix) if block.unfinished else ([whole], _NOTHING)
 
 
 def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
@@ -51,34 +71,34 @@ def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
     return begin
 
 
-def _split(chunk: Chunk, prefix: Heads) -> tuple[list[Chunk], Chunk]:
-    """The part of a chunk that is complete, and the record at its end that may go on."""
-    begin = _last_record(chunk.data, len(chunk.data), prefix)
+def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
+    """The part of a stretch that is complete, and the record at its end that may go on."""
+    begin = _last_record(stretch.data, len(stretch.data), prefix)
     if begin is None:
-        return [chunk], Chunk(0, b"")
-    held = Chunk(chunk.offset + begin, chunk.data[begin:])
+        return [stretch], _NOTHING
+    held = _Stretch(stretch.offset + begin, stretch.data[begin:])
     if len(held.data) > LINE_CAP:
-        held = Chunk(held.offset, held.data[:EXCERPT_BYTES], len(held.data) - EXCERPT_BYTES)
-    return [Chunk(chunk.offset, chunk.data[:begin])] if begin else [], held
+        held = _Stretch(held.offset, held.data[:EXCERPT_BYTES], len(held.data) - EXCERPT_BYTES)
+    return [_Stretch(stretch.offset, stretch.data[:begin])] if begin else [], held
 
 
-def _grow(held: Chunk, block: Block, prefix: Heads) -> tuple[list[Chunk], Chunk]:
+def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
     """Lay a block behind a record that is, or with it becomes, longer than the cap."""
     data = block.data
     lines = find_openers(data, prefix, complete=not block.oversized)
     openers = np.flatnonzero(lines.roles != CONTINUED)
     if held.data and not len(openers):
         kept = b"" if held.tail else data
-        return [], Chunk(held.offset, held.data + kept, held.tail + block.length - len(kept))
+        return [], _Stretch(held.offset, held.data + kept, held.tail + block.length - len(kept))
     begin = int(lines.starts[openers[0]]) if len(openers) else 0
-    ready = [Chunk(held.offset, held.data, held.tail + begin)] if held.data else []
-    rest = Chunk(block.offset + begin, data[begin:], block.length - len(data))
+    ready = [_Stretch(held.offset, held.data, held.tail + begin)] if held.data else []
+    rest = _Stretch(block.offset + begin, data[begin:], block.length - len(data))
     if not block.oversized:
         more, held = _split(rest, prefix)
         return ready + more, held
     if lines.roles[0] == RECORD:
         return ready, rest
-    return [*ready, rest], Chunk(0, b"")
+    return [*ready, rest], _NOTHING
 
 
 def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:

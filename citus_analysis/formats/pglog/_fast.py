@@ -21,11 +21,11 @@ from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views
+from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
 from citus_analysis.rows import repeated_text, text_array
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
-__all__ = ["add_body_fast", "scan_fast"]
+__all__ = ["Memory", "add_body_fast", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
 #: What the numbers in a column stand for.
@@ -44,11 +44,20 @@ _kinds: Final[dict[int, int]] = {}
 _kinds_lock: Final = threading.Lock()
 
 
-def scan_fast(chunk: Chunk, prefix: Prefix, rooms: Rooms) -> Scanned:
-    """The records of a chunk, which must not be empty; the rows stand in one of the rooms."""
-    lines, ascii_only = native.survey(chunk.data)
-    chunk = chunk if ascii_only else chunk.valid()
-    buffer = np.frombuffer(chunk.data, np.uint8)
+class Memory:
+    """Memory of one log: of the chunks' texts while they are scanned, of their columns until they are written."""
+
+    def __init__(self) -> None:
+        self.texts = Rooms()
+        self.columns = Rooms()
+
+
+def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
+    """The records of a chunk, in columns that stand in the memory given."""
+    buffer = _text_of(chunk, memory.texts)
+    lines, ascii_only = native.survey(buffer)
+    if not ascii_only:
+        buffer = np.frombuffer(valid_utf8(buffer.tobytes()), np.uint8)
     out = native.scan_chunk(
         buffer,
         lines,
@@ -56,7 +65,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, rooms: Rooms) -> Scanned:
         tail=chunk.tail,
         fresh=chunk.fresh,
         prefix=prefix,
-        rooms=rooms,
+        rooms=memory.columns,
     )
     starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):
@@ -66,7 +75,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, rooms: Rooms) -> Scanned:
         arrays["zone"] = repeated_text("UTC", out.rows)
     return Scanned(
         rows=_batch(arrays),
-        rejects=stray_rejects(chunk, starts, sizes),
+        rejects=stray_rejects(chunk, buffer.data, starts, sizes),
         parsed_bytes=out.record_bytes,
         noise_bytes=out.blank_bytes,
     )
@@ -82,6 +91,13 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     out = native.read_texts(buffer, places, severities)
     told = pl.DataFrame(_batch({name: a for name, a in _arrays(buffer, out).items() if name in _TOLD_BY_TEXT}))
     return frame.drop("text").hstack(told)
+
+
+def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:
+    if isinstance(chunk.text, bytes):
+        return np.frombuffer(chunk.text, np.uint8)
+    room = rooms.room(chunk.text.length)
+    return room[: chunk.text.read_into(room.data)]
 
 
 def _batch(arrays: dict[str, pa.Array]) -> pa.RecordBatch:

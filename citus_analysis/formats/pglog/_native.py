@@ -261,10 +261,10 @@ def is_readable(prefix: Prefix) -> bool:
     return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
 
 
-def survey(data: bytes) -> tuple[int, bool]:
+def survey(text: Bytes) -> tuple[int, bool]:
     """How many lines there are, and whether all is ASCII."""
-    buffer, ascii_only = np.frombuffer(data, np.uint8), c_int32()
-    lines = int(_library().pglog_survey(buffer.ctypes.data, len(buffer), ctypes.byref(ascii_only)))
+    ascii_only = c_int32()
+    lines = int(_library().pglog_survey(text.ctypes.data, len(text), ctypes.byref(ascii_only)))
     return lines, bool(ascii_only.value)
 
 

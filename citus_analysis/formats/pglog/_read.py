@@ -13,11 +13,10 @@ from zoneinfo import ZoneInfo
 from citus_analysis.ahead import in_order
 from citus_analysis.formats._content import Content
 from citus_analysis.formats.pglog._chunks import chunks
-from citus_analysis.formats.pglog._fast import scan_fast
+from citus_analysis.formats.pglog._fast import Memory, scan_fast
 from citus_analysis.formats.pglog._native import is_readable
 from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._scan import Chunk, scan
 
 __all__ = ["CHUNK_BYTES", "prepared_chunks"]
@@ -38,10 +37,10 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
         server: the server's time zone where it is known.
         jobs: how many threads scan.
     """
-    compiled, rooms = is_readable(prefix), Rooms()
+    compiled, memory = is_readable(prefix), Memory()
+    size = CHUNK_BYTES if compiled else _SMALL_CHUNK_BYTES
 
     def work(chunk: Chunk) -> Prepared:
-        return prepared(scan_fast(chunk, prefix, rooms) if compiled else scan(chunk, prefix), server)
+        return prepared(scan_fast(chunk, prefix, memory) if compiled else scan(chunk, prefix), server)
 
-    pieces = chunks(content, prefix, CHUNK_BYTES if compiled else _SMALL_CHUNK_BYTES)
-    return in_order(pieces, work, jobs, "pglog")
+    return in_order(chunks(content, prefix, size), work, jobs, "pglog")

@@ -7,14 +7,14 @@ which must give the same frame.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from citus_analysis.formats._base import EXCERPT_CHARS, Reject
-from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Unread
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
 from citus_analysis.formats.pglog._times import parse_clock
@@ -54,20 +54,23 @@ class Chunk:
 
     Attributes:
         offset: where it begins in the source.
-        data: its bytes.
-        tail: bytes behind `data` that belong to its only record (or stray line), which is capped.
+        text: its bytes, or what is to be read.
+        tail: bytes behind the text that belong to its only record (or stray line), which is capped.
         fresh: nothing but blank lines is before it in the source.
     """
 
     offset: int
-    data: bytes
+    text: bytes | Unread
     tail: int = 0
     fresh: bool = False
 
-    def valid(self) -> Chunk:
-        """The chunk with a question mark for each byte that is no UTF-8."""
-        data = valid_utf8(self.data)
-        return self if data is self.data else replace(self, data=data)
+    def data(self) -> bytes:
+        """Its bytes.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        return self.text.read().data if isinstance(self.text, Unread) else self.text
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,13 @@ def _filled_line(data: bytes, start: int) -> bool:
 
 
 def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
-    """The records of a chunk, which must not be empty."""
+    """The records of a chunk."""
     return scan_with(chunk, prefix, _frame)
 
 
 def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
     """Like :func:`scan`, with the frame built from the heads by the given function."""
-    chunk = chunk.valid()
-    data = chunk.data
+    data = valid_utf8(chunk.data())
     lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
     roles = lines.roles
     if chunk.tail:
@@ -174,20 +176,20 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
     stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
     return Scanned(
         rows=build(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
-        rejects=stray_rejects(chunk, bounds[stray], sizes[stray]),
+        rejects=stray_rejects(chunk, memoryview(data), bounds[stray], sizes[stray]),
         parsed_bytes=int(sizes[records].sum()),
         noise_bytes=int(sizes[roles == BLANK].sum()),
     )
 
 
-def stray_rejects(chunk: Chunk, starts: Integers, sizes: Integers) -> list[Reject]:
+def stray_rejects(chunk: Chunk, text: memoryview, starts: Integers, sizes: Integers) -> list[Reject]:
     """One reject per run of lines that are astray."""
-    data = chunk.data
     rejects = []
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        broken_off = start + size == len(data) and b"\n" not in data[start:]
+        broken_off = start + size == len(text) and b"\n" not in bytes(text[start:])
         reason = _BROKEN_OFF if broken_off and not chunk.tail else _NO_PREFIX
-        rejects.append(Reject(chunk.offset + start, size, reason, data[start : start + min(size, 4 * EXCERPT_CHARS)]))
+        excerpt = bytes(text[start : start + min(size, 4 * EXCERPT_CHARS)])
+        rejects.append(Reject(chunk.offset + start, size, reason, excerpt))
     return rejects
 
 

@@ -17,10 +17,9 @@ from citus_analysis.formats import Content, _content
 from citus_analysis.formats.pglog import _read
 from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
 from citus_analysis.formats.pglog._chunks import chunks
-from citus_analysis.formats.pglog._fast import add_body_fast, scan_fast
+from citus_analysis.formats.pglog._fast import Memory, add_body_fast, scan_fast
 from citus_analysis.formats.pglog._native import count_heads, last_record
 from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
-from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import describe
 from citus_analysis.formats.pglog._views import valid_utf8
@@ -141,7 +140,7 @@ logs = st.lists(made | made | raw, max_size=12).map(b"".join).filter(lambda log:
 
 def same(chunk: Chunk, prefix_text: str) -> None:
     prefix = compile_prefix(prefix_text)
-    slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix, Rooms())
+    slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix, Memory())
     assert (slow.parsed_bytes, slow.noise_bytes, slow.rejects) == (fast.parsed_bytes, fast.noise_bytes, fast.rejects)
     assert_frame_equal(plain(fast.rows), plain(slow.rows))
 
@@ -195,7 +194,7 @@ def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
 @given(text=statement)
 def test_fingerprints_agree(text: str) -> None:
     data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
-    (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Rooms()).rows).iter_rows(named=True)
+    (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows).iter_rows(named=True)
     said = data.decode().partition("statement: ")[2].rstrip("\r\n")
     wanted = describe(said)
     assert (row["statement_fingerprint"], row["statement_kind"], row["shard_id"]) == (
@@ -225,7 +224,7 @@ def test_statements_that_look_alike_are_told_apart(
         gap.join(values[at] if piece is None else piece for at, piece in enumerate(skeleton)) for values in fillings
     ]
     data = valid_utf8(b"".join(line("LOG:  statement: " + text.replace("\n", "\n\t")) for text in texts * 2))
-    rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Rooms()).rows)
+    rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)
     said = [record.partition("statement: ")[2].rstrip("\r\n") for record in records_of(data, rows)]
     wanted = [describe(text) for text in said]
     assert rows.get_column("statement_fingerprint").to_list() == [one.fingerprint for one in wanted]
