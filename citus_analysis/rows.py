@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "arrow_type", "frame_of", "has_column", "nulls", "record_batch", "repeated_text", "text_array"]
 
-#: Nulls that are kept of each type: many columns are nothing else, and making them anew costs as much as values do.
-_KEPT_NULLS: Final = 2**18
+#: Nulls for which memory is kept: many columns are nothing else, and making them anew costs as much as values do.
+_MOST_NULLS: Final = 2**18
 Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
 
 
@@ -105,14 +105,20 @@ def nulls(kind: pa.DataType, rows: int) -> pa.Array:
     """
     import pyarrow as pa
 
-    return _kept_nulls(kind).slice(0, rows) if rows <= _KEPT_NULLS else pa.nulls(rows, kind)
+    if rows > _MOST_NULLS:
+        return pa.nulls(rows, kind)
+    # By way of the buffer: it is the same for all types, and never written to, so it takes no memory.
+    zeros = [_zeros()] * kind.num_buffers
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_buffers(kind, rows, zeros, pa.nulls(0, kind.value_type), rows)
+    return pa.Array.from_buffers(kind, rows, zeros, rows)
 
 
 @cache
-def _kept_nulls(kind: pa.DataType) -> pa.Array:
+def _zeros() -> pa.Buffer:
     import pyarrow as pa
 
-    return pa.nulls(_KEPT_NULLS, kind)
+    return pa.py_buffer(bytes(8 * (_MOST_NULLS + 1)))
 
 
 @cache

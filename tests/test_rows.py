@@ -71,12 +71,14 @@ def test_a_value_that_is_no_category_is_refused() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8])
 def test_nulls_of_any_number(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(rows, "_KEPT_NULLS", 7)
-    rows._kept_nulls.cache_clear()
+    monkeypatch.setattr(rows, "_MOST_NULLS", 7)
+    rows._zeros.cache_clear()
     for column in EVENTS:
         made = nulls(arrow_type(column), count)
+        made.validate(full=True)
         assert (len(made), made.null_count, made.type) == (count, count, arrow_type(column))
-    rows._kept_nulls.cache_clear()
+        assert made.to_pylist() == [None] * count
+    rows._zeros.cache_clear()
 
 
 @pytest.mark.parametrize("count", [0, 1, 300])

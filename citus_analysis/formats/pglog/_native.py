@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -195,12 +195,12 @@ class Output:
     """
 
     def __init__(self, rows: int, rooms: Rooms) -> None:
-        arrays = _laid_out(rows, rooms)
-        self.columns = {name: Column.of(arrays[name].view(dtype), rows) for name, dtype in _COLUMNS.items()}
+        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows, rooms)}
         self.columns["capped"] = Column.of(bits(rows), rows)
-        self._texts = [_places(arrays[f"texts of {name}"]) for name in TEXT_COLUMNS]
-        self._lists = {name: _places(arrays[name]) for name in _LISTS}
-        self.fingerprints: npt.NDArray[np.uint64] = arrays["fingerprints"].view(np.uint64)
+        # Most of these stay short, so in a room they would keep memory that nobody uses.
+        self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
+        self._lists: dict[str, Integers] = {name: np.empty((rows + 1, 2), np.int64) for name in _LISTS}
+        self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
         self._structure = _Output()
         for name, column in self.columns.items():
             field = _Column(column.values.ctypes.data, column.valid.ctypes.data)
@@ -238,22 +238,15 @@ def bits(rows: int) -> Bytes:
     return np.zeros(rows // 8 + 1, np.uint8)
 
 
-def _places(memory: Bytes) -> Integers:
-    """Memory as a list of begins and ends."""
-    return memory.view(np.int64).reshape(-1, 2)
-
-
-def _laid_out(rows: int, rooms: Rooms) -> dict[str, Bytes]:
-    """Memory of the columns, of which those that number things begin as zeros, and of the lists behind them."""
-    lists = {**dict.fromkeys((*_LISTS, *(f"texts of {name}" for name in TEXT_COLUMNS)), 16), "fingerprints": 8}
-    plain = {name: np.dtype(dtype).itemsize for name, dtype in _COLUMNS.items() if name not in _NUMBERING}
-    numbering = {name: np.dtype(_COLUMNS[name]).itemsize for name in _COLUMNS if name in _NUMBERING}
-    widths = {**numbering, **plain, **lists}
-    # One more, for a run of lines astray may follow each record.
-    ends = np.cumsum([-(-(rows + 1) * width // _ALIGNMENT) * _ALIGNMENT for width in widths.values()]).tolist()
-    room = rooms.room(ends[-1])
-    room[: ends[len(numbering) - 1]] = 0
-    return {name: room[begin:end] for name, begin, end in zip(widths, (0, *ends), ends, strict=False)}
+def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    """The columns in a room; those that number things begin as zeros."""
+    names = sorted(_COLUMNS, key=lambda name: name not in _NUMBERING)
+    sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
+    room, begin = rooms.room(sum(sizes)), 0
+    room[: sum(sizes[: len(_NUMBERING)])] = 0
+    for name, size in zip(names, sizes, strict=True):
+        yield name, room[begin : begin + size].view(_COLUMNS[name])
+        begin += size
 
 
 def is_readable(prefix: Prefix) -> bool:
