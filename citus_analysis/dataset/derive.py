@@ -142,7 +142,7 @@ def _traces(tables: ResourceTables) -> Pieces:
     for iteration in iterations.sort(nulls_last=True):
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
-            for traces in trace_iteration(groups, nodes):
+            for traces in trace_iteration(groups.loads, nodes, groups.keep):
                 yield {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 

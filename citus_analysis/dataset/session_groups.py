@@ -1,24 +1,30 @@
 """The records of one iteration, group of sessions by group: what traces are built from without all of them in memory.
 
 Few records are one group and are read where they stand. Many are divided by sessions into files of the staging folder,
-which are gone when the traces are built.
+each of which is gone once it was read; the sessions that come of them wait there too until the clocks are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from citus_analysis.ahead import work_ahead
 from citus_analysis.dataset.manifest import Part
 
-__all__ = ["MOST_RECORDS", "records_by_group"]
+if TYPE_CHECKING:
+    from citus_analysis.spans.sessions import Sessions
+
+__all__ = ["MOST_RECORDS", "Groups", "records_by_group"]
 
 #: Records that are worked on at once: some 100 MB with all that comes of them.
 MOST_RECORDS: Final = 250_000
@@ -29,6 +35,19 @@ _BATCH: Final = MOST_RECORDS
 _NODE: Final = pl.coalesce("node", "source_id")
 
 
+@dataclass(frozen=True)
+class Groups:
+    """What traces are built from (:func:`~citus_analysis.spans.trace_iteration`).
+
+    Attributes:
+        loads: give the records of each group, once.
+        keep: lays the sessions of a group aside; None where they may stay in memory.
+    """
+
+    loads: Sequence[Callable[[], pl.DataFrame]]
+    keep: Callable[[Sessions], Callable[[], Sessions]] | None = None
+
+
 @contextmanager
 def records_by_group(
     parts: Sequence[Part],
@@ -36,8 +55,8 @@ def records_by_group(
     chosen: pl.Expr,
     nodes: pl.DataFrame,
     staging: Path,
-) -> Iterator[Sequence[Callable[[], pl.DataFrame]]]:
-    """What gives the records of each group, within the context.
+) -> Iterator[Groups]:
+    """The groups, within the context.
 
     Args:
         parts: parts of `log_events` of one resource.
@@ -48,7 +67,7 @@ def records_by_group(
     """
     events = scan(parts).filter(chosen)
     if sum(part.rows for part in parts) <= MOST_RECORDS:
-        yield [events.collect]
+        yield Groups([events.collect])
         return
     # Traces are what an ingest imports last: reading need not wait for them.
     from citus_analysis.spans import group_sessions
@@ -57,12 +76,13 @@ def records_by_group(
     groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
     if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
         # Records without a pid belong to no session; where no record has one, the first show that there are files.
-        yield [events.head(MOST_RECORDS).collect]
+        yield Groups([events.head(MOST_RECORDS).collect])
         return
     with TemporaryDirectory(prefix="groups-", dir=staging) as name:
         for number, part in enumerate(parts):
             _divide(scan([part]), part.rows, chosen, groups, Path(name), number)
-        yield [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
+        loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
+        yield Groups(loads, _Aside(Path(name)).keep)
 
 
 def _divide(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFrame, folder: Path, number: int) -> None:
@@ -86,4 +106,33 @@ def _placed(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFram
 
 
 def _group(folder: Path) -> pl.DataFrame:
-    return pl.concat([pl.read_ipc_stream(path) for path in sorted(folder.iterdir())])
+    records = pl.concat([pl.read_ipc_stream(path) for path in sorted(folder.iterdir())])
+    shutil.rmtree(folder)
+    return records
+
+
+class _Aside:
+    """Sessions laid aside, each group in a folder of its own with a file for each of its frames."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = count()
+
+    def keep(self, sessions: Sessions) -> Callable[[], Sessions]:
+        """Lay the sessions of a group aside."""
+        folder = self._folder / f"sessions-{next(self._numbers)}"
+        folder.mkdir()
+        others = dict(vars(sessions))
+        frames = [name for name, value in others.items() if isinstance(value, pl.DataFrame)]
+        for name in frames:
+            others.pop(name).write_ipc_stream(_frame_file(folder, name), compression="lz4")
+        return partial(_brought_back, type(sessions), folder, frames, others)
+
+
+def _brought_back(kind: type[Sessions], folder: Path, frames: Sequence[str], others: Mapping[str, Any]) -> Sessions:
+    facts: dict[str, Any] = {name: pl.read_ipc_stream(_frame_file(folder, name)) for name in frames}
+    return kind(**facts, **others)
+
+
+def _frame_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.arrows"

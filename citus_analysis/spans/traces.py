@@ -7,6 +7,7 @@ model with recorded examples.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,13 +31,16 @@ __all__ = ["Traces", "build_traces", "trace_iteration"]
 
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
-#: Gives the records of a group of sessions, each time it is called.
+#: Gives the records of a group of sessions.
 Load = Callable[[], pl.DataFrame]
 
 #: Groups whose facts are told at once: they take less memory than one whose spans are made.
 _READERS: Final = 2
 
-_Reader = Callable[[], tuple[Sessions, Ordered]]
+#: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
+Keep = Callable[[Sessions], Callable[[], Sessions]]
+
+_Again = Callable[[], tuple[Sessions, Ordered]]
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,18 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
 
 
-def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame) -> Iterator[Traces]:
+def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | None = None) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
-    Memory is bounded by the two largest groups, for the next is read while one is worked on, and a twentieth of that
-    for each group, since the clocks of nodes are told by the pairs of all groups. Several groups are read twice, or
-    three times where no exact pair tells the clocks.
+    The clocks of nodes are told by the pairs of all groups, so the sessions of each are looked at twice, or three
+    times where no exact pair tells the clocks; the records are read once. With sessions laid aside, memory is bounded
+    by the records of the two largest groups, and a twentieth of that for each group.
 
     Args:
         groups: give rows of table `log_events`, at least one. Sessions that work for one another must be in one group
             (:func:`~citus_analysis.spans.groups.group_sessions`).
         nodes: rows of table `nodes` of the resource.
+        keep: lays the sessions of a group aside until they are looked at again; they stay in memory without it.
 
     Returns:
         The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
@@ -96,18 +101,18 @@ def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame) -> Iterator[Tra
         >>> len(groups), last.match_quality.height
         (1, 0)
     """
-    reads: list[_Reader] = [partial(_read, load, nodes) for load in groups]
-    alone = [reads[0]()] if len(reads) == 1 else []
-    if alone:
-        reads = [lambda: alone[0]]
-    facts = list(in_order(iter(reads), lambda read: _facts(*read()), _READERS, "facts"))
+    facts: list[_Facts] = []
+    kept: deque[_Again] = deque()
+    for told, again in in_order(iter(groups), partial(_read, nodes=nodes, keep=keep), _READERS, "facts"):
+        facts.append(told)
+        kept.append(again)
     exact, clocks = judge(
         [one.claims for one in facts],
         _coverage(facts),
-        lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(reads), proven, strict=True)),
+        lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(deque(kept)), proven, strict=True)),
     )
     distributed = any(one.distributed for one in facts) or nodes["nodeid"].is_not_null().any()
-    each = _each([alone.pop] if alone else reads)
+    each = _each(kept)
     counts = []
     for proven in exact:
         # The sessions are gone before the spans are sorted, which takes as much memory as they do.
@@ -136,17 +141,34 @@ class _Facts:
     distributed: bool
 
 
-def _read(load: Load, nodes: pl.DataFrame) -> tuple[Sessions, Ordered]:
+def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None) -> tuple[_Facts, _Again]:
+    """What a group tells, and what gives its sessions again."""
     sessions = read_sessions(load(), nodes)
-    return sessions, pair_by_order(sessions)
+    ordered = pair_by_order(sessions)
+    facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage, sessions.distributed)
+    return facts, _held(sessions, ordered) if keep is None else _laid_aside(keep(sessions))
 
 
-def _each(reads: Sequence[_Reader]) -> Iterator[tuple[Sessions, Ordered]]:
-    return work_ahead((read() for read in reads), "sessions")
+def _held(sessions: Sessions, ordered: Ordered) -> _Again:
+    return lambda: (sessions, ordered)
 
 
-def _facts(sessions: Sessions, ordered: Ordered) -> _Facts:
-    return _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage, sessions.distributed)
+def _laid_aside(bring: Callable[[], Sessions]) -> _Again:
+    def again() -> tuple[Sessions, Ordered]:
+        sessions = bring()
+        return sessions, pair_by_order(sessions)
+
+    return again
+
+
+def _each(kept: deque[_Again]) -> Iterator[tuple[Sessions, Ordered]]:
+    """The sessions of each group, which nothing but the caller holds from then on."""
+
+    def taken() -> Iterator[tuple[Sessions, Ordered]]:
+        while kept:
+            yield kept.popleft()()
+
+    return work_ahead(taken(), "sessions")
 
 
 def _sources(facts: Sequence[_Facts]) -> pl.DataFrame:
