@@ -111,30 +111,14 @@ def _runs(tables: ResourceTables) -> Pieces:
     }
 
 
-#: Columns of `log_events` that traces do not depend on: most of a record's memory.
-_NOT_TRACED: Final = (
-    "application",
-    "byte_length",
-    "capped",
-    "client_host",
-    "database",
-    "message",
-    "placement_id",
-    "record_byte_offset",
-    "sqlstate",
-    "statement_name",
-    "user",
-)
-
-
 def _traces(tables: ResourceTables) -> Pieces:
     parts = tables.parts("log_events")
     if not parts:
         return
-    from citus_analysis.spans import trace_iteration
+    from citus_analysis.spans import TRACED_COLUMNS, trace_iteration
 
     def scan(parts: Sequence[Part]) -> pl.LazyFrame:
-        return scan_table(TABLES["log_events"], tables.folder, parts).drop(_NOT_TRACED)
+        return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
 
     nodes = tables.scan("nodes").collect()
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]

@@ -11,10 +11,12 @@ from citus_analysis.spans.coarse import coarse_profile, log_line_profile
 from citus_analysis.spans.composition import critical_path, fan_out_profile, percentile_profile
 from citus_analysis.spans.export import export_traces
 from citus_analysis.spans.groups import group_sessions
+from citus_analysis.spans.records import TRACED_COLUMNS
 from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
 from citus_analysis.spans.traces import Traces, build_traces, trace_iteration
 
 __all__ = [
+    "TRACED_COLUMNS",
     "TailProfile",
     "Traces",
     "autovacuum_intervals",

@@ -37,6 +37,7 @@ __all__ = [
     "PREPARE",
     "TASK",
     "TIMED",
+    "TRACED_COLUMNS",
     "WHOLE",
     "LogFiles",
     "Records",
@@ -159,6 +160,7 @@ def read_records(events: pl.DataFrame) -> Records:
     return Records(events, files, row, event, session, segment, whole, closes, execution, gaps, words)
 
 
+_IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _USED: Final = (
     "pid",
     "byte_offset",
@@ -177,15 +179,18 @@ _USED: Final = (
     "statement_kind",
     "statement_fingerprint",
 )
+#: Columns of `log_events` that traces are built from.
+TRACED_COLUMNS: Final = (*_IDENTITY, *_USED)
 
 
 def _number_files(events: pl.DataFrame) -> LogFiles:
-    identity = ("node", "resource", "run_id", "iteration")
+    identity = _IDENTITY[1:]
     # Files follow each other: their names are compared with the one before, not hashed.
     begin = firsts(events["source_id"].rle_id().to_numpy())
     times = events["log_time"].to_physical().fill_null(_NEVER).to_numpy()
-    runs = events.select("source_id", *identity)[begin].with_columns(
-        first_time=np.minimum.reduceat(times, begin) if len(begin) else pl.Series([], dtype=pl.Int64)
+    runs = events.select(_IDENTITY)[begin].with_columns(
+        pl.col(pl.Categorical).cast(pl.String),
+        first_time=np.minimum.reduceat(times, begin) if len(begin) else pl.Series([], dtype=pl.Int64),
     )
     table = (
         runs.group_by("source_id")
