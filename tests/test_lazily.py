@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import citus_analysis
-from citus_analysis import dataset
+from citus_analysis import dataset, spans
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 
 
-@pytest.mark.parametrize("package", [citus_analysis, dataset])
+@pytest.mark.parametrize("package", [citus_analysis, dataset, spans])
 def test_every_name_is_there(package: object) -> None:
     names = package.__all__  # type: ignore[attr-defined]
     assert names
@@ -36,7 +36,7 @@ def test_an_ingest_of_a_log_needs_neither_pandas_nor_scipy(tmp_path: Path) -> No
     (log,) = (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log*")
     loaded = loaded_by(f"import citus_analysis as ca; ca.ingest([{str(log)!r}], {str(tmp_path / 'out')!r})")
     assert {"polars", "pyarrow"} <= loaded
-    assert not loaded & {"pandas", "scipy", "statsmodels", "plotly", "duckdb"}
+    assert not loaded & {"pandas", "scipy", "statsmodels", "narwhals", "plotly", "duckdb"}
 
 
 def test_a_format_is_found_by_its_name_without_the_others() -> None:

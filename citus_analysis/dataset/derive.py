@@ -100,6 +100,8 @@ class Derivation:
 
 
 def _runs(tables: ResourceTables) -> Pieces:
+    if not tables.parts("clients"):
+        return
     from citus_analysis.stats.clients import derive_operation_latencies, derive_runs, with_outcomes
 
     runs = derive_runs(tables.scan("clients").collect(), run_identity(tables))
