@@ -1,5 +1,6 @@
 """An iteration worked on group by group gives what it gives as a whole."""
 
+import pickle
 from collections.abc import Callable
 
 import polars as pl
@@ -11,7 +12,8 @@ from polars.testing import assert_frame_equal
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import Traces, trace_iteration
 from citus_analysis.spans.groups import group_sessions
-from citus_analysis.spans.sessions import GPID_NODE_FACTOR
+from citus_analysis.spans.sessions import GPID_NODE_FACTOR, Sessions
+from citus_analysis.spans.traces import Keep
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
 
 
@@ -20,7 +22,7 @@ def backends_of(events: pl.DataFrame) -> pl.DataFrame:
     return events.filter(pl.col("pid").is_not_null()).group_by(node, "pid", "gpid").agg(records=pl.len())
 
 
-def in_groups(recording: Recording, most_records: int) -> tuple[Traces, int]:
+def in_groups(recording: Recording, most_records: int, keep: Keep | None) -> tuple[Traces, int]:
     """Traces by groups, and how many there are."""
     placed = group_sessions(backends_of(recording.log_events), recording.nodes, most_records)
     groups = placed.partition_by("group")
@@ -28,9 +30,20 @@ def in_groups(recording: Recording, most_records: int) -> tuple[Traces, int]:
         lambda group=group: recording.log_events.join(group, on=["node", "pid"], how="semi", maintain_order="left")
         for group in groups
     ]
-    pieces = list(trace_iteration(records, recording.nodes))
+    pieces = list(trace_iteration(records, recording.nodes, keep))
     tables = {name: pl.concat([getattr(piece, name) for piece in pieces]) for name in vars(pieces[0])}
     return Traces(**tables), len(groups)
+
+
+def pickled(sessions: Sessions) -> Callable[[], Sessions]:
+    """Sessions laid aside."""
+    packed = pickle.dumps(sessions)
+
+    def again() -> Sessions:
+        sessions: Sessions = pickle.loads(packed)
+        return sessions
+
+    return again
 
 
 @pytest.mark.parametrize(
@@ -46,10 +59,13 @@ def in_groups(recording: Recording, most_records: int) -> tuple[Traces, int]:
         ("w2-multishard", Cut("2", "last"), 2),
     ],
 )
-def test_groups_do_not_matter(resource: str, change: Callable[[str, bytes], bytes], groups: int) -> None:
+@pytest.mark.parametrize("keep", [None, pickled])
+def test_groups_do_not_matter(
+    resource: str, change: Callable[[str, bytes], bytes], groups: int, keep: Keep | None
+) -> None:
     recording = load(resource, (1,), change)
     expected = traces_of(resource, (1,), change)
-    found, count = in_groups(recording, 100)
+    found, count = in_groups(recording, 100, keep)
     assert count >= groups
     order = ["start_time", "source_id", "byte_offset", "span_id"]
     assert_frame_equal(found.spans.sort(order), expected.spans.sort(order))
