@@ -153,6 +153,15 @@ def test_scanners_agree_on_any_bytes(log: bytes, prefix: str, *, fresh: bool) ->
         same(Chunk(100, data, fresh=fresh), prefix)
 
 
+def test_many_names_that_begin_and_end_alike() -> None:
+    names = [f"ip-10-0-{number % 3_000:05}.eu-central-1.compute.internal" for number in range(5_000)]
+    data = b"".join(line("LOG:  duration: 0.067 ms", pid=number, app=name) for number, name in enumerate(names))
+    same(Chunk(0, data), STUDY_PREFIX)
+    assert (
+        plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)["application"].to_list() == names
+    )
+
+
 @pytest.mark.parametrize("resource", ["w2-multishard", "w2-lock-update", "stock-debug4-w2-t8-insert", "w2-txn-update"])
 def test_scanners_agree_on_recordings(resource: str) -> None:
     for path in sorted((RECORDED / resource / "pglogs").glob("PGLOG-1-1.log*")):

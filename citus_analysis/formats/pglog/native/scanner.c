@@ -53,12 +53,14 @@ static inline uint64_t mix(uint64_t value)
     return value ^ value >> 29;
 }
 
-/* Of a short text: its length, its first and last eight bytes. */
+/* Of all bytes: names of machines often begin and end alike. */
 static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
 {
-    place_t length = stretch.end - stretch.begin;
-    uint64_t last = length > 8 ? load(text + stretch.end - 8, 8) : 0;
-    return mix(mix(load(text + stretch.begin, length) ^ (uint64_t)length) ^ last);
+    place_t place = stretch.begin, end = stretch.end, length = end - place;
+    uint64_t hash = (uint64_t)length;
+    for (; end - place >= 8; place += 8) hash = mix(hash ^ load(text + place, 8));
+    if (place == end) return hash;
+    return mix(hash ^ (length > 8 ? load(text + end - 8, 8) : load(text + place, length)));
 }
 
 static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
