@@ -44,8 +44,6 @@ static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
     for_columns(&out, open_column, rows);
     for (int column = 0; column < TEXT_COLUMNS; column++)
         out.distinct_texts[column] = room(rows * (int64_t)sizeof(stretch_t));
-    out.distinct_statements = room(rows * (int64_t)sizeof(stretch_t));
-    out.fingerprints = room(rows * (int64_t)sizeof(uint64_t));
     out.messages = room(rows * (int64_t)sizeof(stretch_t));
     out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
     REQUIRE(pglog_scan(chunk, prefix, &out) == 0);
@@ -60,8 +58,6 @@ static void closed(output_t *out)
 {
     for_columns(out, close_column, 0);
     for (int column = 0; column < TEXT_COLUMNS; column++) free(out->distinct_texts[column]);
-    free(out->distinct_statements);
-    free(out->fingerprints);
     free(out->messages);
     free(out->strays);
 }
@@ -73,7 +69,7 @@ static void require_same(const output_t *one, int64_t row, const output_t *other
     const column_t *left = &one->byte_offset, *right = &other->byte_offset;
     for (; left < &one->severity; left++, right++) {
         bool is_place = left <= &one->byte_length;
-        bool is_number = left < &one->statement;
+        bool is_number = left < &one->message;
         REQUIRE(is_valid(left, row) == is_valid(right, other_row));
         if (!is_number || !(is_place || is_valid(left, row))) continue;
         size_t width = left <= &one->duration_us ? 8 : 4;
@@ -81,9 +77,9 @@ static void require_same(const output_t *one, int64_t row, const output_t *other
                        width) == 0);
     }
     REQUIRE(((byte_t *)one->kind.values)[row] == ((byte_t *)other->kind.values)[other_row]);
-    if (!is_valid(&one->statement, row)) return;
-    REQUIRE(one->fingerprints[((int32_t *)one->statement.values)[row]] ==
-            other->fingerprints[((int32_t *)other->statement.values)[other_row]]);
+    REQUIRE(is_valid(&one->statement_kind, row) == is_valid(&other->statement_kind, other_row));
+    if (!is_valid(&one->statement_kind, row)) return;
+    REQUIRE(((byte_t *)one->statement_kind.values)[row] == ((byte_t *)other->statement_kind.values)[other_row]);
 }
 
 /* The function of the study's prefix and the interpreter match the same. */

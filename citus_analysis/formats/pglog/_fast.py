@@ -1,13 +1,11 @@
 """Records of a chunk of a stderr log, scanned by compiled code: the same rows as `_scan.scan` gives.
 
-Numbers become Arrow arrays without a copy. Texts (applications, hosts, statement names ...) and statements are numbered
-by the scanner, so that Python sees each distinct one once per chunk and never a row.
+Numbers become Arrow arrays without a copy. Texts (applications, hosts, statement names ...) are numbered by the
+scanner, so that Python sees each distinct one once per chunk and never a row.
 """
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,7 +14,7 @@ import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._arrays import category_array, number_array, spread_texts, texts_of
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_statements, redacted
+from citus_analysis.formats.pglog._body import MESSAGE_SCAN, redacted
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._rooms import Rooms
@@ -29,19 +27,19 @@ __all__ = ["Memory", "add_body_fast", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
 #: What the numbers in a column stand for.
-_WORDS: Final = {"severity": SEVERITY_WORDS, "kind": KINDS, "phase": PROTOCOL_PHASES}
-_NUMBERS: Final = (*(name for name in native.NUMBER_COLUMNS if name not in {"statement", "message"}), "capped")
+_WORDS: Final = {
+    "severity": SEVERITY_WORDS,
+    "kind": KINDS,
+    "phase": PROTOCOL_PHASES,
+    "statement_kind": STATEMENT_KINDS,
+}
+_NUMBERS: Final = (*(name for name in native.NUMBER_COLUMNS if name != "message"), "capped")
 _TOLD_BY_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
         *("statement_name", "statement_kind", "statement_fingerprint", "message"),
     }
 )
-#: Statements whose kind is kept; a log with more different ones has its kinds looked at again.
-_KINDS_KEPT: Final = 2**19
-
-_kinds: Final[dict[int, int]] = {}
-_kinds_lock: Final = threading.Lock()
 
 
 class Memory:
@@ -114,9 +112,6 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     for name, texts in _texts(buffer, out).items():
         if name in columns:
             arrays[name] = category_array(columns[name], rows, texts)
-    if len(out.statements):
-        kinds = replace(columns["statement"], values=_kinds_of(buffer, out)[columns["statement"].values])
-        arrays["statement_kind"] = category_array(kinds, rows, texts_of(STATEMENT_KINDS))
     if len(out.messages):
         arrays["message"] = spread_texts(_messages(buffer, out.messages), columns["message"], rows)
     return arrays
@@ -128,22 +123,6 @@ def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     texts = text_array(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
     ends = np.cumsum([len(own) for own in out.texts.values()]).tolist()
     return {name: texts[end - len(own) : end] for (name, own), end in zip(out.texts.items(), ends, strict=True)}
-
-
-def _kinds_of(buffer: Bytes, out: native.Output) -> Bytes:
-    """The number of the kind of each distinct statement; each fingerprint is looked at once per process."""
-    wanted = out.fingerprints.tolist()
-    with _kinds_lock:
-        if len(_kinds) > _KINDS_KEPT:
-            _kinds.clear()
-        fresh = [index for index, value in enumerate(wanted) if value not in _kinds]
-        if fresh:
-            starts, ends = out.statements[fresh, 0], out.statements[fresh, 1]
-            texts = pl.DataFrame({"statement": string_views(buffer, starts, ends - starts)})
-            described = add_statements(texts.with_columns(shard_id=pl.lit(None, pl.Int64)))
-            kinds = described.get_column("statement_kind").cast(_TABLE["statement_kind"].dtype).to_physical()
-            _kinds.update(zip((wanted[index] for index in fresh), kinds.to_list(), strict=True))
-        return np.array([_kinds[value] for value in wanted], np.uint8)
 
 
 def _messages(buffer: Bytes, places: Integers) -> pl.Series:

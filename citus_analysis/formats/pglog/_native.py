@@ -53,7 +53,7 @@ NUMBER_COLUMNS: Final[dict[str, type]] = {
     **dict.fromkeys(("shard_id", "placement_id", "task_us"), np.int64),
     "statement_fingerprint": np.uint64,
     "duration_us": np.float64,
-    **dict.fromkeys(("pid", "backend_id", "worker_port", "statement", "message"), np.int32),
+    **dict.fromkeys(("pid", "backend_id", "worker_port", "message"), np.int32),
 }
 #: Columns of texts: the values are numbers of distinct texts.
 TEXT_COLUMNS: Final = (
@@ -64,10 +64,10 @@ TEXT_COLUMNS: Final = (
 _COLUMNS: Final[dict[str, type]] = {
     **NUMBER_COLUMNS,
     **dict.fromkeys(TEXT_COLUMNS, np.int32),
-    **dict.fromkeys(("severity", "kind", "phase"), np.uint8),
+    **dict.fromkeys(("severity", "kind", "phase", "statement_kind"), np.uint8),
 }
 #: What these number is listed elsewhere. They begin as zeros, which is a number of something, where no value is too.
-_NUMBERING: Final = frozenset({"statement", "severity", "kind", "phase", *TEXT_COLUMNS})
+_NUMBERING: Final = frozenset({"severity", "kind", "phase", "statement_kind", *TEXT_COLUMNS})
 
 
 class _Column(Structure):
@@ -107,15 +107,15 @@ class _Chunk(Structure):
 
 #: Every record has these, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
-_LISTS: Final = ("distinct_statements", "messages", "strays")
-_COUNTS: Final = ("rows", "statement_count", "message_count", "stray_count", "blank_bytes", "record_bytes")
+_LISTS: Final = ("messages", "strays")
+_COUNTS: Final = ("rows", "message_count", "stray_count", "blank_bytes", "record_bytes")
 
 
 class _Output(Structure):
     _fields_ = (
         *((name, _Column) for name in (*_COLUMNS, "capped")),
         ("distinct_texts", c_void_p * len(TEXT_COLUMNS)),
-        *((name, c_void_p) for name in (*_LISTS, "fingerprints")),
+        *((name, c_void_p) for name in _LISTS),
         ("text_counts", c_int64 * len(TEXT_COLUMNS)),
         *((name, c_int64) for name in _COUNTS),
     )
@@ -180,13 +180,11 @@ class Column:
 
 
 class Output:
-    """What a scan fills: columns, distinct texts and statements, messages, lines astray.
+    """What a scan fills: columns, distinct texts, messages, lines astray.
 
     Attributes:
-        columns: by name; texts, statements and messages are numbers into the lists below.
+        columns: by name; texts and messages are numbers into the lists below.
         texts: begin and end of each distinct text in the chunk, by column.
-        statements: begin and end of the first of each distinct statement.
-        fingerprints: of each distinct statement.
         messages: begin and end of each message.
         strays: begin and end of each run of lines astray.
         rows: how many records there are.
@@ -200,13 +198,12 @@ class Output:
         # Most of these stay short, so in a room they would keep memory that nobody uses.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
         self._lists: dict[str, Integers] = {name: np.empty((rows + 1, 2), np.int64) for name in _LISTS}
-        self.fingerprints: npt.NDArray[np.uint64] = np.empty(rows, np.uint64)
         self._structure = _Output()
         for name, column in self.columns.items():
             field = _Column(column.values.ctypes.data, column.valid.ctypes.data)
             setattr(self._structure, name, field)
         self._structure.distinct_texts[:] = [array.ctypes.data for array in self._texts]
-        for name, array in (*self._lists.items(), ("fingerprints", self.fingerprints)):
+        for name, array in self._lists.items():
             setattr(self._structure, name, array.ctypes.data)
 
     def fill(self, scan: Callable[..., int], *source: object) -> None:
@@ -225,8 +222,6 @@ class Output:
             name: places[:count]
             for name, places, count in zip(TEXT_COLUMNS, self._texts, structure.text_counts, strict=True)
         }
-        self.statements = self._lists["distinct_statements"][: structure.statement_count]
-        self.fingerprints = self.fingerprints[: structure.statement_count]
         self.messages = self._lists["messages"][: structure.message_count]
         self.strays = self._lists["strays"][: structure.stray_count]
         self.blank_bytes = int(structure.blank_bytes)

@@ -21,7 +21,7 @@ from citus_analysis.formats.pglog._fast import Memory, add_body_fast, scan_fast
 from citus_analysis.formats.pglog._native import count_heads, last_record
 from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
-from citus_analysis.formats.pglog._statements import describe
+from citus_analysis.formats.pglog._statements import _VERBS, describe
 from citus_analysis.formats.pglog._views import valid_utf8
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
@@ -74,7 +74,22 @@ word = st.sampled_from(
             "-",
             "?",
         ),
-        *(" ", "\n\t", "é", "\x1f", "\x00", "_", "b'1'", "WITH", "x"),
+        *(
+            " ",
+            "\n\t",
+            "é",
+            "\x1f",
+            "\x00",
+            "_",
+            "b'1'",
+            "WITH",
+            "x",
+            "Rollback",
+            "to",
+            "commit",
+            "prepared",
+            "PREPARE",
+        ),
     ]
 )
 statement = st.lists(word | st.text(max_size=3), max_size=12).map(" ".join) | st.lists(word, max_size=12).map("".join)
@@ -197,6 +212,22 @@ def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
     )
     slow = add_body(frame.with_columns(excerpt=pl.col("text").str.head(MESSAGE_SCAN)))
     assert_frame_equal(plain(add_body_fast(frame)), plain(slow))
+
+
+VERB_TEXTS = [
+    *(f"{verb} x" for verb in (*_VERBS, "unheard_of", "with", '"select"', "selects", "selec", "'select'", "1", "=")),
+    *(f"WITH a AS (DELETE FROM t RETURNING *), b(c) AS (VALUES (1)) {verb} x" for verb in _VERBS),
+    *(f"{verb} PREPARED 'a'" for verb in ("COMMIT", "ROLLBACK", "END", "PREPARE")),
+    *("PREPARE TRANSACTION 'a'", "prepare a transaction", "COMMIT AND PREPARED", "commit -- a\n prepared 'b'"),
+    *("ROLLBACK TO a", "rollback work to savepoint a", "ROLLBACK ; ; TO a", "ROLLBACK 1 2 3 TO a", "ABORT TO a"),
+    *("(((select 1)))", "( with a as (select 1) select 2)", "with a", "WITH with AS (SELECT 1)", ")(", "(", ""),
+]
+
+
+@pytest.mark.parametrize("text", VERB_TEXTS)
+def test_kinds_agree(text: str) -> None:
+    row = plain(scan_fast(Chunk(0, line("LOG:  statement: " + text)), compile_prefix(STUDY_PREFIX), Memory()).rows)
+    assert row["statement_kind"].to_list() == [describe(text).kind]
 
 
 @SOME

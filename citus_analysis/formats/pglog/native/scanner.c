@@ -12,7 +12,7 @@ enum part { BLANKS, STRAYS, RECORDS };
 #define TEMPLATE_SETS 64
 #define TEMPLATE_WAYS 8
 
-/* Hash table of the numbers of distinct things. */
+/* Hash table of the numbers of distinct texts. */
 typedef struct {
     int32_t *slots;
     uint32_t mask, used;
@@ -25,7 +25,7 @@ typedef struct {
     memo_t memo;
     head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
     head_t *head, *next;
-    table_t texts[TEXT_COLUMNS], statements;
+    table_t texts[TEXT_COLUMNS];
     int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
     template_t *spare; /* where the next statement is read into */
@@ -71,14 +71,14 @@ static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
     return length > 64 ? memcmp(left, right, (size_t)length) == 0 : same_bytes(left, right, (size_t)length);
 }
 
-/* Twice the room; `hash_of` gives the hash of what has a number (in a column of texts). */
-static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int, int32_t), const scan_t *scan, int column)
+/* Twice the room for the texts of a column. */
+static bool table_grow(table_t *table, const byte_t *text, const stretch_t *distinct)
 {
     table_t larger;
     if (!table_init(&larger, 2 * (table->mask + 1))) return false;
     for (uint32_t old = 0; old <= table->mask; old++) {
         if (table->slots[old] == EMPTY) continue;
-        uint32_t slot = (uint32_t)hash_of(scan, column, table->slots[old]) & larger.mask;
+        uint32_t slot = (uint32_t)text_hash(text, distinct[table->slots[old]]) & larger.mask;
         while (larger.slots[slot] != EMPTY) slot = (slot + 1) & larger.mask;
         larger.slots[slot] = table->slots[old];
     }
@@ -86,17 +86,6 @@ static bool table_grow(table_t *table, uint64_t (*hash_of)(const scan_t *, int, 
     free(table->slots);
     *table = larger;
     return true;
-}
-
-static uint64_t hash_of_text(const scan_t *scan, int column, int32_t number)
-{
-    return text_hash(scan->text, scan->out->distinct_texts[column][number]);
-}
-
-static uint64_t hash_of_statement(const scan_t *scan, int column, int32_t number)
-{
-    (void)column;
-    return mix(scan->out->fingerprints[number]);
 }
 
 /* The number of a short text among the distinct ones of its column in this chunk; the last one is tried first. */
@@ -112,24 +101,8 @@ static int32_t text_number(scan_t *scan, enum text_column column, stretch_t stre
     number = (int32_t)scan->out->text_counts[column]++;
     distinct[number] = stretch;
     table->slots[slot] = number;
-    if (2 * ++table->used > table->mask && !table_grow(table, hash_of_text, scan, column)) scan->failed = true;
+    if (2 * ++table->used > table->mask && !table_grow(table, scan->text, distinct)) scan->failed = true;
     return scan->recent[column] = number;
-}
-
-/* The number of a statement among the distinct ones of this chunk. */
-static int32_t statement_number(scan_t *scan, uint64_t fingerprint, stretch_t stretch)
-{
-    output_t *out = scan->out;
-    uint32_t slot = (uint32_t)mix(fingerprint) & scan->statements.mask;
-    for (; scan->statements.slots[slot] != EMPTY; slot = (slot + 1) & scan->statements.mask)
-        if (out->fingerprints[scan->statements.slots[slot]] == fingerprint) return scan->statements.slots[slot];
-    int32_t number = (int32_t)out->statement_count++;
-    out->fingerprints[number] = fingerprint;
-    out->distinct_statements[number] = stretch;
-    scan->statements.slots[slot] = number;
-    if (2 * ++scan->statements.used > scan->statements.mask && !table_grow(&scan->statements, hash_of_statement, scan, 0))
-        scan->failed = true;
-    return number;
 }
 
 /* The template that a statement fits, made where there is none; `shard` is the statement's shard, or -1. */
@@ -145,11 +118,11 @@ static const template_t *template_of(scan_t *scan, place_t begin, place_t end, i
 #ifdef CHECK_TEMPLATES /* the fuzzer does */
         read_statement(scan->text, begin, end, scan->spare);
         if (scan->spare->fingerprint != found->fingerprint || scan->spare->shard != *shard) __builtin_trap();
+        if (scan->spare->kind != found->kind) __builtin_trap();
 #endif
     } else {
         found = scan->spare;
         read_statement(scan->text, begin, end, found);
-        found->number = statement_number(scan, found->fingerprint, (stretch_t){begin, end});
         *shard = found->shard;
         if (found->gap_count < 0) return found;
         if (way == TEMPLATE_WAYS) way--;
@@ -374,7 +347,7 @@ static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t
     if (statement != ABSENT) {
         int64_t shard = -1;
         const template_t *fitting = template_of(scan, statement, end, &shard);
-        set_32(&out->statement, row, fitting->number);
+        set_8(&out->statement_kind, row, fitting->kind);
         set_64(&out->fingerprint, row, (int64_t)fitting->fingerprint);
         if (shard >= 0) set_64(&out->shard_id, row, shard);
     }
@@ -523,7 +496,6 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
         scan->recent[column] = -1;
         scan->failed |= !table_init(&scan->texts[column], 256);
     }
-    scan->failed |= !table_init(&scan->statements, 1024);
     return scan;
 }
 
@@ -535,7 +507,6 @@ static int32_t scan_free(scan_t *scan)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
     free(scan->spare);
     for (int column = 0; column < TEXT_COLUMNS; column++) free(scan->texts[column].slots);
-    free(scan->statements.slots);
     free(scan);
     return answer;
 }

@@ -58,16 +58,15 @@ typedef struct {
     /* double */
     column_t duration_us;
     /* int32 */
-    column_t pid, backend_id, worker_port, statement, message, texts[TEXT_COLUMNS];
+    column_t pid, backend_id, worker_port, message, texts[TEXT_COLUMNS];
     /* uint8 */
-    column_t severity, kind, phase;
+    column_t severity, kind, phase, statement_kind;
     /* one bit a row */
     column_t capped;
     stretch_t *distinct_texts[TEXT_COLUMNS];
-    stretch_t *distinct_statements, *messages, *strays;
-    uint64_t *fingerprints;
+    stretch_t *messages, *strays;
     int64_t text_counts[TEXT_COLUMNS];
-    int64_t rows, statement_count, message_count, stray_count, blank_bytes, record_bytes;
+    int64_t rows, message_count, stray_count, blank_bytes, record_bytes;
 } output_t;
 
 #define OUT_OF_MEMORY (-2)

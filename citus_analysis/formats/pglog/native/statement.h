@@ -1,4 +1,4 @@
-/* Fingerprint and shard of a statement, as `_statements.py` defines them.
+/* Fingerprint, kind and shard of a statement, as `_statements.py` defines them.
  *
  * Tokens pass three stages that each hold back at most one token until the next is known: signs of constants, commas
  * between constants, semicolons at the end.
@@ -176,6 +176,98 @@ static bool closes(const byte_t *text, place_t begin, place_t end)
     return false;
 }
 
+/* Kinds of statements, in the order of `schema.STATEMENT_KINDS`. */
+enum statement_kind {
+    Q_SELECT, Q_INSERT, Q_UPDATE, Q_DELETE, Q_MERGE, Q_COPY, Q_BEGIN, Q_COMMIT, Q_ROLLBACK, Q_PREPARE, Q_SET, Q_DDL,
+    Q_UTILITY, Q_OTHER
+};
+
+#define MAIN_VERBS 7 /* what WITH stands before comes first */
+static const struct {
+    const char *word;
+    enum statement_kind kind;
+} verbs[] = {
+    {"select", Q_SELECT}, {"insert", Q_INSERT}, {"update", Q_UPDATE}, {"delete", Q_DELETE}, {"merge", Q_MERGE},
+    {"values", Q_SELECT}, {"table", Q_SELECT}, {"copy", Q_COPY}, {"begin", Q_BEGIN}, {"start", Q_BEGIN},
+    {"commit", Q_COMMIT}, {"end", Q_COMMIT}, {"rollback", Q_ROLLBACK}, {"abort", Q_ROLLBACK}, {"set", Q_SET},
+    {"reset", Q_SET}, {"create", Q_DDL}, {"alter", Q_DDL}, {"drop", Q_DDL}, {"truncate", Q_DDL}, {"comment", Q_DDL},
+    {"grant", Q_DDL}, {"revoke", Q_DDL}, {"reindex", Q_DDL}, {"analyze", Q_UTILITY}, {"call", Q_UTILITY},
+    {"checkpoint", Q_UTILITY}, {"close", Q_UTILITY}, {"cluster", Q_UTILITY}, {"deallocate", Q_UTILITY},
+    {"declare", Q_UTILITY}, {"discard", Q_UTILITY}, {"do", Q_UTILITY}, {"execute", Q_UTILITY}, {"explain", Q_UTILITY},
+    {"fetch", Q_UTILITY}, {"import", Q_UTILITY}, {"listen", Q_UTILITY}, {"load", Q_UTILITY}, {"lock", Q_UTILITY},
+    {"move", Q_UTILITY}, {"notify", Q_UTILITY}, {"prepare", Q_UTILITY}, {"reassign", Q_UTILITY},
+    {"refresh", Q_UTILITY}, {"release", Q_UTILITY}, {"savepoint", Q_UTILITY}, {"security", Q_UTILITY},
+    {"show", Q_UTILITY}, {"unlisten", Q_UTILITY}, {"vacuum", Q_UTILITY},
+};
+
+/* A token, as it stands in the text. */
+typedef struct {
+    const byte_t *begin;
+    place_t length;
+} token_t;
+
+static bool is_word(token_t token, const char *word)
+{
+    for (place_t place = 0; place < token.length; place++)
+        if (!word[place] || lower(token.begin[place]) != (byte_t)word[place]) return false;
+    return !word[token.length];
+}
+
+/* What the tokens of a statement tell of its kind. */
+typedef struct {
+    enum statement_kind kind;
+    token_t verb;
+    int32_t behind; /* how many tokens stood behind the verb; -1: none is found yet */
+    int32_t depth;  /* open brackets behind WITH */
+    bool with;
+} verb_reader_t;
+
+#define TOLD_BY 3 /* as many tokens behind the verb */
+
+static void find_verb(verb_reader_t *reader, token_t token)
+{
+    bool opens = is_word(token, "(");
+    size_t count = sizeof verbs / sizeof *verbs, number = 0;
+    if (!reader->with && opens) return;
+    if (!reader->with && is_word(token, "with")) {
+        reader->with = true;
+        return;
+    }
+    if (reader->with) {
+        reader->depth += opens - is_word(token, ")");
+        if (reader->depth != 0) return;
+        count = MAIN_VERBS;
+    }
+    while (number < count && !is_word(token, verbs[number].word)) number++;
+    if (number == count && reader->with) return;
+    if (number < count) reader->kind = verbs[number].kind;
+    reader->verb = token;
+    reader->behind = 0;
+}
+
+/* The first tokens behind the verb: `COMMIT PREPARED`, `PREPARE TRANSACTION`, `ROLLBACK ... TO`. */
+static void read_behind(verb_reader_t *reader, token_t token)
+{
+    bool first = ++reader->behind == 1, rolls_back = is_word(reader->verb, "rollback");
+    if (reader->kind == Q_PREPARE) return;
+    if (first && (rolls_back || is_word(reader->verb, "commit")) && is_word(token, "prepared"))
+        reader->kind = Q_PREPARE;
+    else if (first && is_word(reader->verb, "prepare") && is_word(token, "transaction"))
+        reader->kind = Q_PREPARE;
+    else if (rolls_back && is_word(token, "to"))
+        reader->kind = Q_UTILITY;
+}
+
+static inline void read_verb(verb_reader_t *reader, const byte_t *text, place_t begin, place_t end)
+{
+    if (reader->behind >= TOLD_BY) return;
+    token_t token = {text + begin, end - begin};
+    if (reader->behind < 0)
+        find_verb(reader, token);
+    else
+        read_behind(reader, token);
+}
+
 #define MAX_GAPS 48
 
 typedef struct {
@@ -187,7 +279,7 @@ typedef struct {
 typedef struct {
     uint64_t fingerprint;
     int64_t shard; /* -1: none */
-    int32_t number; /* among the distinct statements of the chunk */
+    enum statement_kind kind;
     int32_t gap_count; /* the last gap is the statement's end; -1: too many for a template */
     gap_t gaps[MAX_GAPS + 1];
 } template_t;
@@ -251,10 +343,11 @@ static inline void add_gap(template_t *template, place_t begin, place_t end, byt
         template->gaps[template->gap_count++] = (gap_t){begin, end, first, is_shard};
 }
 
-/* Fingerprint and shard of a statement, and its template. */
+/* Fingerprint, kind and shard of a statement, and its template. */
 static void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template)
 {
     hasher_t hasher = {.value = FNV_OFFSET};
+    verb_reader_t verb = {.kind = Q_OTHER, .behind = -1};
     bool after_dot = false;
     place_t from = begin; /* of the stretch that the next gap ends */
     place_t place = blanks_end(text, begin, limit);
@@ -307,11 +400,13 @@ static void read_statement(const byte_t *text, place_t begin, place_t limit, tem
             hasher.last = byte == ')' || byte == ']' ? CLOSING : OPERATOR;
             after_dot = byte == '.';
         }
+        read_verb(&verb, text, place, end);
         place = end < limit ? blanks_end(text, end, limit) : end;
     }
     release_sign(&hasher);
     if (hasher.comma) put(&hasher, ',');
     template->fingerprint = hasher.value;
+    template->kind = verb.kind;
     add_gap(template, from, limit, 0, false);
 }
 
