@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats._content import Content
-from citus_analysis.formats._redact import redact
+from citus_analysis.formats._redact import redact_expr
 from citus_analysis.rows import Rows, frame_of
 from citus_analysis.schema import TABLES
 
@@ -116,19 +116,23 @@ class Format(ABC):
 def rejects_frame(rejects: Iterable[Reject]) -> pl.DataFrame:
     """Rejects as a frame of the `rejects` table; excerpts are decoded, cut and redacted."""
     rows = list(rejects)
-    return pl.DataFrame(
+    table = TABLES["rejects"].parsed()
+    if not rows:
+        return table.empty()
+    frame = pl.DataFrame(
         {
             "byte_offset": [reject.byte_offset for reject in rows],
             "byte_length": [reject.byte_length for reject in rows],
             "reason": [reject.reason for reject in rows],
-            "excerpt": [_excerpt(reject.excerpt) for reject in rows],
+            "excerpt": [_shown(reject.excerpt) for reject in rows],
         },
-        schema=TABLES["rejects"].parsed().polars_schema(),
+        schema=table.polars_schema(),
     )
+    # Redacted before the final cut, or a secret's key could be cut off its value.
+    return frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
 
 
-def _excerpt(text: bytes | str) -> str:
-    # Cut before decoding: an excerpt of a 1 GiB line must not cost 1 GiB. Redact before the final cut, or a
-    # secret's key could be cut off its value.
+def _shown(text: bytes | str) -> str:
+    # Cut before decoding: an excerpt of a 1 GiB line must not cost 1 GiB.
     decoded = text[: 4 * EXCERPT_CHARS].decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return redact(decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0"))[:EXCERPT_CHARS]
+    return decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0")
