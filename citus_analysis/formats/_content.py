@@ -195,7 +195,9 @@ class Content:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
         """
         for piece in self.pieces(block_bytes):
-            yield piece.read() if isinstance(piece, Unread) else piece
+            block = piece.read() if isinstance(piece, Unread) else piece
+            if block.length:
+                yield block
 
     def pieces(
         self, block_bytes: int, cut: Cut = line_cut, *, first_bytes: int | None = None

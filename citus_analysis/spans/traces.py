@@ -101,11 +101,9 @@ def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | No
         >>> len(groups), last.match_quality.height
         (1, 0)
     """
-    facts: list[_Facts] = []
-    kept: deque[_Again] = deque()
-    for told, again in in_order(iter(groups), partial(_read, nodes=nodes, keep=keep), _READERS, "facts"):
-        facts.append(told)
-        kept.append(again)
+    read = list(in_order(iter(groups), partial(_read, nodes=nodes, keep=keep), _READERS, "facts"))
+    facts, kept = [told for told, _ in read], deque(again for _, again in read)
+    del read
     exact, clocks = judge(
         [one.claims for one in facts],
         _coverage(facts),

@@ -16,7 +16,8 @@ and as the yardstick: tests hold both to the same rows.
 - `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the compiled scanner;
 - `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
 - `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say;
-- `native/`, `_native`, `_fast`, `_arrays`: the compiled scanner, its interface, its columns as Arrow arrays;
+- `native/`, `_native`, `_fast`, `_arrays`: the compiled scanner, its interface, its columns as Arrow arrays, and
+  (`_rooms`) the memory that they stand in;
 - `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
 
 Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abbreviation in the log is ambiguous).

@@ -21,8 +21,7 @@ from citus_analysis.formats.pglog._scan import Chunk, scan
 
 __all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
-#: Large, for each chunk costs some 10 ms beside its bytes; but from 32 MiB on glibc hands memory back to the system
-#: whenever it is freed, and gets it back page by page.
+#: Large, for each chunk costs some milliseconds beside its bytes; larger ones take more memory than they save time.
 CHUNK_BYTES: Final = 28 * 2**20
 #: Regular expressions need several times a chunk in memory, so they get smaller ones.
 _SMALL_CHUNK_BYTES: Final = 4 * 2**20

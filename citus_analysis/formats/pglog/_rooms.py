@@ -1,7 +1,7 @@
 """Memory that is used again and again.
 
 The system gives memory page by page, each zeroed and mapped when it is first touched: a tenth of the time of reading a
-log, and a fifth where several processes want memory. What was touched once is therefore kept until a log is read.
+log. What was touched once is therefore kept until the log is read.
 """
 
 from __future__ import annotations

@@ -145,7 +145,11 @@ def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     looks = lines.with_columns(record=heads.get_column("severity").is_not_null(), stray=stray)
     roles = np.where(looks.get_column("record"), RECORD, np.where(looks.get_column("stray"), STRAY, CONTINUED))
     unfinished = (
-        complete and not data.endswith(b"\n") and lengths[-1] <= LINE_CAP and not data.startswith(b"\t", begins[-1])
+        complete
+        and len(lengths) > 0
+        and not data.endswith(b"\n")
+        and lengths[-1] <= LINE_CAP
+        and not data.startswith(b"\t", begins[-1])
     )
     if unfinished and roles[-1] == CONTINUED:
         roles[-1] = STRAY

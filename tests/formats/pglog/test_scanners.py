@@ -163,9 +163,12 @@ def same(chunk: Chunk, prefix_text: str) -> None:
 @SOME
 @given(log=logs, prefix=st.sampled_from(PREFIXES), fresh=st.booleans())
 def test_scanners_agree_on_any_bytes(log: bytes, prefix: str, *, fresh: bool) -> None:
-    data = valid_utf8(log)
-    if data:
-        same(Chunk(100, data, fresh=fresh), prefix)
+    same(Chunk(100, valid_utf8(log), fresh=fresh), prefix)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_scanners_agree_on_nothing(prefix: str) -> None:
+    same(Chunk(100, b""), prefix)
 
 
 def test_many_names_that_begin_and_end_alike() -> None:
