@@ -117,18 +117,19 @@ def _traces(tables: ResourceTables) -> Pieces:
     parts = tables.parts("log_events")
     if not parts:
         return
-    from citus_analysis.spans import TRACED_COLUMNS, trace_iteration
+    from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
 
     def scan(parts: Sequence[Part]) -> pl.LazyFrame:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
 
     nodes = tables.scan("nodes").collect()
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
+    distributed = are_distributed(scan(parts), nodes)
     # Pids and sessions do not reach beyond one iteration.
     for iteration in iterations.sort(nulls_last=True):
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
-            for traces in trace_iteration(groups.loads, nodes, groups.keep):
+            for traces in trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed):
                 yield {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 
@@ -161,7 +162,7 @@ DERIVATIONS: Final = (
         _runs,
         lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 3, ("log_events", "nodes"), _TRACE_TABLES, _traces),
+    Derivation("traces", 4, ("log_events", "nodes"), _TRACE_TABLES, _traces),
     Derivation("sources", 1, (), ("sources",), _sources, lambda tables: sources_frame(tables.sources).rows()),
 )
 

@@ -7,14 +7,14 @@ each of which is gone once it was read; the sessions that come of them wait ther
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -124,16 +124,14 @@ class _Aside:
         """Lay the sessions of a group aside."""
         folder = self._folder / f"sessions-{next(self._numbers)}"
         folder.mkdir()
-        others = dict(vars(sessions))
-        frames = [name for name, value in others.items() if isinstance(value, pl.DataFrame)]
-        for name in frames:
-            others.pop(name).write_ipc_stream(_frame_file(folder, name), compression="lz4")
-        return partial(_brought_back, type(sessions), folder, frames, others)
+        frames: dict[str, pl.DataFrame] = vars(sessions)
+        for name, frame in frames.items():
+            frame.write_ipc_stream(_frame_file(folder, name), compression="lz4")
+        return partial(_brought_back, type(sessions), folder, list(frames))
 
 
-def _brought_back(kind: type[Sessions], folder: Path, frames: Sequence[str], others: Mapping[str, Any]) -> Sessions:
-    facts: dict[str, Any] = {name: pl.read_ipc_stream(_frame_file(folder, name)) for name in frames}
-    return kind(**facts, **others)
+def _brought_back(kind: type[Sessions], folder: Path, frames: Sequence[str]) -> Sessions:
+    return kind(**{name: pl.read_ipc_stream(_frame_file(folder, name)) for name in frames})
 
 
 def _frame_file(folder: Path, name: str) -> Path:

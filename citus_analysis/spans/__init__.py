@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from citus_analysis.spans.export import export_traces
     from citus_analysis.spans.groups import group_sessions
     from citus_analysis.spans.records import TRACED_COLUMNS
+    from citus_analysis.spans.sessions import are_distributed
     from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
     from citus_analysis.spans.traces import Traces, build_traces, trace_iteration
 
@@ -26,6 +27,7 @@ __all__ = [
     "TRACED_COLUMNS",
     "TailProfile",
     "Traces",
+    "are_distributed",
     "autovacuum_intervals",
     "build_traces",
     "coarse_profile",
@@ -45,6 +47,7 @@ __getattr__ = imported_lazily(
         "TRACED_COLUMNS": "citus_analysis.spans.records",
         "TailProfile": "citus_analysis.spans.tail",
         "Traces": "citus_analysis.spans.traces",
+        "are_distributed": "citus_analysis.spans.sessions",
         "autovacuum_intervals": "citus_analysis.spans.tail",
         "build_traces": "citus_analysis.spans.traces",
         "coarse_profile": "citus_analysis.spans.coarse",

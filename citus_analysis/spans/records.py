@@ -6,7 +6,7 @@ of a session is one of a few *events*; which statement it belongs to follows fro
 - an *opener* names a statement (`execute S_1: ...`, `statement: ...`);
 - the first duration after an opener closes the statement; an error closes whatever is open;
 - a duration whose predecessor is not an opener belongs to a phase (parse, bind) of the statement to come;
-- `statement:` on a shard inside a client's session is a local execution, not an opener;
+- `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener;
 - a task record reports a remote execution of the open statement.
 
 This holds for both protocols, for parents and for children (sessions with a gpid). All steps are operations on
@@ -140,8 +140,8 @@ class Records:
         return what[self.words[self.row[at]]]
 
 
-def read_records(events: pl.DataFrame) -> Records:
-    """Sort the records of one iteration and number their executions."""
+def read_records(events: pl.DataFrame, *, distributed: bool) -> Records:
+    """Sort the records of one iteration and number their executions; only a cluster has executions on shards."""
     files = _number_files(events)
     # Gathering from one chunk is much faster than from many.
     events = events.select(_USED).rechunk()
@@ -151,7 +151,7 @@ def read_records(events: pl.DataFrame) -> Records:
     anchored = restarted[begins] & (events["session_line"].gather(order[begins]) == 1).fill_null(value=False).to_numpy()
     gaps = _gaps(events, files, order, restarted, begins[~anchored])
     words = _words(events)
-    event = _classify(events, words)[order]
+    event = _classify(events, words, distributed=distributed)[order]
     shaping = np.flatnonzero(event != NOTHING)
     event, row = event[shaping], order[shaping]
     session, segment = _numbers(restarts, shaping), _numbers(begins, shaping)
@@ -289,12 +289,13 @@ def _untimed_events() -> NDArray[np.uint8]:
     return np.where(_of_kind("task"), TASK, opener).astype(np.uint8)
 
 
-def _classify(events: pl.DataFrame, words: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _classify(events: pl.DataFrame, words: NDArray[np.uint8], *, distributed: bool) -> NDArray[np.uint8]:
     """What each record is to its session."""
     timed = events["duration_us"].is_not_null().to_numpy()
     event = np.where(timed, _timed_events()[words], _untimed_events()[words])
-    on_shard = (events["shard_id"].is_not_null() & events["gpid"].is_null()).to_numpy()
-    event[(event == OPENER) & on_shard & _of_kind("statement")[words]] = LOCAL
+    if distributed:
+        on_shard = (events["shard_id"].is_not_null() & events["gpid"].is_null()).to_numpy()
+        event[(event == OPENER) & on_shard & _of_kind("statement")[words]] = LOCAL
     other = np.flatnonzero(event == NOTHING)
     severity = events["severity"].gather(other)
     event[other[severity.is_in(["ERROR", "FATAL", "PANIC"]).fill_null(value=False).to_numpy()]] = ERROR

@@ -28,7 +28,7 @@ from citus_analysis.spans.records import (
     read_records,
 )
 
-__all__ = ["GPID_NODE_FACTOR", "WRITING_KINDS", "Sessions", "place", "read_sessions"]
+__all__ = ["GPID_NODE_FACTOR", "WRITING_KINDS", "Sessions", "are_distributed", "place", "read_sessions"]
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
@@ -49,7 +49,6 @@ class Sessions:
         phases: one row per protocol phase of an execution.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
         coverage: per node the first and last record's time, and whether sessions were `under_way` at its beginning.
-        distributed: whether anything in the records speaks of Citus.
     """
 
     sources: pl.DataFrame
@@ -59,17 +58,38 @@ class Sessions:
     phases: pl.DataFrame
     gaps: pl.DataFrame
     coverage: pl.DataFrame
-    distributed: bool
 
 
-def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
+def are_distributed(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFrame) -> bool:
+    """Whether servers form a Citus cluster: its nodes are known, or records report tasks or global pids.
+
+    A shard's name tells nothing: a partition `public.events_202401` looks like one.
+
+    Args:
+        events: `log_events` of all its servers.
+        nodes: `nodes` of the resource.
+
+    Example:
+        >>> nothing = pl.DataFrame({"gpid": [None], "task_us": [None], "nodeid": [None]})
+        >>> are_distributed(nothing, nothing), are_distributed(nothing, nothing.with_columns(nodeid=1))
+        (False, True)
+    """
+    if nodes["nodeid"].is_not_null().any():
+        return True
+    told = pl.any_horizontal(pl.col("gpid", "task_us").is_not_null().any())
+    return bool(events.lazy().select(told).collect().item())
+
+
+def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool | None = None) -> Sessions:
     """Assemble the statement executions of one iteration.
 
     Args:
         events: `log_events` of one resource and iteration.
         nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
+        distributed: see :func:`are_distributed`; these records tell where it is None.
     """
-    records = read_records(events)
+    told = are_distributed(events, nodes) if distributed is None else distributed
+    records = read_records(events, distributed=told)
     timed = _timed(records)
     executions, known = _executions(records, timed, nodes)
     return Sessions(
@@ -80,7 +100,6 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame) -> Sessions:
         phases=_phases(records, timed, known),
         gaps=records.gaps,
         coverage=_coverage(records, executions),
-        distributed=any(events[name].is_not_null().any() for name in ("shard_id", "gpid")),
     )
 
 

@@ -23,7 +23,7 @@ from citus_analysis.spans.matching import Clocks, judge, matched
 from citus_analysis.spans.ordered import Flags
 from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
 from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
-from citus_analysis.spans.sessions import Sessions, read_sessions
+from citus_analysis.spans.sessions import Sessions, are_distributed, read_sessions
 from citus_analysis.spans.statements import statement_profile
 from citus_analysis.spans.tree import span_tree
 
@@ -75,11 +75,13 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     Returns:
         Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
-    parts = [part for events in _iterations(log_events) for part in _trace_whole(events, _nodes_of(nodes, events))]
+    parts = [part for events in _iterations(log_events) for part in _trace_whole(events, log_events, nodes)]
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
 
 
-def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | None = None) -> Iterator[Traces]:
+def trace_iteration(
+    groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | None = None, *, distributed: bool
+) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
     The clocks of nodes are told by the pairs of all groups, so the sessions of each are looked at twice, or three
@@ -91,17 +93,20 @@ def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | No
             (:func:`~citus_analysis.spans.groups.group_sessions`).
         nodes: rows of table `nodes` of the resource.
         keep: lays the sessions of a group aside until they are looked at again; they stay in memory without it.
+        distributed: whether the servers form a cluster
+            (:func:`~citus_analysis.spans.sessions.are_distributed`, given the records of all groups).
 
     Returns:
         The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
         clock offsets of the iteration.
 
     Example:
-        >>> *groups, last = trace_iteration([TABLES["log_events"].empty], TABLES["nodes"].empty())
+        >>> *groups, last = trace_iteration([TABLES["log_events"].empty], TABLES["nodes"].empty(), distributed=False)
         >>> len(groups), last.match_quality.height
         (1, 0)
     """
-    read = list(in_order(iter(groups), partial(_read, nodes=nodes, keep=keep), _READERS, "facts"))
+    work = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
+    read = list(in_order(iter(groups), work, _READERS, "facts"))
     facts, kept = [told for told, _ in read], deque(again for _, again in read)
     del read
     exact, clocks = judge(
@@ -109,7 +114,6 @@ def trace_iteration(groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | No
         _coverage(facts),
         lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(deque(kept)), proven, strict=True)),
     )
-    distributed = any(one.distributed for one in facts) or nodes["nodeid"].is_not_null().any()
     each = _each(kept)
     counts = []
     for proven in exact:
@@ -130,20 +134,18 @@ class _Facts:
         claims: of its pairs.
         sources: its log files; see :class:`~citus_analysis.spans.records.LogFiles`.
         coverage: see :attr:`Sessions.coverage`.
-        distributed: anything in its records speaks of Citus.
     """
 
     claims: Claims
     sources: pl.DataFrame
     coverage: pl.DataFrame
-    distributed: bool
 
 
-def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None) -> tuple[_Facts, _Again]:
+def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool) -> tuple[_Facts, _Again]:
     """What a group tells, and what gives its sessions again."""
-    sessions = read_sessions(load(), nodes)
+    sessions = read_sessions(load(), nodes, distributed=distributed)
     ordered = pair_by_order(sessions)
-    facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage, sessions.distributed)
+    facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage)
     return facts, _held(sessions, ordered) if keep is None else _laid_aside(keep(sessions))
 
 
@@ -247,12 +249,12 @@ def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
         )
 
 
-def _trace_whole(events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Traces]:
-    return trace_iteration([lambda: events], nodes)
-
-
-def _nodes_of(nodes: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    return nodes.filter(pl.col("resource").eq_missing(pl.lit(events["resource"][0], pl.String)))
+def _trace_whole(events: pl.DataFrame, log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Traces]:
+    """The traces of one iteration, given all records and nodes."""
+    of_resource = pl.col("resource").eq_missing(pl.lit(events["resource"][0], pl.String))
+    own_nodes = nodes.filter(of_resource)
+    distributed = are_distributed(log_events.lazy().filter(of_resource), own_nodes)
+    return trace_iteration([lambda: events], own_nodes, distributed=distributed)
 
 
 def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -247,6 +247,20 @@ def test_simple_protocol_and_durations_with_their_statement(nodes: tuple[Node, N
     ]
 
 
+def test_a_partition_that_looks_like_a_shard_is_none_outside_of_a_cluster(nodes: tuple[Node, Node]) -> None:
+    one, _ = nodes
+    psql = one.session(500)
+    for number in range(4):
+        psql.write(number, f"statement: SELECT count(*) FROM public.events_20240{number}")
+        psql.write(number + 1, "duration: 0.900 ms", xid=0)
+    traces = build_traces(record(one).log_events, TABLES["nodes"].empty())
+    assert traces.statements["total_us"].to_list() == [900.0] * 4
+    assert traces.statements["executed"].cast(pl.String).to_list() == ["local"] * 4
+    assert traces.spans.filter(pl.col("kind") == "local").is_empty()
+    # In a cluster it is the execution of a statement whose own line is missing.
+    assert build_traces(record(one).log_events, record(one).nodes).statements.is_empty()
+
+
 def test_errors_of_clients_that_are_not_sampled_are_no_statements(nodes: tuple[Node, Node]) -> None:
     one, _ = nodes
     client = one.session(500)

@@ -30,7 +30,7 @@ def in_groups(recording: Recording, most_records: int, keep: Keep | None) -> tup
         lambda group=group: recording.log_events.join(group, on=["node", "pid"], how="semi", maintain_order="left")
         for group in groups
     ]
-    pieces = list(trace_iteration(records, recording.nodes, keep))
+    pieces = list(trace_iteration(records, recording.nodes, keep, distributed=True))
     tables = {name: pl.concat([getattr(piece, name) for piece in pieces]) for name in vars(pieces[0])}
     return Traces(**tables), len(groups)
 
