@@ -23,8 +23,9 @@ and as the yardstick: tests hold both to the same rows.
 Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abbreviation in the log is ambiguous).
 
 Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,
-which a user's own partition `public.events_202401` does too; syslog lines have no year, so their time is null; a log
-whose last line was cut off without a line end and glued to another log swallows that log's first record.
+which a user's own partition `public.events_202401` does too (traces believe it in a cluster only); syslog lines have
+no year, so their time is null; a log whose last line was cut off without a line end and glued to another log swallows
+that log's first record.
 """
 
 from __future__ import annotations
