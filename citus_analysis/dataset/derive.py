@@ -100,7 +100,8 @@ class Derivation:
 
 
 def _runs(tables: ResourceTables) -> Pieces:
-    if not tables.parts("clients"):
+    # A run whose clients left nothing is known by its files' names, and is one that failed.
+    if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
         return
     from citus_analysis.stats.clients import derive_operation_latencies, derive_runs, with_outcomes
 

@@ -321,6 +321,14 @@ def test_a_flat_heap_of_client_logs_is_sorted_by_the_names(tree: Tree, out: Path
     assert sorted(open_dataset(out).runs()["resource"]) == ["V3", "m5_x-large"]
 
 
+def test_a_run_whose_only_client_left_nothing_failed(tree: Tree, study: dict[str, str], out: Path) -> None:
+    name = "V3/YCSB/raw/load_A_16_600_1_1_V3_1_0.log"
+    logs = {path: text for path, text in study.items() if "YCSB" not in path}
+    ingest(tree({**logs, name: "#tiny-client\ndamaged\n"}), out)
+    runs = open_dataset(out).runs().select(pl.col("run_id", "status", "status_reason").cast(pl.String))
+    assert runs.rows() == [(FIRST, "failed", "no log of 1 of 1 main clients")]
+
+
 def test_a_client_that_names_no_run_is_its_own(tree: Tree, out: Path) -> None:
     ingest(tree({"lab/bench/c8.out": client(1.0), "lab/bench/c16.out": client(2.0)}), out)
     assert sorted(open_dataset(out).runs()["run_id"]) == ["lab/bench/c16", "lab/bench/c8"]
