@@ -75,7 +75,7 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     Returns:
         Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
-    parts = [part for events in _iterations(log_events) for part in _trace_whole(events, log_events, nodes)]
+    parts = [part for iteration in _iterations(log_events, nodes) for part in iteration]
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
 
 
@@ -235,26 +235,20 @@ def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFr
     return TABLES[name].conform(named)
 
 
-def _iterations(log_events: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:
+    """The traces of each iteration of each resource."""
     # Records of one iteration mostly follow each other: few rows are left to hash.
     key = pl.col("resource", "iteration")
     changed = pl.any_horizontal(key.ne_missing(key.shift(1))) | (pl.int_range(pl.len()) == 0)
     keys = log_events.select(key).filter(changed).unique().sort("resource", "iteration")
-    if keys.height <= 1:
-        yield from [log_events] * keys.height
-        return
-    for resource, iteration in keys.iter_rows():
-        yield log_events.filter(
-            pl.col("resource").eq_missing(pl.lit(resource)) & pl.col("iteration").eq_missing(pl.lit(iteration))
-        )
-
-
-def _trace_whole(events: pl.DataFrame, log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Traces]:
-    """The traces of one iteration, given all records and nodes."""
-    of_resource = pl.col("resource").eq_missing(pl.lit(events["resource"][0], pl.String))
-    own_nodes = nodes.filter(of_resource)
-    distributed = are_distributed(log_events.lazy().filter(of_resource), own_nodes)
-    return trace_iteration([lambda: events], own_nodes, distributed=distributed)
+    for (resource,), own in keys.group_by("resource", maintain_order=True):
+        of_resource = pl.col("resource").eq_missing(pl.lit(resource, pl.String))
+        own_nodes = nodes.filter(of_resource)
+        distributed = are_distributed(log_events.lazy().filter(of_resource), own_nodes)
+        for iteration in own["iteration"]:
+            chosen = of_resource & pl.col("iteration").eq_missing(pl.lit(iteration))
+            events = log_events if keys.height == 1 else log_events.filter(chosen)
+            yield trace_iteration([events.clone], own_nodes, distributed=distributed)
 
 
 def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
