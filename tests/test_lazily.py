@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,8 +15,8 @@ RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 
 
 @pytest.mark.parametrize("package", [citus_analysis, dataset, spans])
-def test_every_name_is_there(package: object) -> None:
-    names = package.__all__  # type: ignore[attr-defined]
+def test_every_name_is_there(package: ModuleType) -> None:
+    names = package.__all__
     assert names
     assert all(getattr(package, name) is getattr(package, name) for name in names)
 
