@@ -182,7 +182,7 @@ enum statement_kind {
     Q_UTILITY, Q_OTHER
 };
 
-#define MAIN_VERBS 7 /* what WITH stands before comes first */
+#define MAIN_VERBS 7 /* the first ones: what a WITH clause belongs to */
 static const struct {
     const char *word;
     enum statement_kind kind;
