@@ -22,11 +22,12 @@ static place_t line_end(const byte_t *text, place_t begin, place_t end) { return
 /* Behind `12.345 ms`; its value goes to `microseconds`. */
 static place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds)
 {
-    place_t point = digits_end(text, begin, end, 12);
+    int64_t whole, rest;
+    place_t point = read_digits(text, begin, end, 12, &whole);
     if (point == begin || point >= end || text[point] != '.') return ABSENT;
-    place_t last = digits_end(text, point + 1, end, 3);
+    place_t last = read_digits(text, point + 1, end, 3, &rest);
     if (last != point + 4) return ABSENT;
-    *microseconds = digits(text, begin, point) * 1000 + digits(text, point + 1, last);
+    *microseconds = whole * 1000 + rest;
     return BEGINS(text, last, end, " ms");
 }
 
@@ -69,13 +70,11 @@ static verb_t bound_at(const byte_t *text, place_t begin, place_t end)
 }
 
 /* Behind a number of at most 18 digits and a word. */
-static place_t number_then(const byte_t *text, place_t begin, place_t end, const char *word, size_t length, int64_t *value)
+INLINE place_t number_then(const byte_t *text, place_t begin, place_t end, const char *word, size_t length, int64_t *value)
 {
     if (begin == ABSENT) return ABSENT;
-    place_t place = digits_end(text, begin, end, 18);
-    if (place == begin) return ABSENT;
-    *value = digits(text, begin, place);
-    return begins(text, place, end, word, length);
+    place_t place = read_digits(text, begin, end, 18, value);
+    return place == begin ? ABSENT : begins(text, place, end, word, length);
 }
 #define NUMBER_THEN(text, begin, end, word, value) number_then(text, begin, end, word, sizeof(word) - 1, value)
 

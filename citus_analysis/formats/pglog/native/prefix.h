@@ -17,6 +17,11 @@ enum field {
     F_NONE, F_CLOCK, F_EPOCH, F_PID, F_HEX_PID, F_VXID, F_LINE,
     F_APP, F_USER, F_DATABASE, F_HOST, F_REMOTE, F_STATE, FIELD_COUNT
 };
+/* Severity words, in the order of `schema.SEVERITIES`. */
+enum severity {
+    S_DEBUG, S_INFO, S_NOTICE, S_WARNING, S_LOG, S_ERROR, S_FATAL, S_PANIC,
+    S_DETAIL, S_HINT, S_QUERY, S_CONTEXT, S_STATEMENT, S_LOCATION, S_BACKTRACE
+};
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -40,8 +45,9 @@ typedef struct {
 
 typedef struct {
     span_t fields[FIELD_COUNT];
-    int32_t text;     /* offset within the line behind severity, colon and spaces */
-    int32_t severity; /* -1: no record begins here */
+    int64_t local_xid; /* the number behind the slash of a VXID, whose own number is the one before it */
+    int32_t text;      /* offset within the line behind severity, colon and spaces */
+    int32_t severity;  /* -1: no record begins here */
 } head_t;
 
 #define SECOND_WIDTH 19 /* `2026-11-20 21:03:47` */
@@ -100,13 +106,14 @@ static place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool 
     return zone_end(line, begin + width + 1, limit);
 }
 
-/* Where `3/4` ends; `begin` where none stands, for it may be empty. */
-static place_t vxid_end(const byte_t *line, place_t begin, place_t limit)
+/* Where `3/4` ends, and its numbers; `begin` where none stands, for it may be empty. */
+static inline place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
 {
-    place_t place = begin < limit && line[begin] == '-' ? begin + 1 : begin;
-    place_t slash = digits_end(line, place, limit, 9);
+    bool negative = begin < limit && line[begin] == '-';
+    place_t place = begin + negative, slash = read_digits(line, place, limit, 9, backend);
+    if (negative) *backend = -*backend;
     if (slash == place || slash >= limit || line[slash] != '/') return begin;
-    place_t end = digits_end(line, slash + 1, limit, 18);
+    place_t end = read_digits(line, slash + 1, limit, 18, local_xid);
     return end > slash + 1 ? end : begin;
 }
 
@@ -119,7 +126,7 @@ static place_t hex_end(const byte_t *line, place_t begin, place_t limit, place_t
 
 /* Where an element other than text ends that begins at `begin`. */
 static inline place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
-                                  memo_t *memo, int64_t *number)
+                                  memo_t *memo, head_t *head, int64_t *number)
 {
     const element_t *element = &prefix->elements[index];
     place_t place = begin, end, point;
@@ -139,7 +146,7 @@ static inline place_t element_end(const prefix_t *prefix, int32_t index, const b
         end = read_digits(line, place, limit, element->second, number);
         return end - place >= element->first ? end : ABSENT;
     case VXID:
-        return vxid_end(line, begin, limit);
+        return read_vxid(line, begin, limit, number, &head->local_xid);
     case EPOCH:
         point = digits_end(line, begin, limit, 12);
         if (point == begin || point >= limit || line[point] != '.') return ABSENT;
@@ -179,19 +186,31 @@ static int32_t severity_length(const prefix_t *prefix, int32_t severity)
     return prefix->severities[severity * prefix->severity_width];
 }
 
+/* Whether a word stands at `place` of `line`, of which `limit` bytes count. */
+#define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
+
+static inline bool is_severity(head_t *head, enum severity severity, place_t text)
+{
+    head->severity = severity;
+    head->text = (int32_t)text;
+    return true;
+}
+
 /* Where the text begins behind a severity at `place`: sets severity and text of the head. */
 static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, const memo_t *memo,
                            head_t *head)
 {
+    /* What nearly all records of a benchmark are. */
+    if (STANDS("LOG:  ")) return is_severity(head, S_LOG, place + 6);
+    if (STANDS("DETAIL:  ")) return is_severity(head, S_DETAIL, place + 9);
+    if (STANDS("DEBUG:  ")) return is_severity(head, S_DEBUG, place + 8);
     int32_t severity = place < limit ? severity_at(prefix, line, place, limit, memo) : -1;
     if (severity < 0) return false;
     place += severity_length(prefix, severity);
     if (place < limit && (byte_t)(line[place] - '1') < 5) place++;
     if (place + 1 >= limit || line[place] != ':' || line[place + 1] != ' ') return false;
     place += 2;
-    head->text = (int32_t)(place < limit && line[place] == ' ' ? place + 1 : place);
-    head->severity = severity;
-    return true;
+    return is_severity(head, (enum severity)severity, place < limit && line[place] == ' ' ? place + 1 : place);
 }
 
 static inline void set_field(head_t *head, const element_t *element, place_t begin, place_t end, int64_t number)
@@ -232,7 +251,7 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
                 end = find(line, end + 1, limit, literal[0]);
             if (end + length > limit) return UNSURE;
         } else {
-            end = element_end(prefix, index, line, place, limit, memo, &number);
+            end = element_end(prefix, index, line, place, limit, memo, head, &number);
             if (end == ABSENT) return otherwise;
         }
         set_field(head, element, place, end, number);
@@ -240,9 +259,6 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
     }
     return match_severity(prefix, line, place, limit, memo, head) ? YES : otherwise;
 }
-
-/* Whether a word stands at `place` of `line`, of which `limit` bytes count. */
-#define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
 
 /* The same for `%m [%p] [%v] : [%l-1] %q[app=%a] `, and as older extracts have it, `%m [%p][%v] : ...`. */
 static enum answer match_study(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
@@ -260,8 +276,9 @@ static enum answer match_study(const prefix_t *prefix, const byte_t *line, place
     place += prefix->study == STUDY;
     if (!STANDS("[")) return NO;
     begin = ++place;
-    place = vxid_end(line, place, limit);
-    fields[F_VXID] = (span_t){(int32_t)begin, (int32_t)place, 0};
+    place = read_vxid(line, place, limit, &fields[F_VXID].number, &head->local_xid);
+    fields[F_VXID].begin = (int32_t)begin;
+    fields[F_VXID].end = (int32_t)place;
     if (!STANDS("] : [")) return NO;
     begin = place += 5;
     place = read_digits(line, place, limit, 18, &fields[F_LINE].number);
@@ -272,7 +289,8 @@ static enum answer match_study(const prefix_t *prefix, const byte_t *line, place
     fields[F_APP].begin = -1;
     if (!STANDS("[app=")) return match_severity(prefix, line, place, limit, memo, head) ? YES : NO;
     begin = place += 5;
-    while (place < limit && !(line[place] == ']' && STANDS("] "))) place++;
+    place = find(line, place, limit, ']');
+    while (place < limit && !STANDS("] ")) place = find(line, place + 1, limit, ']');
     fields[F_APP] = (span_t){(int32_t)begin, (int32_t)place, 0};
     return place < limit && match_severity(prefix, line, place + 2, limit, memo, head) ? YES : UNSURE;
 }
@@ -330,7 +348,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
                 set_field(head, element, place, place, 0);
                 end = place;
             } else {
-                end = element_end(prefix, index, line, place, limit, memo, &number);
+                end = element_end(prefix, index, line, place, limit, memo, head, &number);
                 set_field(head, element, place, end, number);
             }
             if (end >= 0 && element->padding < 0) end = skip_padding(prefix, index, line, end, limit);

@@ -67,8 +67,7 @@ static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
 {
     place_t length = one.end - one.begin;
     if (length != other.end - other.begin) return false;
-    const byte_t *left = text + one.begin, *right = text + other.begin;
-    return length > 64 ? memcmp(left, right, (size_t)length) == 0 : same_bytes(left, right, (size_t)length);
+    return same_bytes(text + one.begin, text + other.begin, (size_t)length);
 }
 
 /* Twice the room for the texts of a column. */
@@ -248,13 +247,12 @@ static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
         set_32(&out->pid, row, hex_value(line, find(line, span.begin, span.end, '.') + 1, span.end));
     span = fields[F_VXID];
     if (span.begin >= 0 && span.end > span.begin) {
-        int64_t backend;
-        place_t first = span.begin + (line[span.begin] == '-'), slash = read_digits(line, first, span.end, 9, &backend);
-        set_32(&out->backend_id, row, first > span.begin ? -backend : backend);
-        set_64(&out->local_xid, row, digits(line, slash + 1, span.end));
+        set_32(&out->backend_id, row, span.number);
+        set_64(&out->local_xid, row, scan->head->local_xid);
     }
     if ((span = fields[F_LINE]).begin >= 0) set_64(&out->session_line, row, span.number);
     if ((span = fields[F_APP]).begin >= 0) set_application(scan, line, span, row);
+    if (scan->prefix->study) return; /* which has none of these */
     static const struct { enum field field; enum text_column column; } texts[] = {
         {F_USER, T_USER}, {F_DATABASE, T_DATABASE}, {F_HOST, T_CLIENT_HOST}, {F_REMOTE, T_CLIENT_HOST}, {F_STATE, T_SQLSTATE},
     };

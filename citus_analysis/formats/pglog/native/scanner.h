@@ -23,11 +23,6 @@ enum kind {
     K_DURATION, K_EXECUTE, K_PARSE, K_BIND, K_STATEMENT, K_PARAMETERS, K_TASK, K_CHECKPOINT,
     K_AUTOVACUUM, K_LOCK_WAIT, K_TEMP_FILE, K_CONNECTION, K_ERROR, K_DETAIL, K_OTHER
 };
-/* Severity words, in the order of `schema.SEVERITIES`. */
-enum severity {
-    S_DEBUG, S_INFO, S_NOTICE, S_WARNING, S_LOG, S_ERROR, S_FATAL, S_PANIC,
-    S_DETAIL, S_HINT, S_QUERY, S_CONTEXT, S_STATEMENT, S_LOCATION, S_BACKTRACE
-};
 /* Phases, in the order of the column `phase`. */
 enum phase { P_PARSE, P_BIND, P_EXECUTE, P_STATEMENT };
 

@@ -418,7 +418,7 @@ static bool fits_template(const template_t *template, const byte_t *text, place_
     *shard = -1;
     for (;; gap++) {
         place_t length = gap->end - gap->begin;
-        if (place + length > limit || memcmp(text + place, text + gap->begin, (size_t)length) != 0) return false;
+        if (place + length > limit || !same_bytes(text + place, text + gap->begin, (size_t)length)) return false;
         place += length;
         if (gap == last) return place == limit;
         if (place >= limit) return false;
