@@ -23,6 +23,7 @@ from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFI
 from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
 from citus_analysis.formats.pglog._statements import _VERBS, describe
 from citus_analysis.formats.pglog._views import valid_utf8
+from citus_analysis.schema import SEVERITIES
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
 
@@ -169,6 +170,37 @@ def test_scanners_agree_on_any_bytes(log: bytes, prefix: str, *, fresh: bool) ->
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_scanners_agree_on_nothing(prefix: str) -> None:
     same(Chunk(100, b""), prefix)
+
+
+@pytest.mark.parametrize("size", range(21))
+def test_numbers_of_any_size(size: int) -> None:
+    digits = "98765432109876543210"[:size]
+    stamp = "2026-11-20 21:03:47.877 UTC"
+    lines = [
+        f"{stamp} [{digits}] [3/4] : [1-1] [app=psql] LOG:  ready",
+        f"{stamp} [7] [{digits}/4] : [2-1] [app=psql] LOG:  ready",
+        f"{stamp} [7] [-{digits}/{digits}] : [2-1] [app=psql] LOG:  ready",
+        f"{stamp} [7] [3/4] : [{digits}-1] [app=psql] LOG:  ready",
+        f"{stamp} [7] [3/4] : [3-1] [app=psql gpid={digits}] LOG:  ready",
+        *(
+            f"{stamp} [7] [3/4] : [4-1] LOG:  duration: {text}"
+            for text in (f"{digits}.067 ms", f"1.{digits} ms", digits)
+        ),
+        f"{stamp} [7] [3/4] : [5-1] LOG:  duration: {digits}\N{MICRO SIGN}s",
+        f"{stamp} [7] [3/4] : [5-1] LOG:  duration: {digits}:/;",
+        f"{stamp} [7] [3/4] : [6-1] DEBUG:  task execution ({digits}) for placement ({digits}) on anchor shard ({digits}) "
+        f"finished in {digits} microseconds on worker node worker2:{digits}",
+        f"{stamp} [7] [3/4] : [7-1] LOG:  statement: SELECT {digits}, ${digits} FROM public.t_{digits}",
+    ]
+    same(Chunk(0, "\n".join(lines).encode()), STUDY_PREFIX)
+
+
+@pytest.mark.parametrize("behind", ["", ":", ": ", ":  ", ":  x", "1:  x", "6:  x", " :  x", ":x", "G:  x"])
+def test_severities_whatever_stands_behind(behind: str) -> None:
+    words = [*SEVERITIES, "LO", "DEBU", "NOTHING"]
+    data = b"".join(line(word + behind) for word in words)
+    same(Chunk(0, data), STUDY_PREFIX)
+    same(Chunk(0, data.rstrip(b"\n")), STUDY_PREFIX)
 
 
 def test_many_names_that_begin_and_end_alike() -> None:
