@@ -188,8 +188,8 @@ def test_numbers_of_any_size(size: int) -> None:
         ),
         f"{stamp} [7] [3/4] : [5-1] LOG:  duration: {digits}\N{MICRO SIGN}s",
         f"{stamp} [7] [3/4] : [5-1] LOG:  duration: {digits}:/;",
-        f"{stamp} [7] [3/4] : [6-1] DEBUG:  task execution ({digits}) for placement ({digits}) on anchor shard ({digits}) "
-        f"finished in {digits} microseconds on worker node worker2:{digits}",
+        f"{stamp} [7] [3/4] : [6-1] DEBUG:  task execution ({digits}) for placement ({digits}) "
+        f"on anchor shard ({digits}) finished in {digits} microseconds on worker node worker2:{digits}",
         f"{stamp} [7] [3/4] : [7-1] LOG:  statement: SELECT {digits}, ${digits} FROM public.t_{digits}",
     ]
     same(Chunk(0, "\n".join(lines).encode()), STUDY_PREFIX)
