@@ -55,7 +55,7 @@ from pathlib import Path
 from citus_analysis.dataset.parts import PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 folder = Path(sys.argv[2])
-writer = PartWriter(folder, "benchmark", "source")
+writer = PartWriter(folder, "benchmark", "source", int(sys.argv[3]))
 rows = 0
 for piece in format_named(sys.argv[4]).parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
     writer.write(piece.tables)

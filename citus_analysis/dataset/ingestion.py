@@ -270,7 +270,7 @@ class _Ingest:
         hints = Hints(found.path.name, item.options, jobs)
         content = MeasuredContent(found.path)
         stem = f"{item.source_id}-{task.key[:8]}"
-        with PartWriter(self.manifest.folder, item.identity.resource, stem) as writer:
+        with PartWriter(self.manifest.folder, item.identity.resource, stem, jobs) as writer:
             return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
 
     def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:

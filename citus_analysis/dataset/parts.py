@@ -1,7 +1,8 @@
 """Parquet files of a dataset: written as a stream of pieces, named by what they hold.
 
-Pieces that a parser hands out in blocks become one row group each, small ones together with the next: a file's bytes
-depend on the source and its parser alone, not on how many threads read it.
+Rows that are enough for a file become one, so that several can be written at the same time: encoding takes longer than
+reading. Pieces that a parser hands out in large blocks become a file each, small ones together with the next: where
+files end and what is in them depends on the source and its parser alone, not on how many threads there are.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import quote
 
 from citus_analysis.dataset.manifest import Part, sync_folder
@@ -21,13 +22,10 @@ from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_option
 from citus_analysis.rows import Rows
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
 __all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish"]
 
-#: Rows that make a row group worth while.
-ROW_GROUP: Final = 2**15
+#: Rows that make a file worth while.
+FILE_ROWS: Final = 2**16
 STAGING: Final = "_staging"
 
 
@@ -41,9 +39,14 @@ def folder_of(table: str, resource: str) -> str:
     return f"{table}/{PARTITION_KEY}={quote(resource, safe=' +,()-_.~')}"
 
 
-def part_path(table: str, resource: str, stem: str) -> str:
-    """Path of a part, relative to the dataset."""
-    return f"{folder_of(table, resource)}/{stem}.parquet"
+def part_path(table: str, resource: str, stem: str, number: int = 0) -> str:
+    """Path of a part, relative to the dataset; the names of further parts sort behind the first.
+
+    Example:
+        >>> part_path("spans", "V3", "traces"), part_path("spans", "V3", "traces", 1)
+        ('spans/resource=V3/traces.parquet', 'spans/resource=V3/traces_00001.parquet')
+    """
+    return f"{folder_of(table, resource)}/{stem}{f'_{number:05}' if number else ''}.parquet"
 
 
 @dataclass(frozen=True)
@@ -56,25 +59,26 @@ class Staged:
 
 @dataclass
 class PartWriter:
-    """Writes the parts of one source or derivation, one file per table, piece by piece.
+    """Writes the parts of one source or derivation, piece by piece.
 
-    A thread of its own encodes a row group while the caller makes the next; what fails there is raised by the next
-    call. :meth:`finish` or :meth:`abandon` ends the thread; as a context, an exception abandons.
+    Threads of its own write files while the caller makes more rows; what fails there is raised by a later call.
+    :meth:`finish` or :meth:`abandon` ends the threads; as a context, an exception abandons.
 
     Args:
         folder: the dataset.
         resource: hive partition.
-        stem: file name of the parts without suffix; states that differ must have different stems.
+        stem: how the parts' file names begin; states that differ must have different stems.
+        threads: files that are written at the same time.
     """
 
     folder: Path
     resource: str
     stem: str
+    threads: int = 1
     _held: dict[str, list[Rows]] = field(default_factory=dict)
-    _writers: dict[str, pq.ParquetWriter] = field(default_factory=dict)
-    _rows: dict[str, int] = field(default_factory=dict)
-    _thread: ThreadPoolExecutor | None = None
-    _writing: Future[None] | None = None
+    _staged: dict[str, list[Staged]] = field(default_factory=dict)
+    _executor: ThreadPoolExecutor | None = None
+    _writing: set[Future[None]] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         """The writer."""
@@ -94,60 +98,60 @@ class PartWriter:
                 continue
             held = self._held.setdefault(name, [])
             held.append(rows)
-            if sum(map(len, held)) >= ROW_GROUP:
+            if sum(map(len, held)) >= FILE_ROWS:
                 self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:
-        """Write what is held back, close the files and make them last."""
-        self._end_thread()
-        self._wait()
-        for name, held in self._held.items():
-            self._write_group(name, held)
-        for writer in self._writers.values():
-            writer.close()
-        for name in self._writers:
-            with self._file(name).open("rb") as file:
-                os.fsync(file.fileno())
-        return [
-            Staged(self._file(name), Part(name, part_path(name, self.resource, self.stem), self._rows[name]))
-            for name in sorted(self._writers)
-        ]
+        """Write what is held back and make all files last; the parts of a table are in the order of their rows."""
+        self._wait(0)
+        self._end_threads()
+        for name in list(self._held):
+            self._write_file(*self._next(name))
+        return [item for name in sorted(self._staged) for item in self._staged[name]]
 
     def abandon(self) -> None:
         """Remove what was written."""
-        self._end_thread()
-        for name, writer in self._writers.items():
-            writer.close()
-            self._file(name).unlink(missing_ok=True)
+        self._end_threads()
+        for items in self._staged.values():
+            for item in items:
+                if item.file.exists():
+                    item.file.unlink()
 
     def _write_meanwhile(self, name: str) -> None:
-        self._wait()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="parquet")
-        self._writing = self._thread.submit(self._write_group, name, self._held.pop(name))
+        self._wait(self.threads - 1)
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="parquet")
+        self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
 
-    def _wait(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
+    def _wait(self, most: int) -> None:
+        """Until no more than so many files are being written."""
+        while len(self._writing) > most:
+            done, self._writing = wait(self._writing, return_when=FIRST_COMPLETED)
+            for writing in done:
+                writing.result()
 
-    def _end_thread(self) -> None:
-        if self._thread is not None:
-            self._thread.shutdown()
+    def _end_threads(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown()
 
-    def _write_group(self, name: str, held: list[Rows]) -> None:
+    def _next(self, name: str) -> tuple[Staged, list[Rows]]:
+        """The next part of a table, and the rows that it is to hold."""
+        pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
+        path = part_path(name, self.resource, self.stem, len(items))
+        file = self.folder / STAGING / f"{name}-{Path(path).name}"
+        items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
+        return items[-1], pieces
+
+    def _write_file(self, item: Staged, pieces: list[Rows]) -> None:
         import pyarrow.parquet as pq
 
-        table = TABLES[name]
-        rows = stored_rows(table, held)
-        if name not in self._writers:
-            self._file(name).parent.mkdir(parents=True, exist_ok=True)
-            self._writers[name] = pq.ParquetWriter(self._file(name), rows.schema, **writer_options(table))
-        self._writers[name].write_table(rows, row_group_size=MOST_ROWS)
-        self._rows[name] = self._rows.get(name, 0) + rows.num_rows
-
-    def _file(self, name: str) -> Path:
-        return self.folder / STAGING / f"{self.stem}.{name}.parquet"
+        table = TABLES[item.part.table]
+        rows = stored_rows(table, pieces)
+        item.file.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(item.file, rows.schema, **writer_options(table)) as writer:
+            writer.write_table(rows, row_group_size=MOST_ROWS)
+        with item.file.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def publish(folder: Path, staged: Iterable[Staged]) -> None:

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from citus_analysis.dataset import parts
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.dataset.parts import PartWriter, folder_of, publish, remove_orphans
+from citus_analysis.dataset.parts import PartWriter, part_path, publish, remove_orphans
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
@@ -33,19 +33,23 @@ def events(start: int, stop: int) -> pl.DataFrame:
     )
 
 
-def write(folder: Path, cuts: list[int], resource: str = "V3") -> bytes:
-    writer = PartWriter(folder, resource, "stem")
+def write(folder: Path, cuts: list[int], resource: str = "V3", threads: int = 1) -> list[Part]:
+    writer = PartWriter(folder, resource, "stem", threads)
     for start, stop in pairwise(cuts):
         writer.write({"log_events": events(start, stop)})
     staged = writer.finish()
     publish(folder, staged)
-    return (folder / staged[0].part.path).read_bytes()
+    return [item.part for item in staged]
+
+
+def contents(folder: Path, named: list[Part]) -> list[bytes]:
+    return [(folder / part.path).read_bytes() for part in named]
 
 
 def test_rows_come_back_with_the_schemas_columns_and_types(tmp_path: Path) -> None:
-    write(tmp_path, [0, 10])
-    part = Part("log_events", "log_events/resource=V3/stem.parquet", 10)
-    frame = scan_table(EVENTS, tmp_path, [part]).collect()
+    named = write(tmp_path, [0, 10])
+    assert named == [Part("log_events", "log_events/resource=V3/stem.parquet", 10)]
+    frame = scan_table(EVENTS, tmp_path, named).collect()
     assert frame.schema == EVENTS.polars_schema()
     assert frame.select("resource", "kind", "statement_fingerprint").row(1) == ("V3", "task", 2**63 + 1)
 
@@ -64,31 +68,42 @@ def test_every_table_can_be_stored(tmp_path: Path, name: str) -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(cuts=st.lists(st.integers(0, 50), max_size=6).map(sorted))
-def test_the_rows_do_not_depend_on_the_pieces_nor_the_bytes_on_the_process(
-    tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
+@given(cuts=st.lists(st.integers(0, 50), max_size=6).map(sorted), threads=st.integers(1, 3))
+def test_the_rows_do_not_depend_on_the_pieces_nor_the_bytes_on_process_and_threads(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], threads: int
 ) -> None:
     folder = tmp_path_factory.mktemp("parts")
-    part = Part("log_events", "log_events/resource=V3/stem.parquet", 50)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROW_GROUP", 7)
+        patch.setattr(parts, "FILE_ROWS", 7)
         whole = write(folder, [0, 50])
-        wanted = scan_table(EVENTS, folder, [part]).collect()
+        wanted, data = scan_table(EVENTS, folder, whole).collect(), contents(folder, whole)
         # Categories that this process has met by now do not show in the bytes.
         pl.Series([f"app{number}" for number in range(90, 100)]).cast(pl.Categorical())
-        assert write(folder, [0, 50]) == whole
+        assert contents(folder, write(folder, [0, 50], threads=threads)) == data
         cut = write(folder, [0, *cuts, 50])
-        assert write(folder, [0, *cuts, 50]) == cut
-        assert_frame_equal(scan_table(EVENTS, folder, [part]).collect(), wanted)
+        data = contents(folder, cut)
+        assert write(folder, [0, *cuts, 50], threads=threads) == cut
+        assert contents(folder, cut) == data
+        assert_frame_equal(scan_table(EVENTS, folder, cut).collect(), wanted)
 
 
-def test_small_pieces_share_a_row_group_and_large_ones_are_cut(tmp_path: Path) -> None:
-    write(tmp_path, [0, 10, 20, 30])
-    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 1
-    write(tmp_path, [0, 40_000, 80_000, 80_001])
-    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 3
-    write(tmp_path, [0, 270_000])
-    assert parquet.ParquetFile(tmp_path / "log_events/resource=V3/stem.parquet").num_row_groups == 2
+def test_rows_that_are_enough_make_a_file(tmp_path: Path) -> None:
+    def rows(cuts: list[int]) -> list[list[int]]:
+        files = [parquet.ParquetFile(tmp_path / part.path).metadata for part in write(tmp_path, cuts)]
+        return [[file.row_group(number).num_rows for number in range(file.num_row_groups)] for file in files]
+
+    assert rows([0, 10, 20, 30]) == [[30]]
+    assert rows([0, 40_000, 80_000, 80_001]) == [[80_000], [1]]
+    assert rows([0, 270_000]) == [[2**18, 270_000 - 2**18]]
+
+
+def test_files_sort_as_their_rows_do(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "FILE_ROWS", 1)
+        named = write(tmp_path, list(range(13)), threads=4)
+    assert len(named) == 12
+    assert sorted(part.path for part in named) == [part.path for part in named]
+    assert scan_table(EVENTS, tmp_path, named).collect()["byte_offset"].to_list() == list(range(12))
 
 
 def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:
@@ -97,20 +112,21 @@ def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:
     assert writer.finish() == []
 
 
-def test_abandoned_parts_leave_nothing(tmp_path: Path) -> None:
-    writer = PartWriter(tmp_path, "V3", "stem")
-    writer.write({"log_events": events(0, parts.ROW_GROUP)})
-    writer.write({"log_events": events(0, parts.ROW_GROUP)})
+@pytest.mark.parametrize("threads", [1, 2])
+def test_abandoned_parts_leave_nothing(tmp_path: Path, threads: int) -> None:
+    writer = PartWriter(tmp_path, "V3", "stem", threads)
+    for _ in range(1 + threads):
+        writer.write({"log_events": events(0, parts.FILE_ROWS)})
     assert list(tmp_path.rglob("*.parquet"))
     writer.abandon()
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_thread(tmp_path: Path) -> None:
+def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_threads(tmp_path: Path) -> None:
     (tmp_path / "_staging").write_text("where a folder should be")
-    for last in (PartWriter.finish, lambda writer: writer.write({"log_events": events(0, parts.ROW_GROUP)})):
+    for last in (PartWriter.finish, lambda writer: writer.write({"log_events": events(0, parts.FILE_ROWS)})):
         writer = PartWriter(tmp_path, "V3", "stem")
-        writer.write({"log_events": events(0, parts.ROW_GROUP)})
+        writer.write({"log_events": events(0, parts.FILE_ROWS)})
         with pytest.raises(FileExistsError):
             last(writer)
         writer.abandon()
@@ -121,7 +137,7 @@ def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_thread(tmp
 def test_a_failure_of_the_caller_leaves_nothing(tmp_path: Path, failure: type[BaseException]) -> None:
     def fail() -> None:
         with PartWriter(tmp_path, "V3", "stem") as writer:
-            writer.write({"log_events": events(0, parts.ROW_GROUP)})
+            writer.write({"log_events": events(0, parts.FILE_ROWS)})
             raise failure
 
     with pytest.raises(failure):
@@ -132,10 +148,11 @@ def test_a_failure_of_the_caller_leaves_nothing(tmp_path: Path, failure: type[Ba
 
 @pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's"])
 def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_path: Path, resource: str) -> None:
-    write(tmp_path, [0, 2], resource)
-    path = f"{folder_of('log_events', resource)}/stem.parquet"
+    named = write(tmp_path, [0, 2], resource)
+    path = part_path("log_events", resource, "stem")
     assert (tmp_path / path).resolve().parent.parent == (tmp_path / "log_events").resolve()
-    frame = scan_table(EVENTS, tmp_path, [Part("log_events", path, 2)]).collect()
+    assert named == [Part("log_events", path, 2)]
+    frame = scan_table(EVENTS, tmp_path, named).collect()
     assert frame["resource"].to_list() == [resource] * 2
     glob = f"{tmp_path}/log_events/*/*.parquet"
     with duckdb.connect() as connection:
@@ -144,10 +161,9 @@ def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_pat
 
 
 def test_orphans_are_removed(tmp_path: Path) -> None:
-    write(tmp_path, [0, 2])
-    named = Part("log_events", "log_events/resource=V3/stem.parquet", 2)
+    named = write(tmp_path, [0, 2])
     for name in ("log_events/resource=V3/old.parquet", "runs/resource=V4/x.parquet", "_staging/y.parquet"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    assert remove_orphans(tmp_path, [named]) == 3
+    assert remove_orphans(tmp_path, named) == 3
     assert [path.name for path in tmp_path.rglob("*.parquet")] == ["stem.parquet"]
