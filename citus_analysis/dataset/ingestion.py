@@ -41,6 +41,9 @@ __all__ = ["ingest"]
 #: A file of at least this size on disk is read alone, with all threads for its parser.
 _BIG_BYTES: Final = 32 * 2**20
 
+#: Threads that read one file, and as many that write what is in it: each holds tens of megabytes.
+_MOST_THREADS: Final = 8
+
 #: Finished sources are committed together this often: what a kill can cost is work of this length.
 _BATCH_SECONDS: Final = 0.25
 
@@ -235,7 +238,7 @@ class _Ingest:
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
             big = [task for task in tasks if task.bytes >= _BIG_BYTES]
             for task in big:
-                self._commit([(task, self._parse(task, self.pool.jobs))])
+                self._commit([(task, self._parse(task, _threads_of_each(self.pool.jobs)))])
             small = self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big))
             for outcomes in batches(small, seconds=_BATCH_SECONDS):
                 self._commit(outcomes)
@@ -263,14 +266,14 @@ class _Ingest:
     def _intact(self, state: SourceState | DerivedState) -> bool:
         return all((self.manifest.folder / part.path).exists() for part in state.parts)
 
-    def _parse(self, task: Task, jobs: int) -> Outcome:
+    def _parse(self, task: Task, threads: int) -> Outcome:
         item = task.item
         assert item.format is not None  # noqa: S101 - a task without one is never made
         found = item.identified.found
-        hints = Hints(found.path.name, item.options, jobs)
+        hints = Hints(found.path.name, item.options, threads)
         content = MeasuredContent(found.path)
         stem = f"{item.source_id}-{task.key[:8]}"
-        with PartWriter(self.manifest.folder, item.identity.resource, stem, jobs) as writer:
+        with PartWriter(self.manifest.folder, item.identity.resource, stem, threads) as writer:
             return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
 
     def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
@@ -366,6 +369,11 @@ class _Ingest:
             rows=dict(sorted(rows.items())),
             messages=tuple(messages),
         )
+
+
+def _threads_of_each(jobs: int) -> int:
+    """Threads that read a large file, and that write: each takes about half of the time, and nobody shall wait."""
+    return min(jobs // 2 + 1, _MOST_THREADS)
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:
