@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from citus_analysis.ahead import work_ahead
+from citus_analysis.ahead import in_order
 from citus_analysis.dataset.manifest import Part
 
 if TYPE_CHECKING:
@@ -28,8 +28,10 @@ __all__ = ["MOST_RECORDS", "Groups", "records_by_group"]
 
 #: Records that are worked on at once: some 100 MB with all that comes of them.
 MOST_RECORDS: Final = 250_000
-#: Records that are divided at once.
+#: Records that are divided at once, at least; at most twice as many.
 _BATCH: Final = MOST_RECORDS
+#: Batches that are worked on at the same time: they take as much memory as the groups do later.
+_DIVIDERS: Final = 2
 
 #: As traces call the node of a file that nothing names.
 _NODE: Final = pl.coalesce("node", "source_id")
@@ -80,31 +82,41 @@ def records_by_group(
         yield Groups([events.head(MOST_RECORDS).collect])
         return
     with TemporaryDirectory(prefix="groups-", dir=staging) as name:
-        for number, part in enumerate(parts):
-            _divide(scan([part]), part.rows, chosen, groups, Path(name), number)
+        divide = partial(_divide, chosen=chosen, groups=groups, folder=Path(name))
+        for _ in in_order(enumerate(_batches(parts, scan)), divide, _DIVIDERS, "groups"):
+            pass
         loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
         yield Groups(loads, _Aside(Path(name)).keep)
 
 
-def _divide(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFrame, folder: Path, number: int) -> None:
+def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
+    """Rows in their order: of some small parts, or a slice of a large one."""
+    held: list[Part] = []
+    for number, part in enumerate(parts, 1):
+        held.append(part)
+        rows = sum(part.rows for part in held)
+        if rows < _BATCH and number < len(parts):
+            continue
+        slices = max(1, -(-rows // (2 * _BATCH)))
+        size = -(-rows // slices)
+        whole = scan(held)
+        # A query that hands out batches would read on, however slowly they are taken.
+        yield from (whole.slice(begin, size) for begin in range(0, rows, size)) if slices > 1 else [whole]
+        held = []
+
+
+def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.DataFrame, folder: Path) -> None:
     """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
-    if not rows.select(chosen.any()).collect().item():
-        return
-    for place, batch in enumerate(work_ahead(_placed(rows, count, chosen, groups), "groups")):
-        for (group,), part in batch.partition_by("group", as_dict=True, include_key=False).items():
+    number, rows = batch
+    # Names are the same in all rows of a source: as categories they take less to write and read.
+    records = rows.filter(chosen).with_columns(_NODE.alias("_node"), _NAMES).collect()
+    placed = records.join(groups, left_on=["_node", "pid"], right_on=["node", "pid"], maintain_order="left")
+    for (group,), part in placed.drop("_node").partition_by("group", as_dict=True, include_key=False).items():
+        # Those that belong to none are left out.
+        if group is not None:
             target = folder / str(group)
             target.mkdir(exist_ok=True)
-            part.write_ipc_stream(target / f"{number:06}-{place:06}.arrows", compression="lz4")
-
-
-def _placed(rows: pl.LazyFrame, count: int, chosen: pl.Expr, groups: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The records in their order, batch by batch, each with its group; those that belong to none are left out."""
-    # Slices, for a query that hands out batches reads on, however slowly they are taken.
-    for begin in range(0, count, _BATCH):
-        # Names are the same in all rows of a part: as categories they take less to write and read.
-        batch = rows.slice(begin, _BATCH).filter(chosen).with_columns(_NODE.alias("_node"), _NAMES).collect()
-        placed = batch.join(groups, left_on=["_node", "pid"], right_on=["node", "pid"], maintain_order="left")
-        yield placed.drop("_node").drop_nulls("group")
+            part.write_ipc_stream(target / f"{number:06}.arrows", compression="lz4")
 
 
 def _group(folder: Path) -> pl.DataFrame:
