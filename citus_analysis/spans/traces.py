@@ -15,13 +15,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.ahead import in_order, work_ahead
+from citus_analysis.ahead import in_order
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import Clocks, judge, matched
 from citus_analysis.spans.ordered import Flags
-from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
+from citus_analysis.spans.pairing import Claims, Ordered, Rest, pair_by_order
 from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
 from citus_analysis.spans.sessions import Sessions, are_distributed, read_sessions
 from citus_analysis.spans.statements import statement_profile
@@ -34,8 +34,8 @@ _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 #: Gives the records of a group of sessions.
 Load = Callable[[], pl.DataFrame]
 
-#: Groups whose facts are told at once: they take less memory than one whose spans are made.
-_READERS: Final = 2
+#: Groups that are worked on at the same time.
+_AT_ONCE: Final = 2
 
 #: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
@@ -86,7 +86,7 @@ def trace_iteration(
 
     The clocks of nodes are told by the pairs of all groups, so the sessions of each are looked at twice, or three
     times where no exact pair tells the clocks; the records are read once. With sessions laid aside, memory is bounded
-    by the records of the two largest groups, and a twentieth of that for each group.
+    by the records of the three largest groups, and a twentieth of that for each group.
 
     Args:
         groups: give rows of table `log_events`, at least one. Sessions that work for one another must be in one group
@@ -105,22 +105,23 @@ def trace_iteration(
         >>> len(groups), last.match_quality.height
         (1, 0)
     """
-    work = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
-    read = list(in_order(iter(groups), work, _READERS, "facts"))
+    at_once = min(len(groups), _AT_ONCE)
+    read_group = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
+    read = list(in_order(iter(groups), read_group, at_once, "facts"))
     facts, kept = [told for told, _ in read], deque(again for _, again in read)
     del read
     exact, clocks = judge(
         [one.claims for one in facts],
         _coverage(facts),
-        lambda proven: (ordered.rest(flags) for (_, ordered), flags in zip(_each(deque(kept)), proven, strict=True)),
+        lambda proven: in_order(zip(kept, proven, strict=True), _rest, at_once, "rest"),
     )
-    each = _each(kept)
+    # Each alone in a list, so that whoever works on a group can let go of it.
+    each = (([kept.popleft()], proven) for proven in exact)
     counts = []
-    for proven in exact:
-        # The sessions are gone before the spans are sorted, which takes as much memory as they do.
-        group = _worked_out(*next(each), proven, clocks, nodes, distributed=distributed)
-        counts.append(group.counts)
-        yield group.traces()
+    trace_group = partial(_traced, clocks=clocks, nodes=nodes, distributed=distributed)
+    for traces, counted in in_order(each, trace_group, at_once, "traces"):
+        counts.append(counted)
+        yield traces
     sources = _sources(facts)
     quality = match_quality(counts, clocks, sources)
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
@@ -161,14 +162,11 @@ def _laid_aside(bring: Callable[[], Sessions]) -> _Again:
     return again
 
 
-def _each(kept: deque[_Again]) -> Iterator[tuple[Sessions, Ordered]]:
-    """The sessions of each group, which nothing but the caller holds from then on."""
-
-    def taken() -> Iterator[tuple[Sessions, Ordered]]:
-        while kept:
-            yield kept.popleft()()
-
-    return work_ahead(taken(), "sessions")
+def _rest(group: tuple[_Again, Flags]) -> Rest:
+    """What is left over of a group's sequences once the pairs that are proven are taken out."""
+    again, proven = group
+    _, ordered = again()
+    return ordered.rest(proven)
 
 
 def _sources(facts: Sequence[_Facts]) -> pl.DataFrame:
@@ -188,39 +186,27 @@ def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class _Group:
-    """What became of a group of sessions.
-
-    Attributes:
-        statements: their profile, in any order.
-        spans: their trees, in any order.
-        counts: see :func:`~citus_analysis.spans.quality.count_matches`.
-        sources: its log files; see :class:`~citus_analysis.spans.records.LogFiles`.
-    """
-
-    statements: pl.DataFrame
-    spans: pl.DataFrame
-    counts: pl.DataFrame
-    sources: pl.DataFrame
-
-    def traces(self) -> Traces:
-        """Tables of statements and spans, sorted by time."""
-        return _traces(
-            statements=_conform("statements", self.statements.drop("execution"), self.sources),
-            spans=_conform("spans", self.spans, self.sources),
-        )
+def _traced(
+    group: tuple[list[_Again], Flags], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
+) -> tuple[Traces, pl.DataFrame]:
+    """Statements and spans of a group, sorted by time, and :func:`~citus_analysis.spans.quality.count_matches`."""
+    held, proven = group
+    # The sessions are gone before the spans are sorted, which takes as much memory as they do.
+    statements, spans, counts, sources = _worked_out(*held.pop()(), proven, clocks, nodes, distributed=distributed)
+    statements, spans = _conform("statements", statements, sources), _conform("spans", spans, sources)
+    return _traces(statements=statements, spans=spans), counts
 
 
 def _worked_out(
     sessions: Sessions, ordered: Ordered, proven: Flags, clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
-) -> _Group:
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Statements and spans in any order, counts of their matches, and the log files that they are from."""
     matching = matched(ordered, proven, clocks)
     failures = link_failures(sessions, clocks)
     identifiers = Identifiers(sessions.sources)
     statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
-    return _Group(statements, spans, count_matches(nodes, matching), sessions.sources)
+    return statements.drop("execution"), spans, count_matches(nodes, matching), sessions.sources
 
 
 def _traces(**tables: pl.DataFrame) -> Traces:

@@ -22,7 +22,7 @@ TABLES = {
 def ingested(source: Path, out: Path, most_records: int) -> Dataset:
     with (
         patch.object(session_groups, "MOST_RECORDS", most_records),
-        patch.object(session_groups, "_BATCH", 1_000),
+        patch.object(session_groups, "_BATCH", 100),
     ):
         assert ingest(source, out).exit_code == 0
     assert list((out / "_staging").iterdir()) == []
