@@ -6,7 +6,7 @@ message only where the record carries no statement.
 
 Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a
 string per field. One walk in C fills numeric columns in place and numbers the distinct texts, so that Python sees no
-row; it reads some 1,100 MB/s on one thread, and a process can begin at once. What it filled goes as Arrow arrays over
+row; it reads some 1,400 MB/s on one thread, and a process can begin at once. What it filled goes as Arrow arrays over
 the same memory to the Parquet writer, which then takes longest. numba got as far in the walk, but costs half a second
 in each process and most of a minute of compilation on each machine. The C code is built when the package is
 installed, by the machine's compiler or by one that pip fetches for the build, and called through ctypes, so that it
