@@ -2,8 +2,9 @@
 
 Categories are stored as text: their codes depend on the order in which a process met them. The readers turn the text
 back into what the schema says. Encodings are chosen by dtype, for each costs the writer time: offsets, times and counts
-grow or repeat, so their differences are packed; texts, measured values and fingerprints repeat, so they get a
-dictionary; identifiers of spans do neither. Statistics are kept for what rows are looked for by.
+grow or repeat, so their differences are packed; of measured values the first bytes repeat, so they are split into
+bytes; texts and fingerprints repeat, so they get a dictionary; identifiers of spans do neither. Statistics are kept
+for what rows are looked for by the range of, which categories and hashes are not.
 
 A source that vanished keeps its rows, and these keep the columns that the table had when they were written. What was
 added since is null in them until the source is read again.
@@ -55,13 +56,14 @@ def writer_options(table: Table) -> dict[str, Any]:
     """What the Parquet writer is to do with the columns of a table."""
     kept = _kept(table)
     packed = [c.name for c in kept if (c.dtype.is_integer() and c.dtype != _HASH) or c.dtype.is_temporal()]
+    split = [c.name for c in kept if c.dtype.is_float()]
     plain = {c.name for c in kept if c.dtype == pl.Boolean or (c.dtype == _HASH and c.name.endswith("_id"))}
     return {
         "compression": "zstd",
         "compression_level": _LEVEL,
-        "use_dictionary": [c.name for c in kept if c.name not in plain and c.name not in packed],
-        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
-        "write_statistics": [c.name for c in kept if not _is_category(c)],
+        "use_dictionary": [c.name for c in kept if c.name not in {*plain, *packed, *split}],
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED") | dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
+        "write_statistics": [c.name for c in kept if not _is_category(c) and c.dtype != _HASH],
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
