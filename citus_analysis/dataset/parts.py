@@ -61,8 +61,9 @@ class Staged:
 class PartWriter:
     """Writes the parts of one source or derivation, piece by piece.
 
-    Threads of its own write files while the caller makes more rows; what fails there is raised by a later call.
-    :meth:`finish` or :meth:`abandon` ends the threads; as a context, an exception abandons.
+    Threads of its own write files while the caller makes more rows; what fails there is raised by a later call, and
+    by :meth:`finish` in any case. :meth:`finish` or :meth:`abandon` ends the threads; as a context, an exception
+    abandons.
 
     Args:
         folder: the dataset.
@@ -127,6 +128,8 @@ class PartWriter:
         """Until no more than so many files are being written."""
         while len(self._writing) > most:
             done, self._writing = wait(self._writing, return_when=FIRST_COMPLETED)
+            # What failed is kept: whoever goes on nevertheless must not get files without its rows.
+            self._writing |= {writing for writing in done if writing.exception()}
             for writing in done:
                 writing.result()
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -131,6 +132,21 @@ def test_what_fails_meanwhile_is_raised_by_the_next_call_and_ends_the_threads(tm
             last(writer)
         writer.abandon()
     assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_failed_meanwhile_keeps_the_writer_from_finishing(tmp_path: Path, threads: int) -> None:
+    strange = pl.DataFrame({"strange": pl.int_range(parts.FILE_ROWS, eager=True)})
+    with PartWriter(tmp_path, "V3", "stem", threads) as writer:
+        writer.write({"log_events": strange})
+        for start in range(1 + threads):
+            with suppress(ValueError):
+                writer.write({"log_events": events(start, start + parts.FILE_ROWS)})
+        for _ in range(2):
+            with pytest.raises(ValueError, match="strange"):
+                writer.finish()
+        writer.abandon()
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
