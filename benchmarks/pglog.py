@@ -3,7 +3,8 @@
 `python -m benchmarks.pglog [--megabytes N ...] [--out FILE]` repeats recorded logs with shifted times and sessions to
 logs of the wanted sizes in a temporary folder and measures, each in a process of its own, start-up included:
 
-- CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads;
+- CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads that read, and as
+  many that write;
 - its peak resident memory;
 - the same of `citus-analysis ingest`, traces and all other derived tables included;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;

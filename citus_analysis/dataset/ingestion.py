@@ -38,7 +38,7 @@ from citus_analysis.formats import Hints, format_named
 
 __all__ = ["ingest"]
 
-#: A file of at least this size on disk is read alone, with all threads for its parser.
+#: A file of at least this size on disk is read alone, with all threads.
 _BIG_BYTES: Final = 32 * 2**20
 
 #: Threads that read one file, and as many that write what is in it: each holds tens of megabytes.

@@ -92,17 +92,18 @@ def records_by_group(
 def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
     """Rows in their order: of some small parts, or a slice of a large one."""
     held: list[Part] = []
+    rows = 0
     for number, part in enumerate(parts, 1):
         held.append(part)
-        rows = sum(part.rows for part in held)
+        rows += part.rows
         if rows < _BATCH and number < len(parts):
             continue
         slices = max(1, -(-rows // (2 * _BATCH)))
         size = -(-rows // slices)
         whole = scan(held)
-        # A query that hands out batches would read on, however slowly they are taken.
+        # Slices, for a query that hands out batches reads on, however slowly they are taken.
         yield from (whole.slice(begin, size) for begin in range(0, rows, size)) if slices > 1 else [whole]
-        held = []
+        held, rows = [], 0
 
 
 def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.DataFrame, folder: Path) -> None:

@@ -191,22 +191,18 @@ def _traced(
 ) -> tuple[Traces, pl.DataFrame]:
     """Statements and spans of a group, sorted by time, and :func:`~citus_analysis.spans.quality.count_matches`."""
     held, proven = group
-    # The sessions are gone before the spans are sorted, which takes as much memory as they do.
-    statements, spans, counts, sources = _worked_out(*held.pop()(), proven, clocks, nodes, distributed=distributed)
-    statements, spans = _conform("statements", statements, sources), _conform("spans", spans, sources)
-    return _traces(statements=statements, spans=spans), counts
-
-
-def _worked_out(
-    sessions: Sessions, ordered: Ordered, proven: Flags, clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Statements and spans in any order, counts of their matches, and the log files that they are from."""
+    sessions, ordered = held.pop()()
     matching = matched(ordered, proven, clocks)
     failures = link_failures(sessions, clocks)
-    identifiers = Identifiers(sessions.sources)
+    sources = sessions.sources
+    identifiers = Identifiers(sources)
     statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
-    return statements.drop("execution"), spans, count_matches(nodes, matching), sessions.sources
+    counts = count_matches(nodes, matching)
+    # Gone before the spans are sorted, which takes as much memory as they do.
+    del sessions, ordered, matching, failures
+    statements = _conform("statements", statements.drop("execution"), sources)
+    return _traces(statements=statements, spans=_conform("spans", spans, sources)), counts
 
 
 def _traces(**tables: pl.DataFrame) -> Traces:
