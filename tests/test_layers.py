@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "citus_analysis"
 
 LAYER = {
     "ahead": 0,
+    "column_types": 0,
     "errors": 0,
     "lazily": 0,
     "rows": 0,
@@ -37,6 +38,7 @@ WITHIN_LAYER = {
     ("bottleneck", "scaling"),
     ("published", "stats"),
     ("published", "scaling"),
+    ("schema", "column_types"),
     ("schema", "units"),
     ("rows", "schema"),
     ("report", "plots"),

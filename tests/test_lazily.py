@@ -40,6 +40,21 @@ def test_an_ingest_of_a_log_needs_neither_pandas_nor_scipy(tmp_path: Path) -> No
     assert not loaded & {"pandas", "scipy", "statsmodels", "narwhals", "plotly", "duckdb"}
 
 
+def test_a_log_is_read_without_polars(tmp_path: Path) -> None:
+    """It takes longer to import than a log of some hundred megabytes to read."""
+    (log,) = (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log*")
+    loaded = loaded_by(
+        "from pathlib import Path",
+        "from citus_analysis.dataset.parts import PartWriter",
+        "from citus_analysis.formats import Content, Hints, format_named",
+        f"writer = PartWriter(Path({str(tmp_path)!r}), 'V3', 'log')",
+        f"for piece in format_named('pglog').parse(Content(Path({str(log)!r})), Hints()): writer.write(piece.tables)",
+        "assert writer.finish()[0].part.rows > 1000",
+    )
+    assert {"numpy", "pyarrow"} <= loaded
+    assert not loaded & {"polars", "pandas", "email"}
+
+
 def test_a_format_is_found_by_its_name_without_the_others() -> None:
     loaded = loaded_by(
         "from citus_analysis.formats import format_named; assert format_named('vmstat').name == 'vmstat'"

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis import rows
-from citus_analysis.rows import Rows, arrow_type, frame_of, has_column, nulls, record_batch, repeated_text
-from citus_analysis.schema import TABLES
+from citus_analysis.column_types import one_of
+from citus_analysis.rows import Rows, frame_of, has_column, no_rows, nulls, record_batch, repeated_text, texts_of
+from citus_analysis.schema import TABLES, Table
 
 EVENTS = TABLES["log_events"].parsed()
 
@@ -51,7 +52,7 @@ def test_absent_columns_are_null_and_have_their_type() -> None:
     for given_rows in (pl.DataFrame({"pid": [7]}), pa.RecordBatch.from_pydict({"pid": pa.array([7], pa.int32())})):
         batch = record_batch(EVENTS, given_rows)
         assert {name for name in batch.schema.names if not batch.column(name).null_count} == {"pid"}
-        assert all(batch.column(c.name).type == arrow_type(c) for c in EVENTS)
+        assert all(batch.column(c.name).type == c.type.arrow for c in EVENTS)
         assert frame_of(EVENTS, given_rows).schema == EVENTS.polars_schema()
 
 
@@ -69,14 +70,32 @@ def test_a_value_that_is_no_category_is_refused() -> None:
         record_batch(EVENTS, pl.DataFrame({"kind": ["unheard of"]}))
 
 
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_types_are_what_polars_hands_over(table: Table) -> None:
+    assert no_rows(table).schema.types == [table.empty()[c.name].to_arrow().type for c in table]
+
+
+@pytest.mark.parametrize("words", [1, 255, 256])
+def test_the_type_of_words_of_any_number(words: int) -> None:
+    kind = one_of([str(number) for number in range(words)])
+    assert pl.Series([], dtype=kind.polars).to_arrow().type == kind.arrow
+
+
+@given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_texts_of_words(words: list[str]) -> None:
+    made = texts_of(words)
+    made.validate(full=True)
+    assert made.to_pylist() == words
+
+
 @pytest.mark.parametrize("count", [0, 1, 7, 8])
 def test_nulls_of_any_number(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(rows, "_MOST_NULLS", 7)
     rows._zeros.cache_clear()
     for column in EVENTS:
-        made = nulls(arrow_type(column), count)
+        made = nulls(column.type.arrow, count)
         made.validate(full=True)
-        assert (len(made), made.null_count, made.type) == (count, count, arrow_type(column))
+        assert (len(made), made.null_count, made.type) == (count, count, column.type.arrow)
         assert made.to_pylist() == [None] * count
     rows._zeros.cache_clear()
 

@@ -19,7 +19,7 @@ from citus_analysis.dataset.parts import PartWriter, Staged
 from citus_analysis.dataset.walk import display
 from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
-from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.rows import Rows
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
@@ -122,9 +122,9 @@ class _Account:
         self.parsed += piece.parsed_bytes
         self.noise += piece.noise_bytes
         self.rejected += piece.rejected_bytes
-        self.rejects += piece.rejects.height
-        if self.first_reject is None and piece.rejects.height:
-            offset, reason = piece.rejects.select("byte_offset", "reason").row(0)
+        self.rejects += len(piece.rejects)
+        if self.first_reject is None and len(piece.rejects):
+            offset, reason = piece.frame("rejects").select("byte_offset", "reason").row(0)
             self.first_reject = f"byte {offset}: {reason}"
 
     @property
@@ -173,7 +173,7 @@ def read_source(
         reason = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"
         problem = reason
         # What was not accounted for is named, so that the sum over a source always is its length.
-        rest = Parsed({}, 0, 0, rejects_frame([Reject(account.total, max(missing, 0), reason)]))
+        rest = Parsed({}, 0, 0, reject_rows([Reject(account.total, max(missing, 0), reason)]))
         tables = _tagged(rest, tag)
         with writing(writer.folder, place):
             writer.write(tables)

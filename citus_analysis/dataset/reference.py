@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import polars as pl
-
+from citus_analysis.column_types import CATEGORY, FLAG, HASH, INT32, INT64
 from citus_analysis.schema import DERIVED, OUTSIDE_DATASET, PARTITION_KEY, TABLES, Column, Table
 
 __all__ = ["tables_markdown"]
@@ -41,13 +40,10 @@ def _section(table: Table) -> str:
 
 
 def _type(column: Column) -> str:
-    dtype = column.dtype
-    if isinstance(dtype, pl.Enum):
-        return "one of " + ", ".join(f"`{value}`" for value in dtype.categories)
-    if isinstance(dtype, pl.Datetime):
-        return f"time, {'ms' if dtype.time_unit == 'ms' else 'µs'}"
-    names = {"String": "text", "Categorical": "text", "Boolean": "true or false", "Float64": "real"}
-    return names.get(type(dtype).__name__, "integer")
+    if column.type.words:
+        return "one of " + ", ".join(f"`{word}`" for word in column.type.words)
+    names = {FLAG: "true or false", CATEGORY: "text", INT32: "integer", INT64: "integer", HASH: "integer"}
+    return names.get(column.type, column.type.name)
 
 
 def _clean(text: str) -> str:

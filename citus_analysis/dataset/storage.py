@@ -17,13 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
+from citus_analysis.column_types import FLAG, HASH, REAL
 from citus_analysis.dataset.manifest import Part
 from citus_analysis.rows import Rows, record_batch
 from citus_analysis.schema import PARTITION_KEY, Column, Table
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 __all__ = ["MOST_ROWS", "scan_table", "stored_rows", "writer_options"]
@@ -33,8 +33,6 @@ _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
-#: Of identifiers and fingerprints, the only numbers of this type.
-_HASH: Final = pl.UInt64()
 
 
 def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
@@ -55,15 +53,15 @@ def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
 def writer_options(table: Table) -> dict[str, Any]:
     """What the Parquet writer is to do with the columns of a table."""
     kept = _kept(table)
-    packed = [c.name for c in kept if (c.dtype.is_integer() and c.dtype != _HASH) or c.dtype.is_temporal()]
-    split = [c.name for c in kept if c.dtype.is_float()]
-    plain = {c.name for c in kept if c.dtype == pl.Boolean or (c.dtype == _HASH and c.name.endswith("_id"))}
+    packed = [c.name for c in kept if c.type.is_integer or c.type.is_time]
+    split = [c.name for c in kept if c.type == REAL]
+    plain = {c.name for c in kept if c.type == FLAG or (c.type == HASH and c.name.endswith("_id"))}
     return {
         "compression": "zstd",
         "compression_level": _LEVEL,
         "use_dictionary": [c.name for c in kept if c.name not in {*plain, *packed, *split}],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED") | dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
-        "write_statistics": [c.name for c in kept if not _is_category(c) and c.dtype != _HASH],
+        "write_statistics": [c.name for c in kept if not c.type.is_category and c.type != HASH],
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
@@ -74,10 +72,12 @@ def writer_options(table: Table) -> dict[str, Any]:
 
 def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
     """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
+    import polars as pl
+
     paths = [folder / part.path for part in parts]
     if not paths:
         return table.empty().lazy()
-    stored = {c.name: pl.String() if _is_category(c) else c.dtype for c in _kept(table)}
+    stored = {c.name: pl.String() if c.type.is_category else c.dtype for c in _kept(table)}
     scanned = pl.scan_parquet(
         paths,
         hive_partitioning=True,
@@ -89,12 +89,8 @@ def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
         extra_columns="ignore",
     )
     # No cast where none is needed: it would keep filters from skipping whole row groups.
-    return scanned.select(pl.col(c.name).cast(c.dtype) if _is_category(c) else pl.col(c.name) for c in table)
+    return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
 
 
 def _kept(table: Table) -> list[Column]:
     return [c for c in table if c.name != PARTITION_KEY]
-
-
-def _is_category(column: Column) -> bool:
-    return isinstance(column.dtype, pl.Categorical | pl.Enum)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.dataset.identity import Identity
-from citus_analysis.rows import Rows, arrow_type, nulls, record_batch, repeated_text
+from citus_analysis.rows import Rows, nulls, record_batch, repeated_text
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def assign(source_id: str, identity: Identity, runs: Sequence[KnownRun]) -> Tagg
 def _uniform(column: Column, value: object, rows: int) -> pa.Array:
     """The same value in every row."""
     if value is None:
-        return nulls(arrow_type(column), rows)
-    if column.dtype.is_integer():
+        return nulls(column.type.arrow, rows)
+    if column.type.is_integer:
         return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
     return repeated_text(str(value), rows)
 

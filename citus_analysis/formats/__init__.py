@@ -4,7 +4,7 @@ The registry (:func:`formats`, :func:`detect_format`) finds the module; installe
 through the entry point group ``citus_analysis.formats``.
 """
 
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._redact import redact
 from citus_analysis.formats._registry import detect_format, format_named, formats
@@ -20,5 +20,5 @@ __all__ = [
     "format_named",
     "formats",
     "redact",
-    "rejects_frame",
+    "reject_rows",
 ]

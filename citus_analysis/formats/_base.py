@@ -14,16 +14,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
-
-import polars as pl
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._redact import redact_expr
-from citus_analysis.rows import Rows, frame_of
+from citus_analysis.rows import Rows, frame_of, no_rows
 from citus_analysis.schema import TABLES
 
-__all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "rejects_frame"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
 
 EXCERPT_CHARS: Final = 200
 
@@ -60,7 +61,7 @@ class Parsed:
     Attributes:
         tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
             as a polars frame.
-        rejects: frame of the `rejects` table's parsed() columns.
+        rejects: rows of the `rejects` table's parsed() columns; see :func:`reject_rows`.
         parsed_bytes: bytes that ended as a row or as part of one.
         noise_bytes: bytes that carry no data by the format's definition.
     """
@@ -68,17 +69,18 @@ class Parsed:
     tables: Mapping[str, Rows]
     parsed_bytes: int
     noise_bytes: int = 0
-    rejects: pl.DataFrame = field(default_factory=lambda: rejects_frame(()))
+    rejects: Rows = field(default_factory=lambda: reject_rows(()))
 
     def frame(self, table: str) -> pl.DataFrame:
-        """The rows of a table with its parsed() columns; no rows where the piece has none."""
+        """The rows of a table, or of `rejects`, with its parsed() columns; no rows where the piece has none."""
         parsed = TABLES[table].parsed()
-        return frame_of(parsed, self.tables[table]) if table in self.tables else parsed.empty()
+        rows = self.rejects if table == "rejects" else self.tables.get(table)
+        return parsed.empty() if rows is None else frame_of(parsed, rows)
 
     @property
     def rejected_bytes(self) -> int:
         """Bytes in `rejects`."""
-        return int(self.rejects["byte_length"].sum())
+        return int(self.frame("rejects")["byte_length"].sum()) if len(self.rejects) else 0
 
 
 class Format(ABC):
@@ -113,12 +115,14 @@ class Format(ABC):
         """
 
 
-def rejects_frame(rejects: Iterable[Reject]) -> pl.DataFrame:
-    """Rejects as a frame of the `rejects` table; excerpts are decoded, cut and redacted."""
+def reject_rows(rejects: Iterable[Reject]) -> Rows:
+    """Rejects as rows of the `rejects` table; excerpts are decoded, cut and redacted."""
     rows = list(rejects)
     table = TABLES["rejects"].parsed()
     if not rows:
-        return table.empty()
+        return no_rows(table)
+    import polars as pl
+
     frame = pl.DataFrame(
         {
             "byte_offset": [reject.byte_offset for reject in rows],

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats._base import Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Parsed, Reject, reject_rows
 from citus_analysis.schema import TABLES
 
 __all__ = ["CSV_LIMIT_BYTES", "Field", "parse_small_csv"]
@@ -55,7 +55,7 @@ def parse_small_csv(data: bytes, table: str, fields: Mapping[str, Field]) -> Par
             rejects.append(Reject(offset, length, f"not a row of {table}: {error}", text))
     frame = pl.DataFrame(rows, schema={name: TABLES[table][name].dtype for name in fields})
     rejected = sum(reject.byte_length for reject in rejects)
-    return Parsed({table: frame}, len(data) - noise - rejected, noise, rejects_frame(rejects))
+    return Parsed({table: frame}, len(data) - noise - rejected, noise, reject_rows(rejects))
 
 
 def _cell(cells: Mapping[str, str], field: Field) -> Value:

@@ -12,9 +12,10 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["MASK", "redact", "redact_expr"]
 

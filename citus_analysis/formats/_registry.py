@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final
 
 from citus_analysis.errors import UnknownNameError
@@ -42,6 +41,9 @@ _SURE_ENOUGH: Final = 0.5
 @cache
 def formats() -> dict[str, Format]:
     """Name -> format: the built-in ones, then those of installed packages (entry points)."""
+    # Takes as long as all formats together, and who names a format of this package needs none of it.
+    from importlib.metadata import entry_points
+
     found = {name: _built_in(name) for name in _BUILT_IN}
     for point in entry_points(group="citus_analysis.formats"):
         added: Format = point.load()

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._clock import date_order, parse_times, timezone_of
 from citus_analysis.formats._content import LINE_CAP, Block, Content
 from citus_analysis.formats._sampler_columns import CPU, DEVICE, with_derived_await
@@ -157,7 +157,7 @@ class IostatJson(Format):
 
 
 def _lost(offset: int, length: int, reason: str, excerpt: str = "") -> Parsed:
-    return Parsed({}, 0, rejects=rejects_frame([Reject(offset, length, reason, excerpt)]))
+    return Parsed({}, 0, rejects=reject_rows([Reject(offset, length, reason, excerpt)]))
 
 
 def _rest(reader: _Reader) -> Parsed:

@@ -40,7 +40,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import line_frame, reject_runs
 from citus_analysis.formats._messages import add_messages, count_messages, no_messages
@@ -123,7 +123,7 @@ class _Report:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the report."""
         if block.oversized:
-            return Parsed({}, 0, 0, rejects_frame([Reject(block.offset, block.length, _LONG, block.data)]))
+            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
         lines = with_sections(self._judged(line_frame(block.data, block.offset)), self._section, self._commands)
         of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
         self._kinds |= of_kind.keys()

@@ -35,7 +35,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._delimited import read_uniform
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_runs
@@ -89,7 +89,7 @@ class PgbenchLog(Format):
         interval: int | None = None
         for block in content.blocks():
             if block.oversized:
-                yield Parsed({}, 0, 0, rejects_frame([Reject(block.offset, block.length, _LONG, block.data)]))
+                yield Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
                 continue
             if pattern == _TRANSACTION:
                 fields, lines = _transaction_fields(block)

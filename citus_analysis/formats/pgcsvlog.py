@@ -26,7 +26,8 @@ from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog._scan import RECORD, Chunk, find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._records import RECORD, Chunk
+from citus_analysis.formats.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers, valid_utf8
 

@@ -28,7 +28,8 @@ from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
-from citus_analysis.formats.pglog._scan import BLANK, RECORD, STRAY, Scanned, prefix_columns
+from citus_analysis.formats.pglog._records import BLANK, RECORD, STRAY, Scanned
+from citus_analysis.formats.pglog._scan import prefix_columns
 from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import valid_utf8
 

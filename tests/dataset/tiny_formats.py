@@ -15,7 +15,7 @@ from typing import ClassVar
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, rejects_frame
+from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
 
 
 class TinyClient(Format):
@@ -75,7 +75,7 @@ class TinyLog(Format):
             pl.col("log_time").cast(pl.Int64).cast(pl.Datetime("ms", "UTC"))
         )
         rejected = sum(reject.byte_length for reject in rejects)
-        return Parsed({"log_events": frame}, len(data) - noise - rejected, noise, rejects_frame(rejects))
+        return Parsed({"log_events": frame}, len(data) - noise - rejected, noise, reject_rows(rejects))
 
 
 class TinyForgetful(Format):

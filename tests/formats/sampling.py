@@ -36,7 +36,7 @@ def read(format_: Format, path: Path, **options: str) -> Read:
     for piece in pieces:
         for name, frame in piece.tables.items():
             assert frame.schema == TABLES[name].parsed().polars_schema()
-    rejects = pl.concat([piece.rejects for piece in pieces]) if pieces else TABLES["rejects"].parsed().empty()
+    rejects = pl.concat([TABLES["rejects"].parsed().empty(), *(piece.frame("rejects") for piece in pieces)])
     parsed, noise = sum(p.parsed_bytes for p in pieces), sum(p.noise_bytes for p in pieces)
     assert parsed + noise + rejects["byte_length"].sum() == len(content.read(2**30))
     tables = {

@@ -30,7 +30,7 @@ def read(path):
         events = piece.frame("log_events")
         offsets += events.get_column("byte_offset").to_list()
         capped += events.filter(capped=True).select("byte_offset", "byte_length").rows()
-        rejects += piece.rejects.select("byte_offset", "byte_length").rows()
+        rejects += piece.frame("rejects").select("byte_offset", "byte_length").rows()
         accounted += piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return dict(format=found.name, offsets=offsets, capped=capped, rejects=rejects, accounted=accounted, peak=peak)

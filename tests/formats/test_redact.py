@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats._base import EXCERPT_CHARS, Reject, rejects_frame
+from citus_analysis.formats._base import EXCERPT_CHARS, Parsed, Reject, reject_rows
 from citus_analysis.formats._redact import redact, redact_expr
 
 pieces = st.sampled_from(
@@ -46,6 +46,10 @@ def test_both_ways_say_the_same(texts: list[str]) -> None:
     ]
 
 
+def excerpts_of(rejects: list[Reject]) -> list[str]:
+    return Parsed({}, 0, rejects=reject_rows(rejects)).frame("rejects")["excerpt"].to_list()
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -59,13 +63,14 @@ def test_both_ways_say_the_same(texts: list[str]) -> None:
     ],
 )
 def test_no_secret_in_rejects(text: str) -> None:
-    frame = rejects_frame([Reject(0, len(text), "why", text), Reject(0, len(text), "why", text.encode())])
-    assert not any("hunter2" in excerpt for excerpt in frame["excerpt"])
-    assert all("***" in excerpt for excerpt in frame["excerpt"])
+    rejects = [Reject(0, len(text), "why", text), Reject(0, len(text), "why", text.encode())]
+    excerpts = excerpts_of(rejects)
+    assert not any("hunter2" in excerpt for excerpt in excerpts)
+    assert all("***" in excerpt for excerpt in excerpts)
 
 
 def test_a_secret_behind_the_cut_takes_its_key_with_it() -> None:
     text = "x" * (EXCERPT_CHARS - 9) + " password=hunter2"
-    (excerpt,) = rejects_frame([Reject(0, len(text), "why", text.encode() + b"\x00\xff")])["excerpt"]
+    (excerpt,) = excerpts_of([Reject(0, len(text), "why", text.encode() + b"\x00\xff")])
     assert len(excerpt) == EXCERPT_CHARS
     assert "hunter" not in excerpt

@@ -132,7 +132,7 @@ def test_bad_rows_of_a_catalogue_are_rejected_with_their_place(tmp_path: Path) -
     piece = parse(NODES, path)
     assert piece.tables["nodes"]["nodeid"].to_list() == [1, 4]
     assert piece.tables["nodes"].select("host", "port").row(1) == ("c,d", None)
-    assert piece.rejects["byte_offset"].to_list() == [49, 60, 77]
+    assert piece.frame("rejects")["byte_offset"].to_list() == [49, 60, 77]
 
 
 def test_a_catalogue_without_its_ids(tmp_path: Path) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
-from citus_analysis.formats.pglog._native import Column
-from citus_analysis.rows import arrow_type, text_array
+from citus_analysis.formats.pglog._native import Column, gather
+from citus_analysis.formats.pglog._views import Bytes, Integers
 from citus_analysis.schema import TABLES
 
-__all__ = ["category_array", "number_array", "spread_texts", "texts_of"]
+__all__ = ["category_array", "gathered_texts", "number_array", "spread_texts"]
 
 _EVENTS: Final = TABLES["log_events"]
 _NUMBERS: Final = {
@@ -25,7 +22,7 @@ _NUMBERS: Final = {
     np.uint8: pa.bool_(),  # one bit a row
 }
 #: By the width of the numbers of their values.
-_CATEGORIES: Final = {np.int32: arrow_type(_EVENTS["application"]), np.uint8: arrow_type(_EVENTS["kind"])}
+_CATEGORIES: Final = {np.int32: _EVENTS["application"].type.arrow, np.uint8: _EVENTS["kind"].type.arrow}
 
 
 def number_array(column: Column, rows: int) -> pa.Array:
@@ -40,21 +37,20 @@ def category_array(column: Column, rows: int, texts: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_buffers(kind, rows, _buffers(column, rows), texts, rows - column.count)
 
 
-def spread_texts(texts: pl.Series, column: Column, rows: int) -> pa.Array:
+def gathered_texts(buffer: Bytes, places: Integers) -> pa.Array:
+    """Stretches of UTF-8 (begin and end of each) as texts in memory of their own."""
+    bounds, data = gather(buffer, places)
+    return pa.Array.from_buffers(pa.large_string(), len(places), [None, pa.py_buffer(bounds), pa.py_buffer(data)], 0)
+
+
+def spread_texts(texts: pa.Array, column: Column, rows: int) -> pa.Array:
     """Texts, one for each row that has one, in order, laid out over all rows."""
-    packed = text_array(texts)
-    _, bounds, data = packed.buffers()
-    places = np.frombuffer(bounds, np.int64)[packed.offset : packed.offset + len(packed) + 1]
+    _, bounds, data = texts.buffers()
+    places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     there = np.flatnonzero(np.unpackbits(column.valid, count=rows, bitorder="little"))
     # A row begins where the last text before it ends.
     ends = np.repeat(places, np.diff(there, prepend=-1, append=rows))
     return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
-
-
-@cache
-def texts_of(words: Sequence[str]) -> pa.Array:
-    """Words as values of a category, by way of polars: `pyarrow.array` would import pandas."""
-    return text_array(pl.Series(words, dtype=pl.String))
 
 
 def _buffers(column: Column, rows: int) -> list[pa.Buffer | None]:

@@ -11,24 +11,18 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats._redact import redact_expr
+from citus_analysis.formats.pglog._messages import redacted
 from citus_analysis.formats.pglog._statements import describe_tokens, tokens_expr
 from citus_analysis.schema import TABLES
 
 __all__ = [
     "DETAIL_SEVERITIES",
-    "MESSAGE_CHARS",
-    "MESSAGE_SCAN",
     "add_body",
     "add_statements",
-    "redacted",
     "with_details",
 ]
 
 DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
-MESSAGE_CHARS: Final = 500
-#: Bytes that are searched for secrets before a message is cut, lest a secret lose its key.
-MESSAGE_SCAN: Final = 2000
 
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
 _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
@@ -65,8 +59,6 @@ _WORKING: Final = (
     *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard"),
     *("verbs", "tasks", "durations", "locks"),
 )
-#: A message that holds none of these needs no redaction.
-_SECRETIVE: Final = ("passw", "pwd", "secret", "token", "key", "://")
 
 
 def add_body(frame: pl.DataFrame) -> pl.DataFrame:
@@ -94,16 +86,6 @@ def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.Dat
         )
         frames.append(present.with_columns(record_byte_offset="byte_offset"))
     return pl.concat(frames).sort("byte_offset", maintain_order=True)
-
-
-def redacted(messages: pl.Series) -> pl.Series:
-    """Messages with secrets replaced, cut to :data:`MESSAGE_CHARS` characters."""
-    message = pl.col(messages.name)
-    suspicious = message.str.contains_any(list(_SECRETIVE), ascii_case_insensitive=True).fill_null(value=False)
-    rows = messages.to_frame().select(suspicious.arg_true()).to_series()
-    if rows.len():
-        messages = messages.scatter(rows, messages.gather(rows).to_frame().select(redact_expr(message)).to_series())
-    return messages.str.head(MESSAGE_CHARS)
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:

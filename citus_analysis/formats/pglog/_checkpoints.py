@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
+import pyarrow as pa
 
+from citus_analysis.rows import Rows, no_rows
 from citus_analysis.schema import KINDS, TABLES, Table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
 __all__ = ["Checkpoints", "checkpoint_records"]
 
@@ -34,45 +36,48 @@ _NUMBERS: Final = {
 }
 
 
-def checkpoint_records(events: pa.RecordBatch) -> pl.DataFrame:
-    """Where, when and what of the records about checkpoints."""
-    import pyarrow as pa
-
+def checkpoint_records(events: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Where, when and what of the records about checkpoints, each of which is a row."""
     about = events.select(["byte_offset", "log_time", "message"])
     numbers = events.column("kind").indices
     # By way of the buffer: `to_numpy` would import pandas.
     kinds = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset : numbers.offset + len(numbers)]
     # Row by row, for there are few: all messages as a frame would be copied.
-    found = [about.slice(row, 1) for row in np.flatnonzero(kinds == KINDS.index("checkpoint")).tolist()]
-    return pl.DataFrame(pa.Table.from_batches(found, about.schema))
+    return [about.slice(row, 1) for row in np.flatnonzero(kinds == KINDS.index("checkpoint")).tolist()]
 
 
 class Checkpoints:
     """Collects the checkpoints of one source, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._open = pl.DataFrame(schema={"start_time": pl.Datetime("ms", "UTC"), "reason": pl.String})
+        self._open: pl.DataFrame | None = None
 
-    def collect(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def collect(self, records: Sequence[pa.RecordBatch]) -> Rows:
         """Checkpoints that end in the next chunk, given its records about them."""
         table = TABLES["checkpoints"].parsed()
-        if rows.is_empty():
-            return table.empty()
+        if not records:
+            return no_rows(table)
+        import polars as pl
+
+        rows = pl.DataFrame(pa.Table.from_batches(records))
+        begun_before = table.empty().select("start_time", "reason") if self._open is None else self._open
         message = pl.col("message")
         reason, complete = message.str.extract(_STARTING, 1), message.str.contains(_COMPLETE)
         begun = pl.when(reason.is_not_null()).then("log_time")
         marks = rows.select(reason=reason, complete=complete, start_time=begun)
-        marks = pl.concat([self._open, marks], how="diagonal")
+        marks = pl.concat([begun_before, marks], how="diagonal")
         # A `complete` closes what is open, so a later one whose `starting` is missing does not take its start.
         closed = pl.col("complete").fill_null(value=False)
         episode = closed.cast(pl.Int32).cum_sum().shift(1, fill_value=0)
         filled = marks.with_columns(pl.col("start_time", "reason").forward_fill().over(episode))
-        starts = filled.slice(self._open.height).select("start_time", "reason")
+        starts = filled.slice(begun_before.height).select("start_time", "reason")
         self._open = filled.tail(1).filter(~closed).select("start_time", "reason")
         done = rows.hstack(starts).filter(complete).rename({"log_time": "end_time"})
         return table.conform(done.with_columns(**_numbers(table)).drop("message"))
 
 
 def _numbers(table: Table) -> dict[str, pl.Expr]:
+    import polars as pl
+
     message = pl.col("message")
     return {name: message.str.extract(pattern, 1).cast(table[name].dtype) for name, pattern in _NUMBERS.items()}

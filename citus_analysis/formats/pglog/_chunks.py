@@ -17,7 +17,7 @@ import numpy as np
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._prefix import Heads, Prefix
-from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers
+from citus_analysis.formats.pglog._records import CONTINUED, RECORD, Chunk
 
 __all__ = ["Chunk", "chunks"]
 
@@ -84,6 +84,8 @@ def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
 
 def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
     """Lay a block behind a record that is, or with it becomes, longer than the cap."""
+    from citus_analysis.formats.pglog._scan import find_openers
+
     data = block.data
     lines = find_openers(data, prefix, complete=not block.oversized)
     openers = np.flatnonzero(lines.roles != CONTINUED)
@@ -105,6 +107,8 @@ def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """Where the last record of the first `size` bytes begins; None where the last opener is none."""
     if isinstance(prefix, Prefix) and native.is_readable(prefix):
         return native.last_record(data, size, prefix)
+    from citus_analysis.formats.pglog._scan import find_openers
+
     for window in (*_WINDOWS, size):
         begin = data.rfind(b"\n", 0, max(size - window, 0)) + 1
         lines = find_openers(data[begin:size], prefix)

@@ -15,7 +15,7 @@ from citus_analysis.formats._content import Content
 from citus_analysis.formats._redact import redact
 from citus_analysis.formats.pglog._native import count_heads, is_readable
 from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.pglog._scan import RECORD, find_openers
+from citus_analysis.formats.pglog._records import RECORD
 from citus_analysis.formats.pglog._views import valid_utf8
 
 __all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
@@ -96,6 +96,8 @@ def _fitting(sample: bytes, prefix: Prefix) -> int:
     """How many lines begin a record."""
     if is_readable(prefix):
         return count_heads(sample, prefix)
+    from citus_analysis.formats.pglog._scan import find_openers
+
     return int(np.count_nonzero(find_openers(sample, prefix).roles == RECORD))
 
 

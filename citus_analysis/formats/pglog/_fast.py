@@ -6,32 +6,34 @@ scanner, so that Python sees each distinct one once per chunk and never a row.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
-from citus_analysis.formats.pglog._arrays import category_array, number_array, spread_texts, texts_of
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, redacted
+from citus_analysis.formats.pglog._arrays import category_array, gathered_texts, number_array, spread_texts
+from citus_analysis.formats.pglog._messages import MESSAGE_SCAN, redacted_array
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
+from citus_analysis.formats.pglog._records import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._rooms import Rooms
-from citus_analysis.formats.pglog._scan import Chunk, Scanned, stray_rejects
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
-from citus_analysis.rows import repeated_text, text_array
+from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, valid_utf8
+from citus_analysis.rows import repeated_text, text_array, texts_of
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["Memory", "add_body_fast", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
 #: What the numbers in a column stand for.
 _WORDS: Final = {
-    "severity": SEVERITY_WORDS,
-    "kind": KINDS,
-    "phase": PROTOCOL_PHASES,
-    "statement_kind": STATEMENT_KINDS,
+    "severity": texts_of(SEVERITY_WORDS),
+    "kind": texts_of(KINDS),
+    "phase": texts_of(PROTOCOL_PHASES),
+    "statement_kind": texts_of(STATEMENT_KINDS),
 }
 _NUMBERS: Final = (*(name for name in native.NUMBER_COLUMNS if name != "message"), "capped")
 _TOLD_BY_TEXT: Final = frozenset(
@@ -81,6 +83,8 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
 
 def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the columns that a record's text tells, as `_body.add_body` does, given `severity` and `text`; that goes."""
+    import polars as pl
+
     texts = text_array(frame.get_column("text").fill_null(""))
     _, bounds, data = texts.buffers()
     buffer = np.frombuffer(data or b"", np.uint8)
@@ -108,7 +112,7 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}
     for name, words in _WORDS.items():
         if name in columns:
-            arrays[name] = category_array(columns[name], rows, texts_of(words))
+            arrays[name] = category_array(columns[name], rows, words)
     for name, texts in _texts(buffer, out).items():
         if name in columns:
             arrays[name] = category_array(columns[name], rows, texts)
@@ -120,12 +124,12 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
 def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     """The distinct texts of each column, all copied at once."""
     places = np.concatenate(list(out.texts.values()))
-    texts = text_array(string_views(buffer, places[:, 0], places[:, 1] - places[:, 0]))
+    texts = gathered_texts(buffer, places)
     ends = np.cumsum([len(own) for own in out.texts.values()]).tolist()
     return {name: texts[end - len(own) : end] for (name, own), end in zip(out.texts.items(), ends, strict=True)}
 
 
-def _messages(buffer: Bytes, places: Integers) -> pl.Series:
+def _messages(buffer: Bytes, places: Integers) -> pa.Array:
     starts = places[:, 0]
     lengths = cut_to_characters(buffer, starts, places[:, 1] - starts, MESSAGE_SCAN)
-    return redacted(string_views(buffer, starts, lengths).alias("message"))
+    return redacted_array(gathered_texts(buffer, np.column_stack([starts, starts + lengths])))

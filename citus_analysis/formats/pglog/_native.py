@@ -35,6 +35,7 @@ __all__ = [
     "TiedBy",
     "compiled_scanner",
     "count_heads",
+    "gather",
     "is_readable",
     "last_record",
     "read_texts",
@@ -133,6 +134,8 @@ def _library() -> ctypes.CDLL:
     library.pglog_read_texts.restype = c_int32
     library.pglog_survey.argtypes = (c_void_p, c_int64, POINTER(c_int32))
     library.pglog_survey.restype = c_int64
+    library.pglog_gather.argtypes = (c_void_p, c_int64, c_void_p, c_void_p)
+    library.pglog_gather.restype = None
     library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
     library.pglog_heads.restype = c_int64
     library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
@@ -279,6 +282,16 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
     output = Output(len(severities), Rooms())
     output.fill(_library().pglog_read_texts, data, len(severities), places, numbers)
     return output
+
+
+def gather(text: Bytes, places: Integers) -> tuple[Integers, Bytes]:
+    """Stretches of a text one behind the other: where each begins and the last ends, and the bytes."""
+    places = np.ascontiguousarray(places)
+    bounds = np.zeros(len(places) + 1, np.int64)
+    np.cumsum(places[:, 1] - places[:, 0], out=bounds[1:])
+    data = np.empty(int(bounds[-1]), np.uint8)
+    _library().pglog_gather(text.ctypes.data, len(places), places.ctypes.data, data.ctypes.data)
+    return bounds, data
 
 
 def count_heads(data: bytes, prefix: Prefix) -> int:

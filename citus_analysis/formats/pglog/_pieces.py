@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-import polars as pl
-
-from citus_analysis.formats._base import Parsed, Reject, rejects_frame
+from citus_analysis.column_types import CATEGORY, INT64
+from citus_analysis.formats._base import Parsed, Reject, reject_rows
 from citus_analysis.formats.pglog._checkpoints import Checkpoints, checkpoint_records
-from citus_analysis.formats.pglog._scan import Scanned
+from citus_analysis.formats.pglog._records import Scanned
 from citus_analysis.formats.pglog._ties import Ties
 from citus_analysis.formats.pglog._times import to_utc
 from citus_analysis.rows import has_column, record_batch
@@ -32,8 +31,8 @@ SCANNED: Final = Table(
     "Records as a scanner reads them: what the clock showed, not yet the time.",
     _EVENTS.source,
     (
-        Column("clock", pl.Int64(), "milliseconds since 1970 as the server's clock showed them"),
-        Column("zone", pl.Categorical(), "time zone as the log names it"),
+        Column("clock", INT64, "milliseconds since 1970 as the server's clock showed them"),
+        Column("zone", CATEGORY, "time zone as the log names it"),
         *(column for column in _EVENTS if column.name != "log_time"),
     ),
 )
@@ -46,13 +45,13 @@ class Prepared:
     Attributes:
         scanned: rejects and bytes.
         rows: the rows of `log_events`, `record_byte_offset` still null where details are to be tied.
-        checkpoints: the records about checkpoints.
+        checkpoints: the records about checkpoints, each of which is a row.
         tied: whether the format itself ties details.
     """
 
     scanned: Scanned
     rows: pa.RecordBatch
-    checkpoints: pl.DataFrame
+    checkpoints: list[pa.RecordBatch]
     tied: bool
 
 
@@ -79,10 +78,10 @@ def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
             },
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
-            rejects=rejects_frame(rejects[:-1]),
+            rejects=reject_rows(rejects[:-1]),
         )
     if held:
-        yield Parsed({}, 0, rejects=rejects_frame(held))
+        yield Parsed({}, 0, rejects=reject_rows(held))
 
 
 def _joined(held: list[Reject], more: list[Reject]) -> list[Reject]:

@@ -7,6 +7,7 @@ Both give the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from citus_analysis.formats.pglog._fast import Memory, scan_fast
 from citus_analysis.formats.pglog._native import is_readable
 from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import Chunk, scan
+from citus_analysis.formats.pglog._records import Chunk
 
 __all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
@@ -36,10 +37,14 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
         server: the server's time zone where it is known.
         jobs: how many threads scan.
     """
-    compiled, memory = is_readable(prefix), Memory()
-    size = CHUNK_BYTES if compiled else _SMALL_CHUNK_BYTES
+    if is_readable(prefix):
+        size, scan = CHUNK_BYTES, partial(scan_fast, prefix=prefix, memory=Memory())
+    else:
+        from citus_analysis.formats.pglog import _scan
+
+        size, scan = _SMALL_CHUNK_BYTES, partial(_scan.scan, prefix=prefix)
 
     def work(chunk: Chunk) -> Prepared:
-        return prepared(scan_fast(chunk, prefix, memory) if compiled else scan(chunk, prefix), server)
+        return prepared(scan(chunk), server)
 
     return in_order(chunks(content, prefix, size), work, jobs, "pglog")

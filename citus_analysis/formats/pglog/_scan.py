@@ -1,7 +1,7 @@
 """Records of a chunk of a stderr log, in polars expressions and regular expressions.
 
-This needs no compilation, so it reads small logs at once; it is also the yardstick for the compiled scanner,
-which must give the same frame.
+It reads the logs that the compiled scanner does not know, and is the yardstick for it: both must give the same frame.
+Who needs it imports it then, for it brings polars, which takes longer than the compiled scanner for a small log.
 """
 
 from __future__ import annotations
@@ -13,64 +13,29 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats._base import EXCERPT_CHARS, Reject
-from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP, Unread
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
+from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats.pglog._body import add_body
+from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
+from citus_analysis.formats.pglog._records import BLANK, CONTINUED, RECORD, STRAY, Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
-from citus_analysis.rows import Rows
 
 __all__ = [
-    "BLANK",
-    "CONTINUED",
-    "RECORD",
-    "STRAY",
-    "Chunk",
     "Lines",
-    "Scanned",
     "find_openers",
     "find_records",
     "prefix_columns",
     "record_texts",
     "scan",
     "scan_with",
-    "stray_rejects",
 ]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
-_BROKEN_OFF: Final = "the log ends within this line"
-_NO_PREFIX: Final = "no log_line_prefix where a record should begin"
 _GPID: Final = r" gpid=([0-9]{1,18})$"
-CONTINUED, RECORD, BLANK, STRAY = range(4)
 
 #: Chunk, its offset, heads, starts and sizes of its records -> rows.
 FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], pl.DataFrame]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Whole records.
-
-    Attributes:
-        offset: where it begins in the source.
-        text: its bytes, or what is to be read.
-        tail: bytes behind the text that belong to its only record (or stray line), which is capped.
-        fresh: nothing but blank lines is before it in the source.
-    """
-
-    offset: int
-    text: bytes | Unread
-    tail: int = 0
-    fresh: bool = False
-
-    def data(self) -> bytes:
-        """Its bytes.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        return self.text.read().data if isinstance(self.text, Unread) else self.text
 
 
 @dataclass(frozen=True)
@@ -86,24 +51,6 @@ class Lines:
     starts: Integers
     roles: Integers
     heads: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """What a chunk holds.
-
-    Attributes:
-        rows: one per record: offsets within the source, `clock` and `zone` in place of `log_time`; columns without
-            values may be absent.
-        rejects: lines outside of records.
-        parsed_bytes: bytes of the records.
-        noise_bytes: blank lines before the first record.
-    """
-
-    rows: Rows
-    rejects: list[Reject]
-    parsed_bytes: int
-    noise_bytes: int
 
 
 def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
@@ -184,17 +131,6 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
         parsed_bytes=int(sizes[records].sum()),
         noise_bytes=int(sizes[roles == BLANK].sum()),
     )
-
-
-def stray_rejects(chunk: Chunk, text: memoryview, starts: Integers, sizes: Integers) -> list[Reject]:
-    """One reject per run of lines that are astray."""
-    rejects = []
-    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        broken_off = start + size == len(text) and b"\n" not in bytes(text[start:])
-        reason = _BROKEN_OFF if broken_off and not chunk.tail else _NO_PREFIX
-        excerpt = bytes(text[start : start + min(size, 4 * EXCERPT_CHARS)])
-        rejects.append(Reject(chunk.offset + start, size, reason, excerpt))
-    return rejects
 
 
 def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:

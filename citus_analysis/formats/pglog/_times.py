@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import polars as pl
 import pyarrow as pa
 
 from citus_analysis.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["parse_clock", "server_zone", "to_utc"]
 
@@ -71,6 +73,8 @@ def server_zone(name: str | None) -> ZoneInfo | None:
 
 def parse_clock(text: pl.Expr) -> pl.Expr:
     """Milliseconds since 1970 as the clock showed them, from `2026-11-20 21:03:47.877`, with or without the `.877`."""
+    import polars as pl
+
     return text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False).cast(pl.Int64)
 
 
@@ -85,6 +89,8 @@ def to_utc(clock: pa.Array, zone: pa.DictionaryArray, server: ZoneInfo | None) -
     zones = zone.dictionary.to_pylist()
     if zones == ["UTC"] and not zone.null_count:
         return pa.Array.from_buffers(_TIME, len(clock), clock.buffers(), clock.null_count, clock.offset)
+    import polars as pl
+
     frame = pl.DataFrame(pa.RecordBatch.from_arrays([clock, zone], names=["clock", "zone"]))
     minutes = {name: _fixed_minutes(name) for name in zones}
     loose = [name for name in zones if server is not None and not _OFFSET.fullmatch(name) and minutes[name] != 0]

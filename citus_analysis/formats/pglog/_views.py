@@ -7,12 +7,14 @@ where it stands in a shared buffer. All values here share one buffer, the block 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["cut_to_characters", "series_of", "string_views", "valid_utf8"]
 
@@ -60,6 +62,8 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
 
 def series_of(name: str, array: pa.Array) -> pl.Series:
     """An Arrow array as a column, by way of a frame: `pl.Series` would import `pyarrow.compute`, which takes long."""
+    import polars as pl
+
     return pl.DataFrame(pa.Table.from_arrays([array], names=[name])).to_series()
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats._base import Parsed, Reject, rejects_frame
+from citus_analysis.formats._base import Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block
 from citus_analysis.formats._lines import reject_runs
 from citus_analysis.formats._messages import add_messages, count_messages, no_messages
@@ -65,7 +65,7 @@ class Parser:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the client's output."""
         if block.oversized:
-            return Parsed({}, 0, 0, rejects_frame([Reject(block.offset, block.length, _TOO_LONG, block.data)]))
+            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _TOO_LONG, block.data)]))
         if not self._ended and (fields := uniform_fields(block.data)) is not None:
             self.recognised = True
             return Parsed({"client_latencies": self._latencies(fields)}, block.length)

@@ -45,7 +45,7 @@ def gathered(pieces: list[Parsed]) -> Read:
     return Read(
         events=together(pieces, "log_events"),
         checkpoints=together(pieces, "checkpoints"),
-        rejects=pl.concat([Parsed({}, 0).rejects, *(piece.rejects for piece in pieces)]),
+        rejects=together(pieces, "rejects"),
         parsed=sum(piece.parsed_bytes for piece in pieces),
         noise=sum(piece.noise_bytes for piece in pieces),
         rejected=sum(piece.rejected_bytes for piece in pieces),

@@ -15,7 +15,7 @@ from citus_analysis.formats import Content, detect_format
 from citus_analysis.formats._content import LINE_CAP
 from citus_analysis.formats.pglog import _chunks
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import Chunk
+from citus_analysis.formats.pglog._records import Chunk
 
 from .logs import line, read, written
 

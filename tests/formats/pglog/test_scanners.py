@@ -15,12 +15,14 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content, _content
 from citus_analysis.formats.pglog import _read
-from citus_analysis.formats.pglog._body import MESSAGE_SCAN, add_body
+from citus_analysis.formats.pglog._body import add_body
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import Memory, add_body_fast, scan_fast
+from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
 from citus_analysis.formats.pglog._native import count_heads, last_record
 from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
-from citus_analysis.formats.pglog._scan import CONTINUED, RECORD, Chunk, find_openers, scan
+from citus_analysis.formats.pglog._records import CONTINUED, RECORD, Chunk
+from citus_analysis.formats.pglog._scan import find_openers, scan
 from citus_analysis.formats.pglog._statements import _VERBS, describe
 from citus_analysis.formats.pglog._views import valid_utf8
 from citus_analysis.schema import SEVERITIES

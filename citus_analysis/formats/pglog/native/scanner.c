@@ -528,6 +528,15 @@ int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds
     return scan_free(scan);
 }
 
+void pglog_gather(const byte_t *text, int64_t count, const stretch_t *places, byte_t *data)
+{
+    for (int64_t index = 0; index < count; index++) {
+        size_t length = (size_t)(places[index].end - places[index].begin);
+        memcpy(data, text + places[index].begin, length);
+        data += length;
+    }
+}
+
 int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
 {
     memo_t *memo = malloc(sizeof *memo);

@@ -1,0 +1,43 @@
+"""Messages as Arrow's texts and as a column of polars are redacted and cut alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citus_analysis.formats.pglog._arrays import gathered_texts
+from citus_analysis.formats.pglog._messages import MESSAGE_CHARS, redacted, redacted_array
+from citus_analysis.rows import texts_of
+
+word = st.sampled_from(
+    [
+        *("automatic vacuum ", "password=", "Pwd = ", "TOKEN: ", "'hunter2'", "hunter2 ", "postgresql://b:", "@w1/y "),
+        *("\n\t", "café ", "x" * (MESSAGE_CHARS - 3), "é" * 300, ""),
+    ]
+)
+message = st.lists(word, max_size=6).map("".join)
+plain = st.text(st.characters(codec="ascii"), max_size=2 * MESSAGE_CHARS)
+
+
+@given(messages=st.lists(message | plain))
+def test_both_ways_agree(messages: list[str]) -> None:
+    got = redacted_array(texts_of(messages))
+    got.validate(full=True)
+    assert got.to_pylist() == redacted(pl.Series("message", messages, dtype=pl.String)).to_list()
+
+
+def test_a_plain_message_is_cut() -> None:
+    assert redacted_array(texts_of(["x" * MESSAGE_CHARS + "y", "z"])).to_pylist() == ["x" * MESSAGE_CHARS, "z"]
+
+
+@given(text=st.binary(max_size=50), data=st.data())
+def test_stretches_are_gathered(text: bytes, data: st.DataObject) -> None:
+    ascii_only = bytes(byte & 0x7F for byte in text)
+    place = st.integers(0, len(text))
+    pairs = data.draw(st.lists(st.tuples(place, place).map(sorted)))
+    places = np.array(pairs, np.int64).reshape(-1, 2)
+    got = gathered_texts(np.frombuffer(ascii_only, np.uint8), places)
+    got.validate(full=True)
+    assert got.to_pylist() == [ascii_only[begin:end].decode() for begin, end in pairs]
