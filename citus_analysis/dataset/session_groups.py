@@ -14,9 +14,11 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.ahead import in_order
 from citus_analysis.dataset.manifest import Part
@@ -82,7 +84,7 @@ def records_by_group(
         yield Groups([events.head(MOST_RECORDS).collect])
         return
     with TemporaryDirectory(prefix="groups-", dir=staging) as name:
-        divide = partial(_divide, chosen=chosen, groups=groups, folder=Path(name))
+        divide = partial(_divide, chosen=chosen, membership=_Membership.of(groups), folder=Path(name))
         for _ in in_order(enumerate(_batches(parts, scan)), divide, _DIVIDERS, "groups"):
             pass
         loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
@@ -106,15 +108,47 @@ def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFram
         held, rows = [], 0
 
 
-def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.DataFrame, folder: Path) -> None:
+@dataclass(frozen=True)
+class _Membership:
+    """The groups of backends: numbers that stand for node and process, in order, and the group of each."""
+
+    backends: NDArray[np.int64]
+    groups: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, groups: pl.DataFrame) -> Self:
+        """From `node`, `pid` and `group`."""
+        backends = _backends(groups["node"].cast(pl.Categorical), groups["pid"])
+        order = np.argsort(backends)
+        return cls(backends[order], groups["group"].to_numpy()[order])
+
+    def group(self, node: pl.Series, pid: pl.Series) -> NDArray[np.int32]:
+        """The group of each record; -1 where there is none."""
+        from citus_analysis.spans.ordered import firsts
+
+        backends = _backends(node, pid)
+        # A backend writes several records in a row: few are left to look up, where a join would hash all.
+        begins = firsts(backends)
+        heads = backends[begins]
+        at = np.minimum(np.searchsorted(self.backends, heads), len(self.backends) - 1)
+        found = np.where(self.backends[at] == heads, self.groups[at], np.int32(-1))
+        return np.repeat(found, np.diff(begins, append=len(backends)))
+
+
+def _backends(node: pl.Series, pid: pl.Series) -> NDArray[np.int64]:
+    """Node (a category) and process as one number, which is none of a backend's where there is no process."""
+    return (node.to_physical().cast(pl.Int64) * 2**32 + pid.fill_null(-1)).to_numpy()
+
+
+def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, membership: _Membership, folder: Path) -> None:
     """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
     number, rows = batch
     # Names are the same in all rows of a source: as categories they take less to write and read.
-    records = rows.filter(chosen).with_columns(_NODE.alias("_node"), _NAMES).collect()
-    placed = records.join(groups, left_on=["_node", "pid"], right_on=["node", "pid"], maintain_order="left")
-    for (group,), part in placed.drop("_node").partition_by("group", as_dict=True, include_key=False).items():
+    records = rows.filter(chosen).with_columns(_NODE.cast(pl.Categorical).alias("_node"), _NAMES).collect()
+    placed = records.drop("_node").with_columns(group=membership.group(records["_node"], records["pid"]))
+    for (group,), part in placed.partition_by("group", as_dict=True, include_key=False).items():
         # Those that belong to none are left out.
-        if group is not None:
+        if group >= 0:
             target = folder / str(group)
             target.mkdir(exist_ok=True)
             part.write_ipc_stream(target / f"{number:06}.arrows", compression="lz4")

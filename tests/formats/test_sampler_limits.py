@@ -45,7 +45,9 @@ def test_line_without_end_in_the_middle(format_: Format, path: Path, monkeypatch
     pieces = list(format_.parse(Content(path), Hints()))
     accounted = sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces)
     assert accounted == len(data) + length
-    long = [row for piece in pieces for row in piece.frame("rejects").iter_rows(named=True) if row["byte_length"] == length]
+    long = [
+        row for piece in pieces for row in piece.frame("rejects").iter_rows(named=True) if row["byte_length"] == length
+    ]
     assert [(row["byte_offset"], row["reason"]) for row in long] == [(middle, "line too long")]
     assert any(frame.height for piece in pieces for frame in piece.tables.values())
 
