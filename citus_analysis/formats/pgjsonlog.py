@@ -132,7 +132,7 @@ def _scanned(block: Block, prefix: Prefix) -> Scanned:
     is_record = frame.select(
         pl.col("wrapped").is_not_null() | (pl.col("severity").is_not_null() & pl.col("text").is_not_null())
     ).to_series()
-    records = frame.filter(is_record)
+    records = frame if is_record.all() else frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
     roles[numbers[is_record.to_numpy()]] = RECORD
     roles[blank_lines(data, starts, sizes, among=roles == STRAY)] = BLANK
@@ -153,12 +153,12 @@ def _no_objects() -> pl.DataFrame:
 
 def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
     severity = pl.col("severity").str.extract(f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$", 1)
-    direct = objects.filter(pl.col("wrapped").is_null()).with_columns(severity=severity)
+    wrapped = objects.get_column("wrapped").is_not_null()
+    direct = (objects.filter(~wrapped) if wrapped.any() else objects).with_columns(severity=severity)
     rows = _rows(direct, direct)
-    payloads = objects.filter(pl.col("wrapped").is_not_null())
-    heads = payloads.select(pl.col("wrapped").str.extract_groups(prefix.pattern)).unnest("wrapped")
-    said = payloads.get_column("wrapped").str.slice(0)
-    if heads.height:
+    if wrapped.any():
+        payloads = objects.filter(wrapped)
+        heads = payloads.select(pl.col("wrapped").str.extract_groups(prefix.pattern)).unnest("wrapped")
         length = heads.get_column("head").str.len_chars().fill_null(0)
         said = payloads.with_columns(skip=length).select(pl.col("wrapped").str.slice(pl.col("skip"))).to_series()
         if not {"m", "t", "n"} & set(heads.columns):

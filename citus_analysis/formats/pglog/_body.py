@@ -81,6 +81,8 @@ def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.Dat
     """
     frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
     for severity, text in details.items():
+        if text.null_count() == len(text):
+            continue
         present = rows.with_columns(text.alias("text"), pl.lit(severity).alias("severity")).filter(
             pl.col("text").is_not_null() & (pl.col("text") != "")
         )

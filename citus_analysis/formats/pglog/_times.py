@@ -75,7 +75,9 @@ def parse_clock(text: pl.Expr) -> pl.Expr:
     """Milliseconds since 1970 as the clock showed them, from `2026-11-20 21:03:47.877`, with or without the `.877`."""
     import polars as pl
 
-    return text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ms", strict=False).cast(pl.Int64)
+    # In two steps, for polars is several times faster with times without a fraction.
+    second = text.str.slice(0, 19).str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="ms", strict=False).cast(pl.Int64)
+    return second + text.str.slice(20, 3).cast(pl.Int64, strict=False).fill_null(0)
 
 
 def to_utc(clock: pa.Array, zone: pa.DictionaryArray, server: ZoneInfo | None) -> pa.Array:
