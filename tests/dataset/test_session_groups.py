@@ -5,6 +5,8 @@ from unittest.mock import patch
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset, session_groups
@@ -40,6 +42,22 @@ def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: i
         assert expected.height > 0
         # Sums of microseconds since 1970 in another order.
         assert_frame_equal(found, expected, abs_tol=0.01, categorical_as_str=True)
+
+
+backend = st.tuples(st.sampled_from(["0", "1", "worker 2"]), st.integers(0, 2**31 - 1) | st.integers(0, 3))
+
+
+@given(known=st.dictionaries(backend, st.integers(0, 40), min_size=1), records=st.lists(backend | st.none()))
+def test_records_find_their_group(known: dict[tuple[str, int], int], records: list[tuple[str, int] | None]) -> None:
+    nodes, pids = zip(*known, strict=True)
+    groups = {"node": nodes, "pid": pids, "group": list(known.values())}
+    membership = session_groups._Membership.of(
+        pl.DataFrame(groups, schema={"node": pl.String, "pid": pl.Int32, "group": pl.Int32})
+    )
+    node = pl.Series([one[0] if one else "1" for one in records], dtype=pl.Categorical)
+    pid = pl.Series([one[1] if one else None for one in records], dtype=pl.Int32)
+    found = membership.group(node, pid).tolist()
+    assert found == [known.get(one, -1) if one else -1 for one in records]
 
 
 def test_large_derivations_give_what_small_ones_give(tmp_path: Path) -> None:

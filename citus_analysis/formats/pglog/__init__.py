@@ -4,18 +4,19 @@ A record is a line that begins with the prefix and a severity, and the lines beh
 Text is not copied: a row has the record's place in the source, a fingerprint and the kind of its statement, and a
 message only where the record carries no statement.
 
-Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a
-string per field. One walk in C fills numeric columns in place and numbers the distinct texts, so that Python sees no
-row; it reads some 1,400 MB/s on one thread, and a process can begin at once. What it filled goes as Arrow arrays over
-the same memory to the Parquet writer, which then takes longest. numba got as far in the walk, but costs half a second
-in each process and most of a minute of compilation on each machine. The C code is built when the package is
-installed, by the machine's compiler or by one that pip fetches for the build, and called through ctypes, so that it
-depends on no version of Python. The scanner of regular expressions remains as the one for logs under syslog's header
-and as the yardstick: tests hold both to the same rows.
+Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a string
+per field. One walk in C fills numeric columns in place and numbers the distinct texts, so that Python sees no row; it
+reads some 1,400 MB/s on one thread, and a process can begin at once, for polars, which takes longest to import, is left
+out where nothing needs it. What it filled goes as Arrow arrays over the same memory to the Parquet writer, which then
+takes longest. numba got as far in the walk, but costs half a second in each process and most of a minute of compilation
+on each machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches
+for the build, and called through ctypes, so that it depends on no version of Python. The scanner of regular expressions
+remains as the one for logs under syslog's header and as the yardstick: tests hold both to the same rows.
 
 - `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the compiled scanner;
 - `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
-- `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say;
+- `_records`, `_messages`: what a scanner is given and gives; messages, redacted and cut;
+- `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say, in polars;
 - `native/`, `_native`, `_fast`, `_arrays`: the compiled scanner, its interface, its columns as Arrow arrays, and
   (`_rooms`) the memory that they stand in;
 - `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
