@@ -136,8 +136,8 @@ class _Membership:
 
 
 def _backends(node: pl.Series, pid: pl.Series) -> NDArray[np.int64]:
-    """Node (a category) and process as one number, which is none of a backend's where there is no process."""
-    return (node.to_physical().cast(pl.Int64) * 2**32 + pid.fill_null(-1)).to_numpy()
+    """Node (a category) and process (32 bits) as one number; 0, which no backend has, where there is no process."""
+    return ((node.to_physical().cast(pl.Int64) + 1) * 2**32 + pid).fill_null(0).to_numpy()
 
 
 def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, membership: _Membership, folder: Path) -> None:

@@ -44,7 +44,7 @@ def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: i
         assert_frame_equal(found, expected, abs_tol=0.01, categorical_as_str=True)
 
 
-backend = st.tuples(st.sampled_from(["0", "1", "worker 2"]), st.integers(0, 2**31 - 1) | st.integers(0, 3))
+backend = st.tuples(st.sampled_from(["0", "1", "worker 2"]), st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 1))
 
 
 @given(known=st.dictionaries(backend, st.integers(0, 40), min_size=1), records=st.lists(backend | st.none()))
