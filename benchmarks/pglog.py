@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from citus_analysis.cli.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 
 RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
@@ -68,6 +69,7 @@ print(rows)
 UNPACKER: Final = """
 import sys
 from pathlib import Path
+from citus_analysis.cli.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 stream = Content(Path(sys.argv[1])).open()
 while stream.read(1 << 24):
@@ -98,8 +100,9 @@ def measured(command: Sequence[str]) -> Cost:
 
 
 def environment() -> dict[str, str]:
-    """Plain bytes for grep; compiled modules for Python, as any second start of it has them."""
-    return {**{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}, "LC_ALL": "C"}
+    """Plain bytes for grep; for Python compiled modules, as any second start of it has, and memory as an ingest has."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ARROW_MEMORY, **inherited, "LC_ALL": "C"}
 
 
 def recorded_logs() -> bytes:

@@ -50,7 +50,7 @@ def in_order(
 ) -> Generator[Result, None, None]:
     """What becomes of each piece, worked on by up to `jobs` threads; one job needs no thread.
 
-    The pieces are made by a thread of their own; at most `jobs` and one are made, worked on or wait to be taken.
+    The pieces are made by a thread of their own; at most `jobs` are made, worked on or wait to be taken.
 
     Args:
         pieces: makes them.
@@ -71,7 +71,7 @@ def in_order(
         return workers.submit(work, piece)
 
     try:
-        with closing(work_ahead(map(begin, pieces), f"{name}-made", jobs + 1)) as working:
+        with closing(work_ahead(map(begin, pieces), f"{name}-made", jobs - 1)) as working:
             yield from map(Future.result, working)
     finally:
         workers.shutdown(cancel_futures=True)

@@ -1,6 +1,7 @@
 """Pieces made, and worked on, ahead of their use."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,24 @@ def test_a_result_is_handed_on_while_the_next_piece_is_being_made() -> None:
         got.append(result)
         taken.set()
     assert got == [10, 20]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_no_more_pieces_are_made_than_there_are_workers(jobs: int) -> None:
+    made: list[int] = []
+
+    def pieces() -> Iterator[int]:
+        for number in range(20):
+            made.append(number)
+            yield number
+
+    taken = 0
+    for _ in in_order(pieces(), abs, jobs, "test"):
+        taken += 1
+        # Time for whoever would make more.
+        time.sleep(0.005)
+        assert len(made) <= taken - 1 + jobs
+    assert taken == len(made) == 20
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 4])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -193,6 +194,34 @@ def test_a_reader_that_leaves_ends_the_output_quietly(dataset: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait() == 141
+
+
+MEMORY = """
+import sys
+from citus_analysis.cli import main
+try:
+    main(["ingest", sys.argv[1], "--out", sys.argv[2]])
+except SystemExit as ended:
+    assert ended.code == 0, ended.code
+import pyarrow
+print(pyarrow.default_memory_pool().backend_name)
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "mimalloc"])
+def test_an_ingest_takes_memory_of_the_system_unless_told_otherwise(tmp_path: Path, chosen: str | None) -> None:
+    log = tmp_path / "PGLOG-1-1.log"
+    log.write_text("2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] LOG:  duration: 1.000 ms\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    told = {} if chosen is None else {"ARROW_DEFAULT_MEMORY_POOL": chosen}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(log), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**environment, **told},
+    )
+    assert done.stdout.splitlines()[-1] == (chosen or "system")
 
 
 HELP = """
