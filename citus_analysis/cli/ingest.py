@@ -49,7 +49,8 @@ def command(
     log_line_prefix, timezone.
     """
     # Before Arrow is imported; what a user has set counts.
-    os.environ.update({**ARROW_MEMORY, **os.environ})
+    for name, value in ARROW_MEMORY.items():
+        os.environ.setdefault(name, value)
     from citus_analysis.dataset import ingest
 
     with _progress() as progress:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.ahead import in_order
 from citus_analysis.dataset.manifest import Part
+from citus_analysis.spans.ordered import firsts
 
 if TYPE_CHECKING:
     from citus_analysis.spans.sessions import Sessions
@@ -124,8 +125,6 @@ class _Membership:
 
     def group(self, node: pl.Series, pid: pl.Series) -> NDArray[np.int32]:
         """The group of each record; -1 where there is none."""
-        from citus_analysis.spans.ordered import firsts
-
         backends = _backends(node, pid)
         # A backend writes several records in a row: few are left to look up, where a join would hash all.
         begins = firsts(backends)
