@@ -16,6 +16,7 @@ LAYER = {
     "schema": 0,
     "units": 0,
     "shipped": 0,
+    "yaml_text": 0,
     "formats": 1,
     "spans": 2,
     "stats": 2,
@@ -41,6 +42,7 @@ WITHIN_LAYER = {
     ("schema", "column_types"),
     ("schema", "units"),
     ("rows", "schema"),
+    ("yaml_text", "errors"),
     ("report", "plots"),
 }
 

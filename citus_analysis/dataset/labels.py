@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from citus_analysis.dataset.identity import FACTS, OPTIONS, Facts, convert_facts, plain_name
-from citus_analysis.errors import InputError, UsageError
+from citus_analysis.errors import FormatError, InputError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -135,14 +135,13 @@ def _read_patterns(path: Path) -> list[Pattern]:
     data = _read(path)
     if data is None:
         return []
-    import yaml
+    # Takes a while to import, and few trees have such a file.
+    from citus_analysis.yaml_text import parse_yaml
 
     try:
-        loaded = yaml.safe_load(data)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else None
-        raise InputError("is not YAML", path=path, place=place, way_out="see docs/datasets.md") from error
+        loaded = parse_yaml(data)
+    except FormatError as error:
+        raise InputError(error.problem, path=path, place=error.place, way_out="see docs/datasets.md") from error
     return _validated(loaded, path)
 
 

@@ -12,7 +12,8 @@ from citus_analysis.dataset.labels import Labels, split_facts
 from citus_analysis.dataset.walk import Found, display
 from citus_analysis.errors import FormatError, InputError
 from citus_analysis.formats import Content
-from citus_analysis.formats.study_config import CONFIG_LIMIT_BYTES, load_config
+from citus_analysis.formats.study_config import load_config
+from citus_analysis.yaml_text import YAML_LIMIT_BYTES
 
 __all__ = ["Identified", "Identifier"]
 
@@ -107,7 +108,7 @@ def _top_folder(found: Found) -> Path:
 
 def _read_config(path: Path) -> _Resource:
     try:
-        config = load_config(Content(path).read(CONFIG_LIMIT_BYTES))
+        config = load_config(Content(path).read(YAML_LIMIT_BYTES))
     except (FormatError, InputError):
         # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
         return _Resource(path.parent)

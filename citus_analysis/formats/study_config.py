@@ -18,37 +18,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import polars as pl
-import yaml
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._redact import MASK, redact
 from citus_analysis.schema import TABLES
+from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
 
-CONFIG_LIMIT_BYTES: Final = 2**20
-
-#: A few aliases can make a small YAML file stand for billions of values; a set-up has dozens.
+#: A set-up has dozens.
 _MOST_SETTINGS: Final = 5_000
-
-#: libyaml's loader is ten times as quick; it is not in every build of PyYAML.
-_LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_config(data: bytes) -> dict[str, Any]:
     """The mapping that a config.yml holds.
 
     Raises:
-        FormatError: not YAML, or not a mapping.
+        FormatError: not YAML, more than a set-up can hold, or not a mapping.
     """
-    try:
-        loaded = yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else None
-        raise FormatError(f"not YAML: {getattr(error, 'problem', None) or error}", place=place) from error
+    loaded = parse_yaml(data)
     if not isinstance(loaded, dict):
         raise FormatError("holds no mapping of names to values")
     return loaded
@@ -73,15 +63,13 @@ def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
     return flat
 
 
-def _leaves(prefix: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if depth > 32:
-        raise FormatError("is nested more than 32 levels deep", place=prefix[:80])
+def _leaves(prefix: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner, depth + 1)
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
     elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
         for index, item in enumerate(value):
-            yield from _leaves(f"{prefix}.{index}", item, depth + 1)
+            yield from _leaves(f"{prefix}.{index}", item)
     elif isinstance(value, list):
         yield prefix, ", ".join(_text(item) for item in value)
     elif value is not None:
@@ -126,7 +114,7 @@ class StudyConfig(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all settings and nodes."""
-        data = content.read(CONFIG_LIMIT_BYTES)
+        data = content.read(YAML_LIMIT_BYTES)
         config = load_config(data)
         flat = flatten_settings(config)
         settings = pl.DataFrame({"name": list(flat), "value": list(flat.values())}, schema=_SETTINGS)

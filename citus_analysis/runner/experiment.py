@@ -17,11 +17,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from citus_analysis.errors import InputError, UnknownNameError
+from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.shipped import shipped
+from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = [
     "LOG_LINE_PREFIX",
@@ -292,16 +292,21 @@ def load_experiment(name_or_path: str | PathLike[str]) -> Experiment:
         if not path.exists() or Path(name_or_path).stem != str(name_or_path).removesuffix(".yml").split("/")[-1]:
             raise UnknownNameError("experiment file", str(name_or_path), [file.stem for file in folder.glob("*.yml")])
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        document = parse_yaml(_beginning(path))
+    except OSError as error:
         raise InputError(f"cannot be read: {error}", path=path) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else None
-        raise InputError("is not valid YAML", path=path, place=place, way_out="check the indentation") from error
+    except FormatError as error:
+        way_out = "check the indentation"
+        raise InputError(error.problem, path=path, place=error.place, way_out=way_out) from error
     if not isinstance(document, dict):
         raise InputError("is not a mapping of fields", path=path, way_out="see docs/experiments.md")
     return parse_experiment(document, path=path)
+
+
+def _beginning(path: Path) -> bytes:
+    # What is too long for an experiment is refused by its length, and so is a device that never ends.
+    with path.open("rb") as file:
+        return file.read(YAML_LIMIT_BYTES + 1)
 
 
 def experiment_schema() -> dict[str, Any]:

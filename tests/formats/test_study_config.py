@@ -100,15 +100,14 @@ def test_what_is_no_configuration(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_file_that_stands_for_billions_of_values_is_refused() -> None:
-    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
-    with pytest.raises(FormatError, match=r"stands for more than 5000 values|nested more than"):
-        flatten_settings(load_config(f"l0: &l0 {{a: 1}}\n{levels}".encode()))
+def test_a_file_that_names_thousands_of_settings_is_refused() -> None:
+    with pytest.raises(FormatError, match="stands for more than 5000 values"):
+        flatten_settings(load_config(b"".join(b"s%d: 1\n" % n for n in range(5_001))))
 
 
-def test_a_file_nested_without_end_is_refused() -> None:
+def test_a_file_nested_tens_of_thousands_deep_is_refused() -> None:
     with pytest.raises(FormatError, match="nested more than 32 levels"):
-        flatten_settings(load_config(b"a: &a {b: *a}"))
+        load_config(b"a: " + b"[" * 60_000)
 
 
 def test_secrets_are_redacted() -> None:

@@ -1,0 +1,107 @@
+"""YAML that others wrote, read without trusting it.
+
+libyaml builds objects by recursion in C and follows aliases without counting, so a file of a few kilobytes can end the
+process or stand for billions of values. Whatever decides that is known from the parser's events, which come one after
+the other: they are looked through first, and objects are built of what is harmless.
+
+Example:
+    >>> parse_yaml(b"threads: [4, 16]")
+    {'threads': [4, 16]}
+    >>> parse_yaml(b"[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    citus_analysis.errors.FormatError: line 1: nested more than 32 levels deep
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from citus_analysis.errors import FormatError
+
+__all__ = ["YAML_LIMIT_BYTES", "parse_yaml"]
+
+#: What people write by hand, or the runner for them, has a few kilobytes.
+YAML_LIMIT_BYTES: Final = 2**20
+_DEEPEST: Final = 32
+_MOST_VALUES: Final = 100_000
+#: PyYAML multiplies base 60 numbers out digit by digit, and Python prints no integer of more than 4,300 digits.
+_LONGEST_NUMBER: Final = 1_000
+_NUMBER_STARTS: Final = frozenset("0123456789+-.")
+
+#: libyaml's loader is ten times as quick; it is not in every build of PyYAML.
+_LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse_yaml(data: bytes) -> Any:  # noqa: ANN401 - a document is whatever it says
+    """The one document in `data`, as Python's plain types; None where it is empty.
+
+    Raises:
+        FormatError: it is not YAML, or larger than a file that a person wrote could be: more than
+            `YAML_LIMIT_BYTES`, 32 levels, or 100,000 values once each alias stands for what it names.
+    """
+    if len(data) > YAML_LIMIT_BYTES:
+        raise FormatError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
+    try:
+        _refuse_excess(data)
+        return yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise FormatError(f"not YAML: {problem}", place=f"line {mark.line + 1}" if mark else None) from error
+
+
+@dataclass
+class _Extent:
+    """How many values the document stands for so far.
+
+    Attributes:
+        open: of each collection that is open, its anchor and the values that stood before it.
+        named: of each anchor, how many values it stands for.
+    """
+
+    values: int = 0
+    open: list[tuple[str | None, int]] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
+
+    def add(self, event: yaml.Event) -> str | None:
+        """Count an event; what is wrong with it, or None."""
+        before = self.values
+        if isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in self.open):
+                return f"{event.anchor!r} contains itself"
+            self.values += self.named.get(event.anchor, 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            self.values += 1
+            self._name(event.anchor, before)
+            if _is_long_number(event):
+                return f"a number of more than {_LONGEST_NUMBER:,} digits"
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self.values += 1
+            self.open.append((event.anchor, before))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._name(*self.open.pop())
+        if len(self.open) > _DEEPEST:
+            return f"nested more than {_DEEPEST} levels deep"
+        return f"stands for more than {_MOST_VALUES:,} values" if self.values > _MOST_VALUES else None
+
+    def _name(self, anchor: str | None, before: int) -> None:
+        if anchor is not None:
+            self.named[anchor] = self.values - before
+
+
+def _refuse_excess(data: bytes) -> None:
+    extent = _Extent()
+    for event in yaml.parse(data, _LOADER):
+        problem = extent.add(event)
+        if problem is not None:
+            raise FormatError(problem, place=f"line {event.start_mark.line + 1}")
+
+
+def _is_long_number(event: yaml.ScalarEvent) -> bool:
+    text = event.value
+    quoted = event.implicit[1]
+    return len(text) > _LONGEST_NUMBER and not quoted and text[0] in _NUMBER_STARTS and len(text.split()) == 1
