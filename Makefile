@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test lint types pytest ycsb trace-processor bench lock clean
+.PHONY: setup report test fuzz lint types pytest ycsb trace-processor bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -46,6 +46,10 @@ types: setup
 
 pytest: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Twenty thousand damaged files of all formats (some ten minutes).
+fuzz: setup
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
 
 # The YCSB client that some tests launch (needs Maven and Java).
 ycsb:

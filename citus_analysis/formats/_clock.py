@@ -29,8 +29,8 @@ from citus_analysis.errors import UnknownNameError
 __all__ = ["DATE", "TIME", "date_order", "parse_times", "timezone_of", "zone_offset_hours"]
 
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
-DATE: Final = r"(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})\.?"
-TIME: Final = r"(\d{1,2})[:.](\d{2})[:.](\d{2})(\.\d+)?\s*([AaPp])?\.?[Mm]?\.?"
+DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
+TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?"
 
 _ORDERS: Final = ("mdy", "dmy", "ymd")
 _LAST_MONTH: Final = 12
@@ -73,7 +73,7 @@ def zone_offset_hours(name: str) -> float | None:
         >>> zone_offset_hours("PDT"), zone_offset_hours("-0330"), zone_offset_hours("IST")
         (-7, -3.5, None)
     """
-    numeric = re.fullmatch(r"([+-])(\d{2}):?(\d{2})?", name)
+    numeric = re.fullmatch(r"([+-])([0-9]{2}):?([0-9]{2})?", name)
     if numeric is None:
         return _ZONE_HOURS.get(name)
     hours = int(numeric[2]) + int(numeric[3] or 0) / 60
@@ -109,7 +109,9 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
         timezone: of texts without an offset. Of an hour that a change of the clocks repeats, the first is meant.
     """
     frame = pl.DataFrame({"text": texts.cast(pl.String)}).with_columns(
-        pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])(\d{{2}}):?(\d{{2}}))?$").alias("part")
+        pl.col("text")
+        .str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
+        .alias("part")
     )
     part = [pl.col("part").struct.field(str(group)) for group in range(1, 13)]
     year_first = part[0].str.len_chars() == _YEAR_DIGITS

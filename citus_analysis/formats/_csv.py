@@ -11,6 +11,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Parsed, Reject, reject_rows
+from citus_analysis.formats._numbers import whole_number
 from citus_analysis.schema import TABLES
 
 __all__ = ["CSV_LIMIT_BYTES", "Field", "parse_small_csv"]
@@ -23,10 +24,13 @@ Value = str | int | None
 
 @dataclass(frozen=True)
 class Field:
-    """Where a column comes from: the header's name, how its text is converted, whether it must be there."""
+    """Where a column comes from: the header's name, how a text is converted, whether it must be there.
+
+    Without a conversion it is a whole number.
+    """
 
     header: str
-    convert: Callable[[str], Value] = int
+    convert: Callable[[str], str] | None = None
     required: bool = False
 
 
@@ -37,12 +41,13 @@ def parse_small_csv(data: bytes, table: str, fields: Mapping[str, Field]) -> Par
         FormatError: the header lacks a required column.
     """
     lines = list(_lines(data))
-    header = next(csv.reader([lines[0][1]]), []) if lines else []
+    header = _header(lines[0][1]) if lines else []
     missing = [field.header for field in fields.values() if field.required and field.header not in header]
     if missing:
         raise FormatError(f"the header lacks {', '.join(missing)}", place="line 1")
     rows: list[dict[str, Value]] = []
     rejects: list[Reject] = []
+    schema = pl.Schema({name: TABLES[table][name].dtype for name in fields})
     noise = lines[0][2]
     for offset, text, length in lines[1:]:
         if not text.strip():
@@ -50,19 +55,28 @@ def parse_small_csv(data: bytes, table: str, fields: Mapping[str, Field]) -> Par
             continue
         try:
             cells = dict(zip(header, next(csv.reader([text], strict=True)), strict=True))
-            rows.append({name: _cell(cells, field) for name, field in fields.items()})
+            rows.append({name: _cell(cells, field, schema[name]) for name, field in fields.items()})
         except (ValueError, csv.Error) as error:
             rejects.append(Reject(offset, length, f"not a row of {table}: {error}", text))
-    frame = pl.DataFrame(rows, schema={name: TABLES[table][name].dtype for name in fields})
+    frame = pl.DataFrame(rows, schema=schema)
     rejected = sum(reject.byte_length for reject in rejects)
     return Parsed({table: frame}, len(data) - noise - rejected, noise, reject_rows(rejects))
 
 
-def _cell(cells: Mapping[str, str], field: Field) -> Value:
+def _header(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise FormatError(f"not a header: {error}", place="line 1") from error
+
+
+def _cell(cells: Mapping[str, str], field: Field, dtype: pl.DataType) -> Value:
     text = cells.get(field.header, "")
     if not text and field.required:
         raise ValueError(f"{field.header} is empty")
-    return field.convert(text) if text else None
+    if not text:
+        return None
+    return whole_number(text, dtype) if field.convert is None else field.convert(text)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str, int]]:

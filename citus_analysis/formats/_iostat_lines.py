@@ -15,9 +15,9 @@ __all__ = ["MARKERS", "classified", "complete_bytes", "with_starts"]
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
 
-_ISO_TIME: Final = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:Z|[+-]\d{2}:?\d{2})"
-_NUMBERS: Final = r"^\s*\d[\d.,%]*(?:\s+\d[\d.,%]*)*$"
-_BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*\d\S*)(?:\s+_\S+_)?(?:\s+\(\d+ CPUs?\))?$"
+_ISO_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+_NUMBERS: Final = r"^\s*[0-9][0-9.,%]*(?:\s+[0-9][0-9.,%]*)*$"
+_BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*[0-9]\S*)(?:\s+_\S+_)?(?:\s+\([0-9]+ CPUs?\))?$"
 
 #: Kind of a line -> pattern; the first that matches decides.
 _KINDS: Final = (

@@ -19,10 +19,10 @@ __all__ = ["SAMPLES", "entry_fields"]
 
 #: `# Samples: 1K of event 'cpu-clock'`, and the same of old versions and of event groups.
 SAMPLES: Final = (
-    r"^# (?:Samples|Events)\s*:\s*(?P<count>\d+)(?P<unit>[KMG]?)\s+"
+    r"^# (?:Samples|Events)\s*:\s*(?P<count>[0-9]+)(?P<unit>[KMG]?)\s+"
     r"(?:of events?\s+)?(?:'(?P<quoted>[^']*)'|(?P<bare>[^'\s,]+))"
 )
-_GROUP: Final = re.compile(r"\{\s*(.*?)\s*\}")
+_GROUP: Final = re.compile(r"\{([^{}]*)\}")
 _FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 #: Title -> column; other titles are read past.
@@ -38,7 +38,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "Parent symbol": "parent",
 }
 _TEXTS: Final = ("command", "shared_object", "symbol", "parent")
-_NUMBER: Final = r"\d+(?:\.\d+)?"
+_NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?"
 
 
 def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> pl.DataFrame:
@@ -55,11 +55,13 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
     aligned = cells.pop("aligned", pl.lit(value=True))
     texts = {name: cells.get(name, pl.lit(None, pl.String)) for name in _TEXTS}
     texts["command"] = (
-        pl.coalesce(cells["pid_command"].str.extract(r"^\d+:(.*)$"), texts["command"])
+        pl.coalesce(cells["pid_command"].str.extract(r"^[0-9]+:(.*)$"), texts["command"])
         if ("pid_command" in cells)
         else texts["command"]
     )
-    pid = cells["pid_command"].str.extract(r"^(\d+):").cast(pl.Int32, strict=False) if "pid_command" in cells else None
+    pid = (
+        cells["pid_command"].str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False) if "pid_command" in cells else None
+    )
     numbers = {
         name: cells[name].str.extract_all(_NUMBER) if name in cells else pl.lit(None, pl.List(pl.String))
         for name in ("self_percent", "children_percent", "samples")
@@ -96,7 +98,7 @@ def _events(samples: str) -> tuple[list[str], int | None]:
         return [""], None
     event = match["quoted"] or match["bare"]
     group = _GROUP.search(event)
-    events = re.split(r"\s*,\s*", group[1]) if group else [event]
+    events = [name.strip() for name in group[1].split(",")] if group else [event]
     return events, int(match["count"]) * _FACTOR[match["unit"]]
 
 

@@ -31,9 +31,9 @@ __all__ = ["FOLDED", "REST", "Entry", "report_stacks"]
 REST: Final = "[...]"
 
 #: A path of `-g folded`: share, then frames joined by semicolons.
-FOLDED: Final = r"^(\d+\.\d+)% (\S.*)$"
+FOLDED: Final = r"^([0-9]+\.[0-9]+)% (\S.*)$"
 
-_BRANCH: Final = re.compile(r"^([\s|]*)--(\d+\.\d+)%--\s*(\S.*)$")
+_BRANCH: Final = re.compile(r"^([\s|]*)--([0-9]+\.[0-9]+)%--\s*(\S.*)$")
 _ROOT: Final = re.compile(r"^([\s|]*)---\s*(\S.*)$")
 _FRAME: Final = re.compile(r"^[\s|]*([^\s|].*)$")
 _FOLDED: Final = re.compile(FOLDED)

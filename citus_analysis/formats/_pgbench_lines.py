@@ -14,27 +14,27 @@ __all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_
 OVERALL: Final = "OVERALL"
 _INIT: Final = "INIT"
 
-_NUMBER: Final = r"-?(?:\d{1,15}(?:\.\d+)?|nan|NaN)"
+_NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
 
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
-    "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^\d+ (?:of \d+ )?tuples"
+    "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^[0-9]+ (?:of [0-9]+ )?tuples"
     r"|^(?:creating|set) (?:tables|\w+ keys?|partitions)|^generating data|^partition method: |^script statistics:"
     r"|^(?: - )?statement latencies in milliseconds",
-    "version": r"^pgbench \(\d.*\)$",
-    "progress": rf"^progress: (\d{{1,10}}(?:\.\d+)?) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
+    "version": r"^pgbench \([0-9].*\)$",
+    "progress": rf"^progress: ([0-9]{{1,10}}(?:\.[0-9]+)?) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
     "type": r"^transaction type: (.+)$",
-    "script": r"^SQL script \d+: (.+)$",
+    "script": r"^SQL script [0-9]+: (.+)$",
     "mode": r"^query mode: (\w+)$",
     "init": rf"^done in ({_NUMBER}) s(?: \((.*)\))?\.$",
     "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
     "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
-    "error": r"^(?:pgbench: |(?i:client \d+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
-    "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/\d+)?(?: (ms|s)\b)?"
-    rf"(?: \((?:targets )?({_NUMBER}) ?%)?[^=:]*$",
-    "command": rf"^\s+({_NUMBER})\s+(?:(\d+)\s+)?(?:(\d+)\s+)?([^\d\s].*)$",
-    "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE \d+|STATEMENT|QUERY):",
+    "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
+    "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
+    rf"(?: \((?:targets )?({_NUMBER}) ?%)?(?:[^=:0-9.eE][^=:]*)?$",
+    "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
+    "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
 #: Kinds of lines that show that a file is a pgbench report.
 TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})

@@ -109,7 +109,8 @@ def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
         [3.0, 3.0, 1536.0, 30.4, None]
     """
     plain = text.str.replace(",", ".", literal=True).str.strip_suffix("%")
-    value = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
+    number = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
+    value = pl.when(number.is_finite()).then(number)
     suffix = plain.str.slice(-1)
     return value * suffix.replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
 

@@ -13,7 +13,7 @@ from citus_analysis.schema import TABLES
 __all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
 
 #: A time that a logging wrapper put in front of each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
-STAMP: Final = r"^(\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(?:\.\d+)?)\t"
+STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 
 _FIRST_REPORT: Final[Mapping[str, bool]] = {"since_boot": True, "interval": False}
 

@@ -69,7 +69,7 @@ class Iostat(Format):
     """`iostat` text."""
 
     name: ClassVar[str] = "iostat"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -103,7 +103,7 @@ def _style(head: bytes, hints: Hints) -> _Style:
         order=date_order(
             # A banner's kernel version reads like a date.
             [re.sub(r"^.*\)", "", text) for text in dated],
-            decimal_comma=bool(values.str.contains(r"\d,\d").any()),
+            decimal_comma=bool(values.str.contains(r"[0-9],[0-9]").any()),
             option=hints.options.get("date_order"),
         ),
         timezone=timezone_of(hints.options),

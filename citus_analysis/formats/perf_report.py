@@ -35,10 +35,10 @@ __all__ = ["FORMAT", "PerfReport"]
 
 _RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
 _TITLES: Final = r"^#\s+(?:Overhead|Children)\b"
-_ENTRY: Final = r"^\s{0,9}\d{1,3}\.\d\d%\s*\S"
+_ENTRY: Final = r"^\s{0,9}[0-9]{1,3}\.[0-9][0-9]%\s*\S"
 _DRAWN: Final = r"^[\s|]+$"
 #: Graphs of counts or periods, and of `-g flat`.
-_OTHER_GRAPH: Final = r"^[\s|]*--\d+(?:\.\d+)?[KMG]?--|^\d+ \S|^\s{10,}\d{1,3}\.\d\d%$"
+_OTHER_GRAPH: Final = r"^[\s|]*--[0-9]+(?:\.[0-9]+)?[KMG]?--|^[0-9]+ \S|^\s{10,}[0-9]{1,3}\.[0-9][0-9]%$"
 _NO_SHARES: Final = "call graph without shares of its own: record it with -g graph or -g folded and percent"
 _NO_ENTRY: Final = "no entry of a report above this line"
 

@@ -33,7 +33,7 @@ class PgDistNode(Format):
     """Extract of the catalogue `pg_dist_node`."""
 
     name: ClassVar[str] = "pg_dist_node"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("nodes",)
 
     def detect(self, name: str, head: bytes) -> float:

@@ -33,7 +33,7 @@ class PgDistShard(Format):
     """Extract of the catalogues `pg_dist_shard` and `pg_dist_placement`."""
 
     name: ClassVar[str] = "pg_dist_shard"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("shards",)
 
     def detect(self, name: str, head: bytes) -> float:

@@ -88,7 +88,7 @@ class Pgbench(Format):
     """Recognises and reads what `pgbench` prints."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
 
     def detect(self, name: str, head: bytes) -> float:

@@ -28,7 +28,6 @@ Noise: the header of the exported summary.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -46,12 +45,15 @@ __all__ = ["FORMAT", "PgbenchLog"]
 
 _FAILURES: Final = ("failed", "serialization", "deadlock", "other")
 # Numbers are bounded to what their columns hold.
-_N: Final = r"\d{1,18}"
+_N: Final = r"[0-9]{1,18}"
 _LATENCY: Final = rf"(?:{_N}|skipped|{'|'.join(_FAILURES)})"
-_TRANSACTION: Final = rf"^\d{{1,9}} {_N} {_LATENCY} \d{{1,9}} \d{{9,11}} \d{{1,6}}(?: {_N}){{0,2}}$"
-_INTERVAL: Final = rf"^\d{{9,11}} {_N} \d+ \d+ {_N} {_N}(?:(?: \d+){{4,5}}|(?: \d+){{9,10}})?$"
-_DECIMAL: Final = r"\d{1,15}(?:\.\d+)?"
-_EXPORTED: Final = rf"^\d{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
+_TRANSACTION: Final = rf"^[0-9]{{1,9}} {_N} {_LATENCY} [0-9]{{1,9}} [0-9]{{9,11}} [0-9]{{1,6}}(?: {_N}){{0,2}}$"
+_INTERVAL: Final = rf"^[0-9]{{9,11}} {_N} [0-9]+ [0-9]+ {_N} {_N}(?:(?: [0-9]+){{4,5}}|(?: [0-9]+){{9,10}})?$"
+_DECIMAL: Final = r"[0-9]{1,15}(?:\.[0-9]+)?"
+_EXPORTED: Final = rf"^[0-9]{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
+_PATTERNS: Final = (_TRANSACTION, _INTERVAL, _EXPORTED)
+#: A line that was damaged does not make a log another file.
+_MOST: Final = 0.5
 _EXPORTED_HEADER: Final = "collected,samples,min_latency,avg_latency,max_latency"
 
 _TRANSACTION_COLUMNS: Final = pl.Schema(
@@ -73,17 +75,18 @@ class PgbenchLog(Format):
     """Recognises and reads the logs that `pgbench --log` writes."""
 
     name: ClassVar[str] = "pgbench_log"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
 
     def detect(self, name: str, head: bytes) -> float:
-        """Sure where every whole line of the head has the form of one of the logs."""
-        return 0.9 if _kind_of(head) else 0.0
+        """Sure where every whole line of the head has the form of one of the logs, less so where only most have."""
+        _, share = _kind_of(head)
+        return 0.9 if share == 1 else 0.6 if share > _MOST else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One frame per block."""
-        pattern = _kind_of(content.head)
-        if pattern is None:
+        pattern, share = _kind_of(content.head)
+        if share <= _MOST:
             raise FormatError("its first lines are not of a pgbench log", path=content.path, way_out="pass --format")
         first: int | None = None
         interval: int | None = None
@@ -107,15 +110,11 @@ class PgbenchLog(Format):
             yield _accounted(block, lines, tables)
 
 
-def _kind_of(head: bytes) -> str | None:
-    """The pattern that all whole lines of the head match."""
-    lines = head.decode("utf-8", "replace").split("\n")[:-1]
-    if lines and lines[0].rstrip() == _EXPORTED_HEADER:
-        lines = lines[1:]
-    for pattern in (_TRANSACTION, _INTERVAL, _EXPORTED):
-        if lines and all(re.match(pattern, line.rstrip()) for line in lines):
-            return pattern
-    return None
+def _kind_of(head: bytes) -> tuple[str, float]:
+    """The pattern that most whole lines of the head match, and the share of them that do."""
+    lines = line_frame(head).filter("terminated", pl.col("text") != _EXPORTED_HEADER)["text"]
+    shares = {pattern: lines.str.contains(pattern).sum() / max(len(lines), 1) for pattern in _PATTERNS}
+    return max(shares.items(), key=lambda pair: pair[1])
 
 
 def _judged(block: Block, pattern: str) -> pl.DataFrame:

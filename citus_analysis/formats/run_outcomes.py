@@ -31,7 +31,7 @@ class RunOutcomes(Format):
     """What the runner says of the runs it launched."""
 
     name: ClassVar[str] = "run_outcomes"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("outcomes",)
 
     def detect(self, name: str, head: bytes) -> float:

@@ -22,6 +22,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._numbers import whole_number
 from citus_analysis.formats._redact import MASK, redact
 from citus_analysis.schema import TABLES
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
@@ -85,27 +86,36 @@ def _nodes(config: Mapping[str, Any]) -> pl.DataFrame:
     rows = []
     stated = config.get("nodes")
     for nodeid, entry in stated.items() if isinstance(stated, dict) else ():
-        if not (isinstance(entry, dict) and str(nodeid).isdecimal()):
+        known_as = _whole(nodeid, "nodeid")
+        if not isinstance(entry, dict) or known_as is None:
             continue
         host, _, port = str(entry.get("node", "")).rpartition(":")
-        group, number = entry.get("groupid"), entry.get("pglog_number")
+        group, number = _whole(entry.get("groupid"), "groupid"), entry.get("pglog_number")
         rows.append(
             {
                 "node": str(group if number is None else number) if (number, group) != (None, None) else None,
-                "nodeid": int(nodeid),
-                "groupid": group if isinstance(group, int) else None,
+                "nodeid": known_as,
+                "groupid": group,
                 "host": host or None,
-                "port": int(port) if port.isdecimal() else None,
+                "port": _whole(port, "port"),
             }
         )
     return pl.DataFrame(rows, schema=TABLES["nodes"].parsed().polars_schema())
+
+
+def _whole(value: object, column: str) -> int | None:
+    """A whole number as the column of `nodes` holds it; None for anything else."""
+    try:
+        return whole_number(str(value), TABLES["nodes"][column].dtype)
+    except ValueError:
+        return None
 
 
 class StudyConfig(Format):
     """The description of a resource: versions, hardware, server settings, nodes."""
 
     name: ClassVar[str] = "config"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
 
     def detect(self, name: str, head: bytes) -> float:

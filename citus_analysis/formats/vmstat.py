@@ -35,8 +35,10 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._clock import parse_times, timezone_of, zone_offset_hours
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats._numbers import fits
 from citus_analysis.formats._sampler_columns import VM
 from citus_analysis.formats._samples import first_report_option, is_stamped, split_stamp, table
+from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "Vmstat"]
 
@@ -50,14 +52,15 @@ _CPU: Final[Mapping[str, str]] = {
     "st": "steal_percent",
 }
 _COLUMNS: Final[Mapping[str, str]] = {**VM, **_CPU}
+_DTYPES: Final = TABLES["vm_samples"].parsed().polars_schema()
 _KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
 _MEMORY: Final = ("swpd", "free", "buff", "cache", "inact", "active")
 
 #: First line of outputs without interval samples -> how they were made.
 _OTHERS: Final = (
     (r"^disk-\s*-+reads-+", "-d"),
-    (r"^\s*\d+ disks\s*$", "-D"),
-    (r"^\s*\d+ [KkMm]?\s*total memory\s*$", "-s"),
+    (r"^\s*[0-9]+ disks\s*$", "-D"),
+    (r"^\s*[0-9]+ [KkMm]?\s*total memory\s*$", "-s"),
     (r"^Cache\s+Num\s+Total\s+Size\s+Pages", "-m"),
     (r"^\S+\s+reads\s+read sectors\s+writes\s+requested writes", "-p"),
 )
@@ -79,7 +82,7 @@ class Vmstat(Format):
     """`vmstat` text."""
 
     name: ClassVar[str] = "vmstat"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -168,7 +171,7 @@ def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
     rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
     words = pl.col("words")
     timed = len(names) + 2
-    fits = pl.any_horizontal(words.list.len() == count for count in ((timed, timed + 1) if zone else (len(names),)))
+    complete = pl.any_horizontal(words.list.len() == count for count in ((timed, timed + 1) if zone else (len(names),)))
     memory = dict.fromkeys(_MEMORY, style.memory_kb)
     values = {
         _COLUMNS[name]: words.list.get(index, null_on_oob=True).cast(pl.Float64, strict=False) * memory.get(name, 1.0)
@@ -179,18 +182,20 @@ def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
         words.list.get(len(names), null_on_oob=True), words.list.get(timed - 1, null_on_oob=True), separator=" "
     )
     raw = clock if zone else (pl.col("stamp") if style.stamped else pl.lit(None, pl.String))
-    frame = rows.select("offset", "terminated", raw=raw, fits=fits, **values)
-    readable = pl.all_horizontal(pl.col(list(values)).is_not_null())
+    frame = rows.select("offset", "terminated", raw=raw, complete=complete, **values)
+    readable = pl.all_horizontal(
+        fits(pl.col(name), _DTYPES.get(name, pl.Float64())).fill_null(value=False) for name in values
+    )
     reason = (
         pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("fits"))
+        .when(~pl.col("complete"))
         .then(pl.lit(f"the header announces {len(names)} numbers{' and a time' if zone else ''}"))
         .when(~readable)
         .then(pl.lit("not a number"))
     )
     timed_rows = frame.with_columns(reason=reason, sample_time=_times(frame["raw"], zone, style))
-    return timed_rows.drop("terminated", "fits", "raw")
+    return timed_rows.drop("terminated", "complete", "raw")
 
 
 def _split_header(header: str) -> tuple[list[str], str]:

@@ -1,0 +1,44 @@
+"""Which printed numbers a column can hold: a line with one that it cannot hold is rejected, not the file.
+
+Example:
+    >>> frame = pl.DataFrame({"value": [1.0, 3e9, float("inf"), None]})
+    >>> frame.select(fits(pl.col("value"), pl.Int32()))["value"].to_list()
+    [True, False, False, None]
+    >>> whole_number("42", pl.Int32())
+    42
+    >>> whole_number("3000000000", pl.Int32())
+    Traceback (most recent call last):
+    ...
+    ValueError: not a whole number that fits: '3000000000'
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+__all__ = ["fits", "whole_number"]
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+_BITS: Final = {pl.Int32(): 32, pl.Int64(): 64}
+_SHOWN_CHARS: Final = 40
+
+
+def fits(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Whether a finite number is within a column's range; null where there is none."""
+    return value.is_finite() & (value.cast(dtype, strict=False).is_not_null() | value.is_null())
+
+
+def whole_number(text: str, dtype: pl.DataType) -> int:
+    """A number in ASCII digits as an integer column holds it.
+
+    Raises:
+        ValueError: it is none, or out of the column's range.
+    """
+    if _WHOLE.fullmatch(text.strip()):
+        number = int(text)
+        if -(2 ** (_BITS[dtype] - 1)) <= number < 2 ** (_BITS[dtype] - 1):
+            return number
+    raise ValueError(f"not a whole number that fits: {text[:_SHOWN_CHARS]!r}")

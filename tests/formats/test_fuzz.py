@@ -1,0 +1,43 @@
+"""Whatever is damaged in a file: each byte is accounted for, or an error of ours says why not, in good time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from citus_analysis.formats import formats
+from tests.formats.fuzzing import mutated, problem_of, seeds
+
+_SHORT: Final = range(40)
+#: 16 formats, five times this many cases each: 20,800.
+_SHARD: Final = 260
+_SHARDS: Final = 5
+
+
+def problems(folder: Path, name: str, numbers: range) -> list[str]:
+    path = folder / "damaged.log"
+    found = []
+    for number in numbers:
+        path.write_bytes(mutated(seeds()[name], name, number))
+        if (problem := problem_of(path, name)) is not None:
+            found.append(f"{name} {number}: {problem}")
+    return found
+
+
+@pytest.mark.parametrize("name", formats())
+def test_every_format_has_files_to_damage(name: str) -> None:
+    assert seeds()[name]
+
+
+@pytest.mark.parametrize("name", formats())
+def test_damaged_files(tmp_path: Path, name: str) -> None:
+    assert problems(tmp_path, name, _SHORT) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(_SHARDS))
+@pytest.mark.parametrize("name", formats())
+def test_many_damaged_files(tmp_path: Path, name: str, shard: int) -> None:
+    assert problems(tmp_path, name, range(shard * _SHARD, (shard + 1) * _SHARD)) == []
