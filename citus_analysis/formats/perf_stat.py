@@ -25,31 +25,37 @@ from citus_analysis.formats._samples import table
 __all__ = ["FORMAT", "PerfStat"]
 
 #: The title of a run, the header of intervals.
-_MARKS: Final = (rb"(?m)^\s*Performance counter stats for ", rb"(?m)^#\s+time\s.*\bcounts\b.*\bevents")
-_NOISE: Final = r"^\s*$|^#|^\s+# [A-Z].*:$|^\s*Performance counter stats for |^\s*\d+[.,]\d+ \([+-]\d+[.,]\d+\) #*$"
+_TITLE: Final = r"^\s*Performance counter stats for "
+_MARKS: Final = rf"{_TITLE}|^#\s+time\s.*\bcounts\b.*\bevents"
+_NOISE: Final = (
+    r"^\s*$|^#|^\s+# [A-Z].*:$|^\s*Performance counter stats for |^\s*[0-9]+[.,][0-9]+ \([+-][0-9]+[.,][0-9]+\) #*$"
+)
 
-_NUMBER: Final = r"\d[\d.,'\u00a0\u202f ]*|<not supported>|<not counted>"
-_SCOPE: Final = r"CPU\d+|[SNP]\d+(?:-[A-Z]\d+)*|\S*[^\s\d.,]\S*-\d+"
-_METRIC: Final = r"\s*#\s+(?P<metric>-?[\d.,]+|nan|-nan|inf)\s*(?P<metric_unit>\S.*?)"
-_SPREAD: Final = r"\s*\(\s*\+-\s*(?P<variation>[\d.,]+|nan|-nan|inf)\s*%\s*\)"
+_NUMBER: Final = r"[0-9][0-9.,'\u00a0\u202f ]*|<not supported>|<not counted>"
+_SCOPE: Final = r"CPU[0-9]+|[SNP][0-9]+(?:-[A-Z][0-9]+)*|\S*[^\s0-9.,]\S*-[0-9]+"
+_METRIC: Final = r"\s*#\s+(?P<metric>-?[0-9.,]+|nan|-nan|inf)\s*(?P<metric_unit>\S.*?)"
+_SPREAD: Final = r"\s*\(\s*\+-\s*(?P<variation>[0-9.,]+|nan|-nan|inf)\s*%\s*\)"
 _ROW: Final = (
-    rf"^\s*(?:(?P<time>\d+[.,]\d{{9}})\s+)?(?:(?P<scope>{_SCOPE})\s+(?:\d+\s+)?)?(?P<value>{_NUMBER})\s+"
+    rf"^\s*(?:(?P<time>[0-9]+[.,][0-9]{{9}})\s+)?(?:(?P<scope>{_SCOPE})\s+(?:[0-9]+\s+)?)?(?P<value>{_NUMBER})\s+"
     r"(?:(?P<unit>\S+)\s+)?(?P<event>[A-Za-z_]\S*)(?:\s+\((?P<old_unit>msec)\))?"
-    rf"(?:{_METRIC})?(?:{_SPREAD})?(?:\s*[\(\[](?P<running>[\d.,]+)\s*%[\)\]])?\s*$"
+    rf"(?:{_METRIC})?(?:{_SPREAD})?(?:\s*[\(\[](?P<running>[0-9.,]+)\s*%[\)\]])?\s*$"
 )
 _METRIC_ROW: Final = (
-    rf"^\s*(?:(?P<time>\d+[.,]\d{{9}})\s+)?(?:{_METRIC})(?:{_SPREAD})?"
-    r"(?:\s*[\(\[](?P<running>[\d.,]+)\s*%[\)\]])?\s*$"
+    rf"^\s*(?:(?P<time>[0-9]+[.,][0-9]{{9}})\s+)?(?:{_METRIC})(?:{_SPREAD})?"
+    r"(?:\s*[\(\[](?P<running>[0-9.,]+)\s*%[\)\]])?\s*$"
 )
 _SECONDS: Final = (
-    r"^\s*(?P<seconds>\d+[.,]\d+)(?:\s+\+-\s+[\d.,]+)?\s+seconds\s+(?P<what>time elapsed|user|sys)"
+    r"^\s*(?P<seconds>[0-9]+[.,][0-9]+)(?:\s+\+-\s+[0-9.,]+)?\s+seconds\s+(?P<what>time elapsed|user|sys)"
     rf"(?:{_SPREAD})?\s*$"
 )
 
 #: First fields of separated values: time of the interval, scope (with a count of CPUs unless it is one CPU or thread).
-_PREFIX: Final = rf"^(?:\s*\d+[.,]\d{{9}}SEP)?(?:(?:CPU\d+|\S*[^\s\d.,]\S*-\d+)SEP|(?:{_SCOPE})SEP\d+SEP)?"
+_PREFIX: Final = (
+    rf"^(?:\s*[0-9]+[.,][0-9]{{9}}SEP)?(?:(?:CPU[0-9]+|\S*[^\s0-9.,]\S*-[0-9]+)SEP|(?:{_SCOPE})SEP[0-9]+SEP)?"
+)
 _FIELDS: Final = (
-    _PREFIX + r"(?:\d[\d.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[\d.]+(?:%SEP\d+)?SEP\d"
+    _PREFIX
+    + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?SEP[0-9]"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
 
@@ -61,14 +67,13 @@ class PerfStat(Format):
     """`perf stat` output."""
 
     name: ClassVar[str] = "perf_stat"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its title, its header under -I, or fields in the order of -x."""
-        if any(re.search(mark, head) for mark in _MARKS):
-            return 0.9
-        return 0.9 if _separator(head) else 0.0
+        marked = line_frame(head)["text"].str.contains(_MARKS).any()
+        return 0.9 if marked or _separator(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Counters in order."""
@@ -85,12 +90,16 @@ class PerfStat(Format):
 def _separator(head: bytes) -> str | None:
     """The separator of `-x`, None for text."""
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
-    first = next(lines, "")
-    return next((sep for sep in _SEPARATORS if re.match(_FIELDS.replace("SEP", re.escape(sep)), first)), None)
+    # The expressions of polars take time in proportion to the text, whatever it is; those of Python do not.
+    first = pl.Series([next(lines, "")])
+    return next((sep for sep in _SEPARATORS if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
 
 
 def _parse_block(block: Block, separator: str | None, last_event: str | None) -> tuple[Parsed, str | None]:
-    lines = line_frame(block.data, block.offset).with_columns(noise=pl.col("text").str.contains(_NOISE))
+    text = pl.col("text")
+    lines = line_frame(block.data, block.offset).with_columns(
+        noise=text.str.contains(_NOISE), run=text.str.contains(_TITLE).cum_sum()
+    )
     candidates = lines.filter(~pl.col("noise"))
     fields = _separated(candidates, separator) if separator else _printed(candidates)
     # A metric on a line of its own belongs to the counter above.
@@ -135,10 +144,12 @@ def _printed(lines: pl.DataFrame) -> pl.DataFrame:
     understood = pl.any_horizontal(
         row.field("event").is_not_null(), metric.field("metric").is_not_null(), what.is_not_null()
     )
-    # The elapsed time stands behind the counters it is about, and in front of the user and sys seconds.
     ended = pl.when(what == "time elapsed").then(seconds.field("seconds"))
-    elapsed = pl.when(spent).then(ended.forward_fill()).otherwise(ended.backward_fill())
-    return lines.select("offset", **fields, what=what, elapsed=elapsed, read=understood)
+    read = lines.select("offset", "run", **fields, what=what, ended=ended, read=understood)
+    # The elapsed time stands behind the counters it is about, and in front of the user and sys seconds of its run.
+    behind, before = (fill.over("run") for fill in (pl.col("ended").backward_fill(), pl.col("ended").forward_fill()))
+    spent = pl.col("what").is_in(["user", "sys"]).fill_null(value=False)
+    return read.with_columns(elapsed=pl.when(spent).then(before).otherwise(behind)).drop("ended", "run")
 
 
 def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
@@ -147,7 +158,7 @@ def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
     prefix = rf"({_PREFIX[1:]})".replace("SEP", re.escape(separator))
     lines = lines.with_columns(prefix=pl.col("text").str.extract(f"^{prefix}"))
     head = pl.col("prefix").str.strip_suffix(separator).str.split(separator)
-    timed = head.list.first().str.contains(r"^\s*\d+[.,]\d{9}$")
+    timed = head.list.first().str.contains(r"^\s*[0-9]+[.,][0-9]{9}$")
     body = pl.col("text").str.slice(pl.col("prefix").str.len_chars()).str.split(separator)
     varied = body.list.get(3, null_on_oob=True).str.ends_with("%").fill_null(value=False)
     behind = pl.when(varied).then(body.list.slice(4)).otherwise(body.list.slice(3))
@@ -197,7 +208,7 @@ def _decimal(text: pl.Expr) -> pl.Expr:
     # Thousands separators before the last one go.
     digits = (
         plain.str.replace_all(r"[' \u00a0\u202f]", "")
-        .str.replace(r"\.(\d+)$", ",$1")
+        .str.replace(r"\.([0-9]+)$", ",$1")
         .str.replace_all(".", "", literal=True)
     )
     number = digits.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
@@ -207,7 +218,7 @@ def _decimal(text: pl.Expr) -> pl.Expr:
 def _count(text: pl.Expr) -> pl.Expr:
     """A counter's value: one kind of separator with three digits behind each groups thousands (`1.234.567`)."""
     plain = text.str.strip_chars().str.replace_all(r"[' \u00a0\u202f]", "")
-    grouped = plain.str.contains(r"^\d{1,3}(?:,\d{3})+$") | plain.str.contains(r"^\d{1,3}(?:\.\d{3})+$")
+    grouped = plain.str.contains(r"^[0-9]{1,3}(?:,[0-9]{3})+$") | plain.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+$")
     whole = plain.str.replace_all(r"[.,]", "").cast(pl.Float64, strict=False)
     return pl.when(grouped).then(whole).otherwise(_decimal(plain))
 

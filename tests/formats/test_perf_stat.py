@@ -165,3 +165,21 @@ def test_recordings_of_the_corpus() -> None:
     assert len(paths) == 8
     for path in paths:
         assert read(FORMAT, path).rejects.is_empty()
+
+
+def run_of(seconds: str, *events: str) -> str:
+    counted = "".join(f"    10      {event}\n" for event in events)
+    end = f"\n       {seconds} seconds time elapsed\n\n       0.100000000 seconds user\n\n" if seconds else "\n"
+    return f"\n Performance counter stats for 'work':\n\n{counted}{end}"
+
+
+def test_a_run_that_was_killed_does_not_get_the_next_runs_elapsed_time(tmp_path: Path) -> None:
+    text = run_of("", "cycles") + run_of("2.5", "cycles") + run_of("3.5", "branches")
+    result = read_bytes(FORMAT, tmp_path, text.encode())
+    assert rows(result, "event", "elapsed_s") == [
+        ("cycles", None),
+        ("cycles", 2.5),
+        ("user", 2.5),
+        ("branches", 3.5),
+        ("user", 3.5),
+    ]
