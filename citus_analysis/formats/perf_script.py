@@ -16,6 +16,9 @@ starts anew, so a stack can have several rows; the shares then need a first pass
 
 A sample without a frame that can be read counts under the stack `[unknown]`.
 
+A line that is neither a sample's first nor a frame, and what stands under it up to the next sample, is rejected. The
+time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
+
 Noise: comments and empty lines.
 
 Example:
@@ -34,7 +37,6 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -50,13 +52,13 @@ __all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
 #: Distinct stacks held before they are handed out; a stack of 40 frames takes about 1 kB.
 MAX_STACKS: Final = 200_000
 
-#: command pid/tid [cpu] time: period event: frame-or-arguments
+#: command pid/tid [cpu] time: period event: frame-or-arguments; the time stands there unless -F left it out
 _HEADER: Final = (
-    r"^\s*(?P<command>\S.*?)\s+(?P<pid>\d+)(?:/\d+)?\s+(?:\[\d+\]\s+)?(?:\d+\.\d+:\s+)"
-    r"(?:(?P<period>\d+)\s+)?(?P<event>[A-Za-z][\w.:/=,%-]*?):(?:\s+(?P<rest>.*))?$"
+    r"^\s*(?P<command>\S.*?)\s+(?P<pid>[0-9]{1,9})(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:(?P<time>[0-9]+\.[0-9]+):\s+)?"
+    r"(?:(?P<period>[0-9]{1,15})\s+)?(?P<event>[A-Za-z][\w.:/=,%-]*?):(?:\s+(?P<rest>.*))?$"
 )
 #: Cheaper than the whole pattern, for every line.
-_HEADER_MARK: Final = r" \d+\.\d{6,9}: +(?:\d+ +)?[A-Za-z][^ ]*:(?: |$)"
+_HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
 _STRAY: Final = "neither a sample nor a frame of perf script"
@@ -68,18 +70,16 @@ class PerfScript(Format):
     """`perf script` text."""
 
     name: ClassVar[str] = "perf_script"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
 
     def detect(self, name: str, head: bytes) -> float:
         """By a first sample: its header, and a frame behind it or under it."""
-        if not re.search(rb"\d\.\d{6,9}: ", head):
+        lines = _classified(line_frame(head)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
+        if not lines.height or not lines["is_header"][0]:
             return 0.0
-        lines = line_frame(head).filter(~pl.col("text").str.contains(r"^(?:#.*)?$"))["text"].head(2)
-        if not lines.len() or not lines.str.contains(_HEADER)[0]:
-            return 0.0
-        rest = lines.str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME).fill_null(value=False)
-        return 0.9 if rest.any() or lines.str.contains(_FRAME).any() else 0.4
+        rest = lines["text"].str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME)
+        return 0.9 if rest.fill_null(value=False).any() or lines["text"].str.contains(_FRAME).any() else 0.4
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Aggregated stacks; normally in one piece at the end, with pieces of the byte account before it."""
@@ -118,14 +118,36 @@ def _complete_bytes(data: bytes, offset: int) -> int:
 
 def _classified(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
-    return lines.with_columns(
-        is_header=text.str.contains(_HEADER_MARK) & text.str.contains(_HEADER),
-        noise=(text == "") | text.str.starts_with("#"),
+    lines = lines.with_columns(marked=text.str.contains(_HEADER_MARK))
+    # Without a time, a frame of a function with arguments can look like the beginning of a sample.
+    marked = lines.filter("marked").select(
+        "offset", is_header=text.str.contains(_HEADER) & (_time().is_not_null() | ~text.str.contains(_FRAME))
+    )
+    return lines.join(marked, on="offset", how="left", maintain_order="left").with_columns(
+        pl.col("is_header").fill_null(value=False), noise=(text == "") | text.str.starts_with("#")
+    )
+
+
+def _time() -> pl.Expr:
+    return pl.col("text").str.extract_groups(_HEADER).struct.field("time")
+
+
+def _with_samples(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with the number of their `sample`, and whether it is `lost`: its first line cannot be read.
+
+    The frames of such a sample must not count as those of the sample in front of it.
+    """
+    lines = lines.with_columns(noise=pl.col("noise") & ~pl.col("is_header"))
+    begins = pl.col("noise").shift().fill_null(value=True) & ~pl.col("noise") & ~pl.col("is_header")
+    unread = lines.filter(begins).filter(~pl.col("text").str.contains(_FRAME))["offset"]
+    lost = pl.col("offset").is_in(unread.implode())
+    return lines.with_columns(sample=(pl.col("is_header") | lost).cum_sum()).with_columns(
+        lost=(lost.first().over("sample") if unread.len() else pl.lit(value=False))
     )
 
 
 def _parse_lines(lines: pl.DataFrame) -> Parsed:
-    lines = lines.with_columns(sample=pl.col("is_header").cum_sum(), noise=pl.col("noise") & ~pl.col("is_header"))
+    lines = _with_samples(lines)
     heads = _heads(lines)
     frames = _frames(lines)
     lines = lines.join(
@@ -165,7 +187,7 @@ def _heads(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _frames(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per frame, leaf first: sample, name, object (null of an inlined function)."""
-    under = lines.filter(~pl.col("is_header") & ~pl.col("noise") & (pl.col("sample") > 0))
+    under = lines.filter(~pl.col("is_header") & ~pl.col("noise") & ~pl.col("lost") & (pl.col("sample") > 0))
     behind = lines.filter("is_header").with_columns(
         text=pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
     )

@@ -159,3 +159,32 @@ def test_recordings_of_others(name: str, samples: int, rejects: int) -> None:
     result = read(FORMAT, REALWORLD / "perf" / name)
     assert result["perf_stacks"]["samples"].sum() == samples
     assert result.rejects.height == rejects
+
+
+FRAMES = "\t34d4d5 work(int, std::x 1 y: z)+0xd5 (/usr/bin/postgres)\n\t155976 main+0x216 (/usr/bin/postgres)\n\n"
+
+
+@pytest.mark.parametrize(
+    ("first_line", "event", "period"),
+    [
+        ("postgres      42 cycles:", "cycles", None),
+        ("postgres 42/43 [003]      250000 cycles:ppp:", "cycles:ppp", 250_000),
+        ("        parallel worker 42 cpu-clock: ", "cpu-clock", None),
+    ],
+)
+def test_samples_without_a_time(tmp_path: Path, first_line: str, event: str, period: int | None) -> None:
+    data = (f"{first_line}\n{FRAMES}" * 2).encode()
+    assert FORMAT.detect("out.txt", data) == 0.9
+    result = read_bytes(FORMAT, tmp_path, data)
+    [row] = result["perf_stacks"].select("event", "pid", "stack", "samples", "event_count").rows()
+    total = None if period is None else 2 * period
+    assert row == (event, 42, "main;work(int, std::x 1 y: z)", 2, total)
+    assert result.rejects.is_empty()
+
+
+def test_frames_of_a_sample_that_cannot_be_read_do_not_join_the_one_before(tmp_path: Path) -> None:
+    lost = "postgres 42 1.000002: 99999999999999999999 cycles:\n\t155976 lost+0x216 (/usr/bin/postgres)\n\n"
+    data = f"postgres 42 1.000001: 5 cycles:\n{FRAMES}{lost}postgres 42 1.000003: 5 cycles:\n{FRAMES}"
+    result = read_bytes(FORMAT, tmp_path, data.encode())
+    assert result["perf_stacks"].select("stack", "samples").rows() == [("main;work(int, std::x 1 y: z)", 2)]
+    assert result.rejects["byte_length"].to_list() == [len(lost) - 1]
