@@ -8,7 +8,8 @@ rest is rejected. Names and units are those of the text output (:mod:`.iostat`),
 only then. A file that another tool has laid out again has lost that sign; its first report counts as since
 boot unless the option `first_report` says `interval`.
 
-`is_group` is null: JSON does not tell the total of a group from a device.
+`is_group`: sysstat puts a blank in front of the name of a group (`-g`), which is true there and null elsewhere, for
+not every version need do so.
 
 Noise: what stands around the reports.
 """
@@ -16,9 +17,10 @@ Noise: what stands around the reports.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 import polars as pl
@@ -36,7 +38,10 @@ _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
 _SEPARATOR: Final = re.compile(r"[\s,]*")
 _BETWEEN: Final = " \t\r\n,"
 _BROKEN: Final = "not JSON from here on"
+_NO_NUMBER: Final = "a number in this report is too large to be one"
 _BLOCK_BYTES: Final = 2**20
+#: Python refuses to read integers of very many digits; as a real number such a one is infinite.
+_DECODER: Final = json.JSONDecoder(parse_int=float)
 #: An error this close to the end of what was read is put down to what was not read yet.
 _TAIL: Final = 64
 
@@ -63,11 +68,13 @@ class _Reader:
     inside: bool = False
     first: bool = False
     broken: bool = False
+    rejects: list[Reject] = field(default_factory=list)
 
     def feed(self, block: Block) -> list[_Report]:
         """The reports that a block completes; what is left over stays in `text`, which begins at `offset`."""
         self.text += block.data.decode("latin-1")
         self.parsed_bytes = position = 0
+        self.rejects = []
         reports: list[_Report] = []
         while not self.broken:
             found = self._decode(position, reports) if self.inside else self._enter(position)
@@ -75,7 +82,7 @@ class _Reader:
                 break
             position = found
         self.text, self.offset = self.text[position:], self.offset + position
-        self.noise_bytes = position - self.parsed_bytes
+        self.noise_bytes = position - self.parsed_bytes - sum(reject.byte_length for reject in self.rejects)
         return reports
 
     def skip_text(self) -> None:
@@ -100,10 +107,14 @@ class _Reader:
             self.inside = False
             return start
         try:
-            content, end = json.JSONDecoder().raw_decode(self.text, start)
+            content, end = _DECODER.raw_decode(self.text, start)
         except (json.JSONDecodeError, RecursionError) as error:
             self.broken = not self._may_go_on(error)
             return None
+        if not _is_finite(content):
+            self.rejects.append(Reject(self.offset + start, end - start, _NO_NUMBER, self.text[start:end]))
+            self.first = False
+            return end
         omitted = self.text.count("\n", position, start) > 1
         averages = not omitted if self.first_report is None else self.first_report
         reports.append(_Report(content, self.samples, self.first and averages))
@@ -127,7 +138,7 @@ class IostatJson(Format):
     """`iostat` JSON."""
 
     name: ClassVar[str] = "iostat_json"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -148,12 +159,21 @@ class IostatJson(Format):
                 yield _lost(block.offset, block.length, "line longer than a report")
                 continue
             reports = reader.feed(block)
-            yield Parsed(_tables(reports, order, zone), reader.parsed_bytes, reader.noise_bytes)
+            tables = _tables(reports, order, zone)
+            yield Parsed(tables, reader.parsed_bytes, reader.noise_bytes, reject_rows(reader.rejects))
             if reader.broken:
                 yield _lost(reader.offset, len(reader.text), _BROKEN, reader.text)
                 reader.skip_text()
         if reader.text:
             yield _rest(reader)
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _lost(offset: int, length: int, reason: str, excerpt: str = "") -> Parsed:
@@ -204,11 +224,11 @@ def _device(disk: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in disk.items()
         if key in DEVICE and isinstance(value, int | float)
     }
+    if not isinstance(name, str):
+        return {"device": None, **numbers}
     # The document was decoded byte by byte; only names can hold more than ASCII.
-    return {
-        "device": name.encode("latin-1", "replace").decode("utf-8", "replace") if isinstance(name, str) else None,
-        **numbers,
-    }
+    name = name.encode("latin-1", "replace").decode("utf-8", "replace")
+    return {"device": name.strip(), "is_group": True if name.startswith(" ") else None, **numbers}
 
 
 FORMAT = IostatJson()

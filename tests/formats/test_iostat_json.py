@@ -124,3 +124,20 @@ def test_recordings_of_others() -> None:
     name = "GoogleCloudPlatform__PerfKitBenchmarker__tests_data_iostat_output.json"
     perfkit = read(FORMAT, REALWORLD / "iostat" / name)["cpu_samples"]
     assert perfkit["sample_time"][0] == datetime(2024, 3, 15, 0, 53, 14, tzinfo=UTC)
+
+
+def test_a_groups_name_has_no_blank(tmp_path: Path) -> None:
+    disks = '[{"disk_device": "vda", "tps": 1}, {"disk_device": " disks", "tps": 2}]'
+    text = f'{{"sysstat": {{"hosts": [{{"statistics": [\n{{"disk": {disks}}}\n]}}]}}}}\n'
+    rows = read_bytes(FORMAT, tmp_path, text.encode())["device_samples"]
+    assert rows.select("device", "is_group", "transfers_per_s").rows() == [("vda", None, 1.0), ("disks", True, 2.0)]
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 400, "9" * 30_000, "NaN", "-Infinity"])
+def test_a_report_with_a_number_that_is_none_is_rejected(tmp_path: Path, number: str) -> None:
+    bad = f'{{"avg-cpu": {{"user": {number}}}}}'
+    reports = f'{{"avg-cpu": {{"user": 1}}}},{bad},{{"avg-cpu": {{"user": 3}}}}'
+    text = f'{{"sysstat": {{"hosts": [{{"statistics": [\n{reports}\n]}}]}}}}\n'
+    result = read_bytes(FORMAT, tmp_path, text.encode())
+    assert result["cpu_samples"]["user_percent"].to_list() == [1.0, 3.0]
+    assert result.rejects["byte_length"].to_list() == [len(bad)]
