@@ -464,3 +464,18 @@ def test_logs_of_the_corpus_that_are_not_kept_here_are_read_whole() -> None:
     assert others
     for path in others:
         assert read(FORMAT, path).rejects.is_empty(), path
+
+
+def test_a_return_without_a_code_is_no_failure(tmp_path: Path) -> None:
+    text = "[OVERALL], RunTime(ms), 10\n[OVERALL], Throughput(ops/sec), 10\n[READ], Operations, 7\n[READ], Return=, 7\n"
+    facts = client(read_bytes(FORMAT, tmp_path, text.encode()))
+    assert (facts["operations_done"], facts["failed_operations"]) == (7, 0)
+
+
+def test_a_group_that_a_wrapped_status_line_breaks_is_rejected(tmp_path: Path) -> None:
+    whole = "2026-11-20 21:32:36:884 2 sec: 100 operations; 37.02 current ops/sec; [READ: Count=90, Max=13287] "
+    broken = "[UPDATE: Count=10, Ma\nx=13287]\n"
+    result = read_bytes(FORMAT, tmp_path, (whole + broken).encode())
+    assert result["client_series"].select("section", "operations").rows() == [(None, None), ("READ", 90)]
+    assert result.rejects["byte_length"].to_list() == [len(broken)]
+    assert result.parsed_bytes == len(whole)

@@ -16,7 +16,8 @@ from citus_analysis.schema import TABLES
 __all__ = ["Client"]
 
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
-_PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0")
+#: The code of an operation that did not fail; clients whose status has no name print none.
+_PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")
 #: Sections that are no operations of the workload of their own: a read-modify-write is counted as the read and
 #: the update it consists of, VERIFY checks what a read returned.
 _COMPOUND: Final = "READ-MODIFY-WRITE"
@@ -188,4 +189,4 @@ def _planned(properties: dict[str, str], *, loading: bool) -> int | None:
 
 
 def _number(text: str | None, digits: int = 15) -> int | None:
-    return int(text) if text is not None and re.fullmatch(rf"\d{{1,{digits}}}", text) else None
+    return int(text) if text is not None and re.fullmatch(rf"[0-9]{{1,{digits}}}", text) else None

@@ -12,18 +12,17 @@ from citus_analysis.formats._messages import SEVERITY, THROWABLE
 __all__ = ["LIMIT", "NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
-RAW: Final = r"^[A-Za-z][\w-]*,\d{1,13},-?\d{1,15}$"
+RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
 #: A number as Java prints it.
-NUMBER: Final = r"[-+]?(?:NaN|Infinity|\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
+NUMBER: Final = r"[-+]?(?:NaN|Infinity|[0-9]{1,30}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)"
 #: `[SECTION], Metric(unit), value`.
 SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
+_CLOCK: Final = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}:[0-9]{3}"
 #: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
-STATUS: Final = (
-    r"^ ?(?:((?:19|20)\d\d-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}) )?(-?\d{1,9}) sec: (-?\d{1,15}) operations; ?(.*)$"
-)
+STATUS: Final = rf"^ ?(?:({_CLOCK}) )?(-?[0-9]{{1,9}}) sec: (-?[0-9]{{1,15}}) operations; ?(.*)$"
 
 #: `Maximum execution time specified as: 600 secs`.
-LIMIT: Final = r"^Maximum execution time specified as: (\d+) secs$"
+LIMIT: Final = r"^Maximum execution time specified as: ([0-9]+) secs$"
 
 _COMMAND: Final = r"^Command line: "
 _LAUNCH: Final = r"^[\w/.~-]*java\s.*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b"
@@ -49,11 +48,11 @@ NOISE: Final = "|".join(
         r"^Stop requested for workload\. Now Joining!$",
         r"^Still waiting for thread .* to complete\.",
         # Loggers below warning level, as bindings print them: a time, then the level somewhere behind it.
-        r"^\d[\d:.,/TZ -]*\s.*\b(?:INFO|DEBUG|TRACE)\b",
+        r"^[0-9][0-9:.,/TZ -]*\s.*\b(?:INFO|DEBUG|TRACE)\b",
     )
 )
 _CONTINUATION: Final = (
-    r"^\s+\S|^\.\.\. \d+ more|^(?:Caused by|Suppressed): |^(?:DETAIL|HINT|CONTEXT|Detail|Hint|Where|Position): "
+    r"^\s+\S|^\.\.\. [0-9]+ more|^(?:Caused by|Suppressed): |^(?:DETAIL|HINT|CONTEXT|Detail|Hint|Where|Position): "
 )
 _ERROR: Final = "|".join(
     (
@@ -80,15 +79,17 @@ _KINDS: Final = {
 }
 
 # Threads share the stream: what one prints can follow another's text without a line end between them.
-_STATUS_BEGIN: Final = r"(?:19|20)\d\d-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: "
+_STATUS_BEGIN: Final = rf"{_CLOCK} -?[0-9]+ sec: "
 _TEXT_BEGIN: Final = (
     r"\[OVERALL\], RunTime|Adding shard node URL: |Using shards: |DBWrapper: report |Error in processing |"
-    r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client \d|"
+    r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client [0-9]|"
     r"Loading workload\.\.\.|Starting test\."
 )
 _GLUED: Final = (
     rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
     rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
+    # A status line that breaks off inside a group: what is left of the group is no data.
+    rf"|^((?: ?{_CLOCK})? ?-?[0-9]+ sec: [^\[]*(?:\[[^\[\]]*\][^\[]*)*)\[[^\[\]]*$"
 )
 #: More pieces than this are no accident of a few threads.
 _MAX_PIECES: Final = 16
@@ -121,7 +122,7 @@ def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines cut where another message begins inside them; each turn cuts off one piece."""
     done: list[pl.DataFrame] = []
     groups = pl.col("text").str.extract_groups(_GLUED).struct
-    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4)))
+    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
     cut = pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
     for _ in range(_MAX_PIECES):
         if lines.is_empty():

@@ -21,7 +21,7 @@ __all__ = ["series_rows", "status_fields"]
 
 _HDR_GROUP: Final = r"\[[^\[\]]+?: Count=[^\]]*\]"
 _AVERAGE_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]"
-_RAW_GROUP: Final = r"\S+ count: \d+, average latency\(us\): \S+"
+_RAW_GROUP: Final = r"\S+ count: [0-9]+, average latency\(us\): \S+"
 
 #: Column -> pattern of its value within a group of each form.
 _HDR_FIELDS: Final = {
@@ -105,7 +105,7 @@ def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
-    part = pl.col("group").str.extract_groups(r"^(\S+) count: (\d+), average latency\(us\): (\S+)$").struct
+    part = pl.col("group").str.extract_groups(r"^(\S+) count: ([0-9]+), average latency\(us\): (\S+)$").struct
     return _groups(timed, _RAW_GROUP).select(
         "offset",
         "elapsed_s",

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 #: A name that is a bucket or a point in time.
-POINT: Final = r"^>?\d{1,15}$"
+POINT: Final = r"^>?[0-9]{1,15}$"
 _MAX_COUNT: Final = 1e15
 _PERCENTILE: Final = "PercentileLatency("
 
@@ -39,7 +39,7 @@ _PERCENTILE: Final = "PercentileLatency("
 _HDR_DIGIT_BITS: Final = 11
 
 #: Of measurementtype=raw, whose unit stands in a line of its own.
-_RAW_SUMMARY: Final = r"^(?:Average|Min|Max|p[\d.]+)$"
+_RAW_SUMMARY: Final = r"^(?:Average|Min|Max|p[0-9.]+)$"
 
 
 def named_values(lines: pl.DataFrame) -> pl.DataFrame:
