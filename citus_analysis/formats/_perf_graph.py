@@ -1,4 +1,4 @@
-"""Call graphs of `perf report --stdio --no-children`: from the lines under an entry to whole stacks.
+"""Call graphs of `perf report --stdio`: from the lines under an entry to whole stacks.
 
 Under an entry stands a tree of the paths that lead to its symbol, drawn with lines or, `-g folded`, one path per
 line. What differs between reports is decided for all entries of a report together, by their evidence:
@@ -10,6 +10,11 @@ line. What differs between reports is decided for all entries of a report togeth
 perf hides branches below a limit (0.5 % by default), and a path may end where others go on. What a node's branches
 do not add up to therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
 shares of an entry's stacks add up to its own.
+
+Under `--children` an entry's tree also holds the samples of the functions that it called, from itself downwards; its
+own samples stand there from the root of their stacks. Callers first, a path that ends with the entry's symbol is one
+of its own; callees first, the two can only be told apart where the entry called nothing. What cannot be told becomes
+a stack with :data:`REST`, so that every sample counts once.
 
 Example:
     >>> lines = ["---work", "   |", "   |--6.00%--main", "   |", "    --3.00%--serve", "             main"]
@@ -45,11 +50,19 @@ _HALF_DIGIT: Final = 0.005
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a report: its own share, its symbol, and the lines under it."""
+    """An entry of a report: its own share, its symbol, the lines under it, and under --children the share of all below.
+
+    Attributes:
+        percent: share of the samples taken in the function itself.
+        symbol: its name.
+        lines: its call graph as printed.
+        children_percent: share of the samples taken in it or in what it called; None under --no-children.
+    """
 
     percent: float
     symbol: str
     lines: Sequence[str]
+    children_percent: float | None = None
 
 
 @dataclass
@@ -98,12 +111,40 @@ def report_stacks(entries: Sequence[Entry]) -> list[list[tuple[str, float]]]:
     if any(tree.over_full() for tree in trees):
         for tree in trees:
             tree.make_absolute()
-    callers_first = sum(_vote(tree, entry.symbol) for tree, entry in zip(trees, entries, strict=True)) > 0
-    return [_stacks(tree, entry.symbol, callers_first) for tree, entry in zip(trees, entries, strict=True)]
+    pairs = list(zip(trees, entries, strict=True))
+    if any(entry.children_percent is not None for entry in entries):
+        callers_first = any(_has_own_path(tree, entry.symbol) for tree, entry in pairs)
+        return [_own_stacks(tree, entry, callers_first) for tree, entry in pairs]
+    callers_first = sum(_vote(tree, entry.symbol) for tree, entry in pairs) > 0
+    return [_stacks(tree, entry.symbol, callers_first) for tree, entry in pairs]
+
+
+def _has_own_path(tree: _Node, symbol: str) -> bool:
+    """Whether a path leads from somewhere else to the entry's symbol."""
+    return any(frames[-1] == symbol != frames[0] for frames, _, goes_on in tree.paths([]) if frames and not goes_on)
+
+
+def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[str, float]]:
+    """Stacks of the entry's own samples in a report made with --children."""
+    if (entry.children_percent or 0.0) - entry.percent <= _HALF_DIGIT:
+        # It called nothing: its tree holds no samples but its own.
+        return _stacks(tree, entry.symbol, callers_first)
+    # The symbol alone is what it called, where perf hides all of that.
+    own = [
+        (";".join(frames), share)
+        for frames, share, goes_on in tree.paths([])
+        if callers_first and not goes_on and frames[-1] == entry.symbol != frames[0]
+    ]
+    rounding = _HALF_DIGIT * (len(own) + 1)
+    left = entry.percent - sum(share for _, share in own)
+    if left < -rounding:
+        own, left = [], entry.percent
+    return [*own, *([(f"{REST};{entry.symbol}", left)] if left > rounding else [])]
 
 
 def _tree(entry: Entry) -> _Node:
-    root = _Node(_ALL_OF_IT - 1, entry.percent, [])
+    whole = entry.percent if entry.children_percent is None else entry.children_percent
+    root = _Node(_ALL_OF_IT - 1, whole, [])
     if entry.lines and (_FOLDED.match(entry.lines[0])):
         folded = [match for match in map(_FOLDED.match, entry.lines) if match]
         root.children = [_Node(0, float(match[1]), match[2].split(";")) for match in folded]

@@ -1,13 +1,12 @@
 """`perf report --stdio`: flat or with call graphs, of one event or several.
 
-Tables: `perf_symbols`, one row per entry and event; `perf_stacks`, the call graphs of reports made with
-`--no-children`. Understood: any `--sort` (columns that no table has are read past), `-n`, event groups, `-t`
-separators, call graphs `graph`, `fractal` and `folded`, callers or callees first.
+Tables: `perf_symbols`, one row per entry and event; `perf_stacks`, the call graphs. Understood: any `--sort` (columns
+that no table has are read past), `-n`, event groups, `-t` separators, call graphs `graph`, `fractal` and `folded`,
+callers or callees first.
 
-Call graphs under `--children` (perf's default) give no stacks: there each sample stands in the tree of every one
-of its callers, so that rows would count it many times. Their lines are noise; the entries are rows with
-`children_percent`. For stacks use `--no-children`, or `perf script`. Graphs that print counts or periods instead
-of shares, and `-g flat` (whose paths overlap), are rejected with that reason.
+Under `--children` (perf's default) each sample also stands in the trees of all its callers; only the stacks of an
+entry's own samples are taken from its tree (:mod:`._perf_graph`), so that no sample counts twice. Graphs that print
+counts or periods instead of shares, and `-g flat` (whose paths overlap), are rejected with that reason.
 
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
 entries whose graph perf did not print stand as `[...];symbol`, so that the shares add up to those of the entries.
@@ -58,7 +57,7 @@ class PerfReport(Format):
     """`perf report --stdio`."""
 
     name: ClassVar[str] = "perf_report"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -115,17 +114,16 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
 
 def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Section]:
     is_graph = pl.col("kind") == "graph"
-    children = pl.col("titles").str.contains(r"\bChildren\b")
     refused = section.other_graphs or bool(
         lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
     )
     lines = lines.with_columns(
-        noise=pl.col("kind").is_in(["blank", "comment"]) | (is_graph & children & (pl.col("entry") > 0)),
+        noise=pl.col("kind").is_in(["blank", "comment"]),
         reason=pl.when(is_graph & (pl.col("titles") == ""))
         .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & ~children & (pl.col("entry") == 0))
+        .when(is_graph & (pl.col("entry") == 0))
         .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & ~children & pl.lit(refused))
+        .when(is_graph & pl.lit(refused))
         .then(pl.lit(_NO_SHARES))
         .when(is_graph & ~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED)),
@@ -175,10 +173,14 @@ def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
     under = graphs.group_by("entry").agg(graph=pl.col("text"))
     entries = entries.join(under, on="entry", how="left", maintain_order="left")
     drawn = [
-        Entry(percent, symbol or "", graph or ())
-        for percent, symbol, graph in entries.select("self_percent", "symbol", "graph").iter_rows()
+        Entry(percent, symbol or "", graph or (), children)
+        for percent, symbol, graph, children in entries.select(
+            "self_percent", "symbol", "graph", "children_percent"
+        ).iter_rows()
     ]
-    named = entries.with_columns(found=pl.Series(report_stacks(drawn), dtype=_FOUND)).explode("found")
+    found = pl.Series(report_stacks(drawn), dtype=_FOUND)
+    # Under --children an entry may have no samples of its own, and so no stack.
+    named = entries.with_columns(found=found).filter(pl.col("found").list.len() > 0).explode("found")
     return table(
         "perf_stacks",
         named.select(
