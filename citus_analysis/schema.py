@@ -400,10 +400,10 @@ _TABLES: Final = (
     Table(
         "clients",
         "One row per load-generator process.",
-        "YCSB and pgbench output",
+        "YCSB, go-ycsb and pgbench output",
         (
             *_CLIENT,
-            Column("tool", TEXT, "ycsb or pgbench"),
+            Column("tool", TEXT, "ycsb, go-ycsb or pgbench"),
             Column("tool_version", TEXT, "version the tool printed"),
             Column("throughput_ops_s", REAL, "as the client reports it"),
             Column("runtime_ms", REAL, "as the client reports it"),

@@ -22,6 +22,7 @@ _BUILT_IN: Final[tuple[str, ...]] = (
     "iostat_json",
     "vmstat",
     "ycsb",
+    "go_ycsb",
     "pgbench",
     "pgbench_log",
     "pgcsvlog",

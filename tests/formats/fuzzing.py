@@ -41,6 +41,15 @@ _WRITTEN: Final[Mapping[str, Sequence[bytes]]] = {
         b'{"timestamp":"2026-11-20 21:03:47.877 UTC","pid":7,"session_id":"65a1.62c","line_num":1,"error_severity":'
         b'"LOG","message":"duration: 1.5 ms","backend_type":"client backend","query_id":0}\n'
     ],
+    "go_ycsb": [
+        b'***************** properties *****************\n"threadcount"="8"\n"operationcount"="1000"\n'
+        b"**********************************************\n"
+        b"READ   - Takes(s): 10.0, Count: 125, OPS: 12.5, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000\n"
+        b"TOTAL  - Takes(s): 10.0, Count: 125, OPS: 12.5, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000\n"
+        b"READ   - Takes(s): 20.0, Count: 225, OPS: 11.2, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000\n"
+        b"operation err: connection refused\nRun finished, takes 1m2.5s\n"
+        b"READ   - Takes(s): 62.5, Count: 999, OPS: 15.9, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000\n"
+    ],
     "config": [b"workers: 2\nnodes:\n  3: {node: 'w:5432', groupid: 2, pglog_number: 2}\nsettings: {fsync: on}\n"],
 }
 _NUMBERS: Final = (

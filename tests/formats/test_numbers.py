@@ -33,6 +33,10 @@ SCRIPT = "".join(
     for n, count in enumerate(("100", "{}", "100"))
 )
 
+GO_YCSB = "Run finished, takes 5s\n" + "".join(
+    f"READ - Takes(s): {n}.0, Count: {count}, OPS: 1.0, Avg(us): 5\n" for n, count in enumerate(("1", "{}", "3"))
+)
+
 #: Format, text with a gap, table, and how many rows it has where the gap holds no number.
 FILES = [
     ("vmstat", VMSTAT, "vm_samples", 2),
@@ -45,6 +49,7 @@ FILES = [
     ("ycsb", YCSB, "client_metrics", 2),
     ("ycsb", RAW, "client_latencies", 2),
     ("pgbench", PGBENCH, "client_metrics", 2),
+    ("go_ycsb", GO_YCSB, "client_metrics", 8),
     ("perf_script", SCRIPT, "perf_stacks", 1),
 ]
 NO_NUMBERS = {
