@@ -481,7 +481,7 @@ _TABLES: Final = (
     Table(
         "client_errors",
         "Exceptions and error messages a client printed in between, counted by message class.",
-        "YCSB and pgbench output",
+        "YCSB, go-ycsb and pgbench output",
         (
             *_CLIENT,
             Column("exception", TEXT, "Java class, or the tool's severity word"),

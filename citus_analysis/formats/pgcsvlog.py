@@ -36,6 +36,8 @@ __all__ = ["FORMAT", "PgCsvLog"]
 _CHUNK: Final = 16 * 2**20
 #: A doubled quote ends one stretch and begins the next: no byte leaves a choice, which the matcher rewards.
 _FIELD = r'(?:(?:"[^"]*")+|[^,"\n]*)'
+#: A virtual transaction: backend and its own number, as far as their columns hold them.
+_TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
 _TAIL_FIELDS: Final = (
     *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
     *("location", "application"),
@@ -56,7 +58,7 @@ class _CsvHeads:
     stray_pattern: ClassVar[str | None] = None
     pattern: ClassVar[str] = (
         rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{_FIELD}),(?P<d>{_FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{_FIELD}),'
-        rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_FIELD}),[0-9]*,"
+        rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_TRANSACTION}),[0-9]*,"
         rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,)'
     )
 

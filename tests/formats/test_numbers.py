@@ -93,3 +93,20 @@ def test_detection_takes_time_in_proportion_to_the_head(unit: str, before: str) 
     for candidate in formats().values():
         candidate.detect("a.log", head)
     assert time.perf_counter() - begin < 3
+
+
+CSVLOG = (
+    '2026-11-20 21:03:47.877 UTC,"u","d",{pid},"h:1",65a1.62c,{line},"SELECT",2026-11-20 21:00:00 UTC,{vxid},0,LOG,'
+    '00000,"duration: 1.500 ms",,,,,,,,,"psql","client backend",,0\n'
+)
+
+
+def test_a_csvlog_record_whose_transaction_has_no_number_does_not_cost_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    records = [(7, "3/4"), ("", "-1/0"), (8, "3/99999999999999999999"), (9, "")]
+    path.write_text("".join(CSVLOG.format(pid=p, line=n, vxid=v) for n, (p, v) in enumerate(records, start=1)))
+    pieces = list(format_named("pgcsvlog").parse(Content(path), Hints(path.name)))
+    rows = [row for piece in pieces for row in piece.frame("log_events").select("pid", "session_line").rows()]
+    assert [row for row in rows if row[1] != 3] == [(7, 1), (None, 2), (9, 4)]
+    accounted = sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces)
+    assert accounted == path.stat().st_size

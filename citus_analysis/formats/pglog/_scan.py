@@ -172,7 +172,8 @@ def prefix_columns(heads: pl.DataFrame) -> pl.DataFrame:
     have = set(heads.columns)
     columns: dict[str, pl.Expr] = {"severity": pl.col("severity"), **_time_columns(have)}
     if "p" in have:
-        columns["pid"] = pl.col("p").cast(pl.Int32)
+        # csvlog has no pid where the server knows none.
+        columns["pid"] = pl.col("p").cast(pl.Int32, strict=False)
     elif "c" in have:
         columns["pid"] = pl.col("c").str.extract(r"\.(.*)$", 1).str.to_integer(base=16, dtype=pl.Int32)
     if "v" in have:
