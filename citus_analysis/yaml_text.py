@@ -73,7 +73,7 @@ class _Extent:
         if isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in self.open):
                 return f"{event.anchor!r} contains itself"
-            self.values += self.named.get(event.anchor, 1)
+            self.values += self.named.get(event.anchor or "", 1)
         elif isinstance(event, yaml.ScalarEvent):
             self.values += 1
             self._name(event.anchor, before)
@@ -98,7 +98,8 @@ def _refuse_excess(data: bytes) -> None:
     for event in yaml.parse(data, _LOADER):
         problem = extent.add(event)
         if problem is not None:
-            raise FormatError(problem, place=f"line {event.start_mark.line + 1}")
+            mark = event.start_mark
+            raise FormatError(problem, place=f"line {mark.line + 1}" if mark else None)
 
 
 def _is_long_number(event: yaml.ScalarEvent) -> bool:

@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import os
 import weakref
@@ -150,9 +151,9 @@ class Content:
 
     @cached_property
     def head(self) -> bytes:
-        """The first :data:`HEAD_BYTES` of the content, for detection."""
+        """The first :data:`HEAD_BYTES` of the content, for detection; without the mark that some editors begin with."""
         with closing(self.open()) as stream:
-            return _Reader(stream, self.path).read(HEAD_BYTES)
+            return _Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
 
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""

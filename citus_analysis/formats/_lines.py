@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -32,7 +33,8 @@ _NEWLINE: Final = 10
 def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
 
-    `text` lacks white space at its end; bytes that are not UTF-8 become U+FFFD, which moves no offset.
+    `text` lacks white space at its end, and at the source's beginning the mark of byte order that some editors put
+    there; bytes that are not UTF-8 become U+FFFD, which moves no offset.
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
     bounds = _bounds(ends, len(data))
@@ -43,7 +45,14 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
             "text": _texts(data, bounds),
             "terminated": np.arange(len(bounds) - 1) < len(ends),
         }
-    ).with_columns(pl.col("text").str.strip_chars_end())
+    ).with_columns(_first_without_mark(data, offset).str.strip_chars_end())
+
+
+def _first_without_mark(data: bytes, offset: int) -> pl.Expr:
+    text = pl.col("text")
+    if offset or not data.startswith(codecs.BOM_UTF8):
+        return text
+    return pl.when(pl.col("offset") == 0).then(text.str.strip_prefix("\ufeff")).otherwise(text)
 
 
 def _bounds(ends: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

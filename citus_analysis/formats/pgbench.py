@@ -26,6 +26,8 @@ What the lines become:
 
 What `pgbench -i` prints becomes metrics of the section `INIT`, and no client.
 
+The report of a second run behind the first one's is rejected: its numbers would be mixed.
+
 Noise: blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings.
 """
 
@@ -68,6 +70,7 @@ _SIGNS: Final = re.compile(
     re.MULTILINE,
 )
 _UNKNOWN: Final = "no line of a pgbench report"
+_OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
 _LONG: Final = "too long for a line of a pgbench report"
 _REJECTED: Final = "rejected"
 #: What runs longer is a time since 1970 (`--progress-timestamp`).
@@ -117,6 +120,8 @@ class _Report:
     _kinds: set[str] = field(default_factory=set)
     _errors: pl.DataFrame = field(default_factory=no_messages)
     _aborted: bool = False
+    _once: set[str] = field(default_factory=set)
+    _ended: bool = False
     _start: float | None = None
     _end: float | None = None
 
@@ -153,8 +158,22 @@ class _Report:
         failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
         stray = (pl.col("kind") == CONTINUED) & ~failing
         unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
-        lines = lines.with_columns(reason=pl.when(unknown).then(pl.lit(_UNKNOWN)))
-        return lines.with_columns(kind=pl.when(unknown).then(pl.lit(_REJECTED)).otherwise("kind"))
+        foreign = self._from_second_run(lines)
+        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(unknown).then(pl.lit(_UNKNOWN))
+        lines = lines.with_columns(reason=reason)
+        rejected = pl.col("reason").is_not_null()
+        return lines.with_columns(kind=pl.when(rejected).then(pl.lit(_REJECTED)).otherwise("kind"))
+
+    def _from_second_run(self, lines: pl.DataFrame) -> pl.Expr:
+        if self._ended:
+            return pl.lit(value=True)
+        repeated: list[int] = []
+        for kind in ("version", "type"):
+            offsets = lines.filter(pl.col("kind") == kind)["offset"].to_list()
+            repeated += offsets if kind in self._once else offsets[1:]
+            self._once |= {kind} if offsets else set()
+        self._ended = bool(repeated)
+        return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
 
     def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
         if not lines.is_empty():
