@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -22,7 +23,7 @@ import polars as pl
 __all__ = ["fits", "whole_number"]
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
-_BITS: Final = {pl.Int32(): 32, pl.Int64(): 64}
+_BITS: Final[Mapping[pl.DataType, int]] = {pl.Int32(): 32, pl.Int64(): 64}
 _SHOWN_CHARS: Final = 40
 
 

@@ -113,7 +113,7 @@ class PgbenchLog(Format):
 def _kind_of(head: bytes) -> tuple[str, float]:
     """The pattern that most whole lines of the head match, and the share of them that do."""
     lines = line_frame(head).filter("terminated", pl.col("text") != _EXPORTED_HEADER)["text"]
-    shares = {pattern: lines.str.contains(pattern).sum() / max(len(lines), 1) for pattern in _PATTERNS}
+    shares = {pattern: int(lines.str.contains(pattern).sum()) / max(len(lines), 1) for pattern in _PATTERNS}
     return max(shares.items(), key=lambda pair: pair[1])
 
 
