@@ -97,6 +97,7 @@ class Dataset(Shorthands):
 
         Raises:
             UsageError: not one SELECT, or an error in it.
+            DatasetError: a file of the dataset cannot be read.
         """
         from citus_analysis.dataset.sql import run_query
 

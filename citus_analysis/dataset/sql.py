@@ -10,25 +10,30 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.errors import UsageError
+from citus_analysis.dataset.reading_sql import require_reading
+from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 __all__ = ["run_query"]
 
-#: Statements that only read; SHOW, DESCRIBE and SUMMARIZE are SELECTs to DuckDB, PIVOT is MULTI.
-_READING: Final = ("SELECT", "EXPLAIN", "MULTI")
 #: What DuckDB says where files of a table differ in their columns, or lack one that the schema has.
 _OTHER_COLUMNS: Final = re.compile(r"union_by_name|Referenced column .* not found in FROM clause")
+#: Names that DuckDB offers for the one that it does not know, a line below the error.
+_CANDIDATES: Final = re.compile(r"^(?:Did you mean|Candidate bindings).*", re.MULTILINE)
+#: Variables of the program must not turn into tables of the query.
+_SETTINGS: Final = {"python_enable_replacements": "false"}
 
 
 def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame) -> pl.DataFrame:
     """The rows of one SELECT.
 
     Raises:
-        UsageError: not one SELECT, or an error in it.
+        UsageError: not one SELECT, an error in it, or a column of a type that a frame cannot hold.
+        DatasetError: a file of the dataset cannot be read.
     """
     import duckdb
 
@@ -39,9 +44,10 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
             if not _OTHER_COLUMNS.search(str(error)):
                 raise
             return _answer(query, folder, parts, sources, of_any_age=True)
+    except (duckdb.InternalError, duckdb.FatalException):
+        raise
     except duckdb.Error as error:
-        # DuckDB draws the place of an error over several lines; the first says what is wrong.
-        raise UsageError(str(error).strip().splitlines()[0], place="SQL", way_out=_way_out(str(error))) from error
+        raise _in_our_words(error, folder) from error
 
 
 def _answer(
@@ -49,17 +55,42 @@ def _answer(
 ) -> pl.DataFrame:
     import duckdb
 
-    with duckdb.connect(":memory:") as connection:
-        _require_select(connection, query)
+    with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
+        require_reading(connection, query)
         _create_views(connection, folder.resolve(), parts, sources, of_any_age=of_any_age)
-        _lock(connection, folder.resolve())
-        return pl.DataFrame(pl.from_arrow(connection.sql(query).to_arrow_table()))
+        _lock(connection, [folder.resolve() / part.path for group in parts.values() for part in group])
+        return _frame(connection.sql(query).to_arrow_table())
 
 
-def _require_select(connection: duckdb.DuckDBPyConnection, query: str) -> None:
-    kinds = [statement.type.name for statement in connection.extract_statements(query)]
-    if len(kinds) != 1 or kinds[0] not in _READING:
-        raise UsageError("must be one SELECT", place="SQL", way_out="a dataset is changed by `ingest` alone")
+def _frame(table: pa.Table) -> pl.DataFrame:
+    for position, name in enumerate(table.column_names):
+        if name in table.column_names[:position]:
+            raise UsageError(f"two columns are named {name!r}", place="SQL", way_out="name one of them with AS")
+    for field in table.schema:
+        if _is_foreign(field.type):
+            way_out = f"cast it: {field.name}::VARCHAR, or epoch({field.name}) for the seconds of an interval"
+            raise UsageError(f"column {field.name!r} is of type {field.type}", place="SQL", way_out=way_out)
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+def _is_foreign(kind: pa.DataType) -> bool:
+    """A type that polars has nothing for (it would panic), or that holds one."""
+    import pyarrow as pa
+
+    if pa.types.is_interval(kind) or pa.types.is_union(kind):
+        return True
+    return any(_is_foreign(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _in_our_words(error: duckdb.Error, folder: Path) -> UsageError | DatasetError:
+    import duckdb
+
+    # DuckDB draws the place of an error over several lines; the first says what is wrong.
+    problem = str(error).strip().splitlines()[0]
+    if str(folder.resolve()) in problem or isinstance(error, duckdb.IOException):
+        return DatasetError(problem, path=folder, way_out="ingest again: what is missing or damaged is read anew")
+    candidates = _CANDIDATES.search(str(error))
+    return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else ""))
 
 
 def _create_views(
@@ -91,8 +122,9 @@ def _create_views(
         connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {rows}")  # noqa: S608 - names are the schema's, paths quoted
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    connection.execute(f"SET allowed_directories = [{_quoted(str(folder))}]")
+def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    """Nothing but these files can be opened from here on."""
+    connection.execute(f"SET allowed_paths = [{', '.join(_quoted(str(file)) for file in files)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -101,7 +133,8 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _way_out(problem: str) -> str | None:
-    if "does not exist" in problem and "Table" in problem:
-        return f"tables: {', '.join(TABLES.keys() - OUTSIDE_DATASET)}"
-    return None
+def _way_out(problem: str, candidates: str) -> str | None:
+    if "does not exist" in problem and problem.startswith("Catalog Error: Table with"):
+        tables = f"tables: {', '.join(sorted(TABLES.keys() - OUTSIDE_DATASET))}"
+        return f"{candidates} {tables}".strip()
+    return candidates or None
