@@ -26,12 +26,13 @@ def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
     """Write the traces of a dataset to a file that a trace viewer or collector opens.
 
     perfetto: open it at ui.perfetto.dev; FILE.gz is compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or
-    JSON lines.
+    JSON lines. FILE may be /dev/stdout. Spans without a time are left out and counted.
     """
     import polars as pl
 
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, UnknownNameError
+    from citus_analysis.output_files import is_replaced
     from citus_analysis.spans import export_traces
 
     dataset = open_dataset(folder)
@@ -45,4 +46,8 @@ def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
     if frame.is_empty():
         raise InsufficientDataError("the dataset has no spans", path=folder, way_out="ingest server logs")
     written = export_traces(frame, statements.collect(), out, kind, nodes=dataset.nodes())
-    click.echo(f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}")
+    if written.left_out:
+        click.echo(f"left out: {written.left_out} of {frame.height} spans, which have no time in the logs", err=True)
+    # What goes to a device, a pipe or stdout itself is followed by nothing.
+    summary = f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}"
+    click.echo(summary, err=not is_replaced(out))

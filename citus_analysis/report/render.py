@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from citus_analysis.errors import NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.output_files import put_in_place
 from citus_analysis.report.notebooks import (
     Scalar,
     check_parameters,
@@ -208,12 +209,12 @@ def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, fin
     target.mkdir(exist_ok=True)
     written = sorted(path.name for path in (scratch / name).iterdir())
     for file in written:
-        (scratch / name / file).replace(target / file)
+        put_in_place(scratch / name / file, target / file)
     for stale in {path.name for path in target.glob("*.csv")} - set(written):
         (target / stale).unlink()
-    (scratch / f"{name}.ipynb").replace(out / f"{name}.ipynb")
+    put_in_place(scratch / f"{name}.ipynb", out / f"{name}.ipynb")
     if html:
-        (scratch / f"{name}.html").replace(out / f"{name}.html")
+        put_in_place(scratch / f"{name}.html", out / f"{name}.html")
     (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
     page = out / f"{name}.html" if html else None
     return ReportResult(name, out / f"{name}.ipynb", page, tuple(target / f for f in written), findings, title)
@@ -222,7 +223,7 @@ def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, fin
 def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:
     if not executed.is_file() or not executed.stat().st_size:
         return error
-    executed.replace(target)
+    put_in_place(executed, target)
     return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
 
 
@@ -268,4 +269,4 @@ def _write_index(results: Sequence[ReportResult], out: Path) -> None:
     with _scratch(out) as scratch:
         page = scratch / "index.html"
         page.write_text(index_html("Reports", links), encoding="utf-8")
-        page.replace(out / "index.html")
+        put_in_place(page, out / "index.html")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from citus_analysis.errors import EnvironmentChangedError
+from citus_analysis.output_files import open_output
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets.base import Description, Node
@@ -48,10 +49,9 @@ def write_description(
     _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     if any(node.nodeid is not None for node in nodes):
         rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
-        temporary = folder / ".pg_dist_node.csv"
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([_NODE_COLUMNS, *rows])
-        temporary.replace(folder / "pg_dist_node.csv")
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([_NODE_COLUMNS, *rows])
+        _write(folder / "pg_dist_node.csv", text.getvalue())
 
 
 def environment_of(description: Description) -> dict[str, str]:
@@ -91,9 +91,5 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with open_output(path) as out:
+        out.write(text.encode())

@@ -7,11 +7,13 @@ the runner's verdict to the table `runs`.
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from citus_analysis.output_files import open_output
 
 __all__ = ["FILE_NAME", "Outcome", "write_outcomes"]
 
@@ -28,13 +30,11 @@ class Outcome:
 
 def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Write the file anew; a whole file or none."""
-    temporary = folder / f".{FILE_NAME}"
-    with temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["iteration", "outcome", "reason"])
-        writer.writerows(
-            [(o.iteration, "failed" if o.reason else "verified", " ".join(o.reason.split())) for o in outcomes]
-        )
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / FILE_NAME)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["iteration", "outcome", "reason"])
+    writer.writerows(
+        [(o.iteration, "failed" if o.reason else "verified", " ".join(o.reason.split())) for o in outcomes]
+    )
+    with open_output(folder / FILE_NAME) as out:
+        out.write(text.getvalue().encode())

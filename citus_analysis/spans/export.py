@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.spans.counts import ExportCount
 
 __all__ = ["EXPORTS", "export_traces"]
 
@@ -23,10 +24,11 @@ def export_traces(
     kind: str,
     *,
     nodes: pl.DataFrame | None = None,
-) -> int:
+) -> ExportCount:
     """Write spans to a file that a trace viewer or collector opens.
 
-    The file is written in chunks and appears under its name only when it is complete.
+    The file is written in chunks and appears under its name only when it is complete. A link is followed; a device, a
+    named pipe and `/dev/stdout` are written into.
 
     Args:
         spans: rows of table `spans`.
@@ -37,7 +39,8 @@ def export_traces(
         nodes: rows of table `nodes`; with them `otlp` names hosts and ports.
 
     Returns:
-        Number of trace events (perfetto) or spans (otlp) written.
+        Number of trace events (perfetto) or spans (otlp) written; `left_out` of it is the number of spans that have
+        no time and are in no file.
 
     Raises:
         UnknownNameError: `kind` is not one of :data:`EXPORTS`.
@@ -45,22 +48,19 @@ def export_traces(
     """
     if kind not in EXPORTS:
         raise UnknownNameError("trace export", kind, EXPORTS)
-    target = Path(out_path)
-    # The suffix decides about the encoding, so the unfinished file keeps it.
-    unfinished = target.with_name(f".unfinished-{target.name}")
     try:
-        written = _write(spans, statements, unfinished, kind, nodes)
-        unfinished.replace(target)
+        return _write(spans, statements, Path(out_path), kind, nodes)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         way_out = "make room, or choose another file"
-        raise UsageError(f"cannot be written: {reason}", path=target, way_out=way_out) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return written
+        raise UsageError(f"cannot be written: {reason}", path=out_path, way_out=way_out) from error
 
 
-def _write(spans: pl.DataFrame, statements: pl.DataFrame, path: Path, kind: str, nodes: pl.DataFrame | None) -> int:
+def _write(
+    spans: pl.DataFrame, statements: pl.DataFrame, path: Path, kind: str, nodes: pl.DataFrame | None
+) -> ExportCount:
     # Protobuf takes a while to import.
     if kind == "otlp":
         from citus_analysis.spans.otlp import export_otlp

@@ -20,6 +20,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status, TracesData
 
+from citus_analysis.output_files import open_output
+from citus_analysis.spans.counts import ExportCount, with_a_time
 from citus_analysis.spans.hexadecimal import hexadecimal
 
 __all__ = ["PROTOBUF_SUFFIXES", "export_otlp"]
@@ -67,7 +69,7 @@ _FIELDS: Final = {
 
 def export_otlp(
     spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str, *, nodes: pl.DataFrame | None = None
-) -> int:
+) -> ExportCount:
     """Write spans as OTLP.
 
     Args:
@@ -77,17 +79,18 @@ def export_otlp(
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name stands for its host.
 
     Returns:
-        Number of spans written.
+        Number of spans written, and of those left out because they have no time.
     """
     path = Path(out_path)
     write = _protobuf if path.suffix in PROTOBUF_SUFFIXES else _json
+    timed = with_a_time(spans)
     written = 0
-    with path.open("wb") as out:
-        for node, part in _described(spans, statements, nodes):
+    with open_output(path) as out:
+        for node, part in _described(timed, statements, nodes):
             for chunk in part.iter_slices(_CHUNK):
                 out.write(write(node, chunk))
                 written += chunk.height
-    return written
+    return ExportCount(written, left_out=spans.height - timed.height)
 
 
 def _described(

@@ -17,6 +17,8 @@ from typing import IO, Final
 
 import polars as pl
 
+from citus_analysis.output_files import open_output
+from citus_analysis.spans.counts import ExportCount, with_a_time
 from citus_analysis.spans.hexadecimal import hexadecimal
 from citus_analysis.spans.layout import lay_out
 
@@ -28,7 +30,7 @@ _CHUNK: Final = 50_000
 _STEP: Final = 1.0
 
 
-def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str) -> int:
+def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str) -> ExportCount:
     """Write a trace that opens in the Perfetto UI.
 
     Args:
@@ -37,30 +39,31 @@ def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Pat
         out_path: file to write; with the suffix `.gz` it is compressed (the UI opens that as well).
 
     Returns:
-        Number of trace events written.
+        Number of trace events written, and of spans left out: those without a time, and what they own.
     """
-    placed = lay_out(spans)
+    placed = lay_out(with_a_time(spans))
     origin = placed["begin"].min()
     parts = [_names(placed), *_events(placed, statements, int(origin) if isinstance(origin, (int, float)) else 0)]
     written = 0
     with _writer(Path(out_path)) as out:
-        out.write('{"displayTimeUnit":"ms","traceEvents":[')
+        out.write(b'{"displayTimeUnit":"ms","traceEvents":[')
         for lines in _chunks(parts):
-            out.write(",\n" if written else "\n")
-            out.write(",\n".join(lines.to_list()))
+            out.write(b",\n" if written else b"\n")
+            out.write(",\n".join(lines.to_list()).encode())
             written += len(lines)
-        out.write("\n]}\n")
-    return written
+        out.write(b"\n]}\n")
+    return ExportCount(written, left_out=spans.height - placed.height)
 
 
 @contextmanager
-def _writer(path: Path) -> Iterator[IO[str]]:
-    if path.suffix == ".gz":
-        with gzip.open(path, "wt", encoding="utf-8") as out:
+def _writer(path: Path) -> Iterator[IO[bytes]]:
+    with open_output(path) as out:
+        if path.suffix != ".gz":
             yield out
-    else:
-        with path.open("w", encoding="utf-8") as out:
-            yield out
+            return
+        # Without name and time: the same spans give the same file.
+        with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed:
+            yield compressed
 
 
 def _chunks(parts: list[pl.DataFrame]) -> Iterator[pl.Series]:

@@ -3,9 +3,13 @@
 import gzip
 import json
 import os
+import re
 import shutil
+import stat
 import subprocess
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +20,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, TracesDa
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
+from citus_analysis.spans.counts import ExportCount
 from tests.spans.recordings import load, traces_of
 
 RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]
 
 
-def export(resource: str, out: Path, kind: str) -> int:
+def export(resource: str, out: Path, kind: str) -> ExportCount:
     traces = traces_of(resource)
     return export_traces(traces.spans, traces.statements, out, kind, nodes=load(resource).nodes)
 
@@ -244,3 +249,57 @@ def test_nothing_to_export(kind: str, tmp_path: Path) -> None:
     empty = TABLES["spans"].empty(), TABLES["statements"].empty()
     assert export_traces(*empty, tmp_path / "empty.json", kind) == 0
     assert (tmp_path / "empty.json").exists()
+
+
+UNTIMED = [
+    {"trace_id": 1, "span_id": 1, "kind": "statement", "name": "select", "match": "exact", "node": "1", "pid": 7},
+    {"trace_id": 2, "span_id": 2, "kind": "statement", "name": "insert", "match": "exact", "node": "1", "pid": 7}
+    | {"start_time": datetime(2026, 11, 20, tzinfo=UTC), "end_time": datetime(2026, 11, 20, tzinfo=UTC)}
+    | {"duration_us": 3.0},
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("perfetto", "t.json"), ("otlp", "t.json"), ("otlp", "t.pb")])
+@pytest.mark.parametrize("timed", [1, 0])
+def test_spans_without_a_time_are_left_out_and_counted(kind: str, name: str, timed: int, tmp_path: Path) -> None:
+    spans = TABLES["spans"].conform(pl.DataFrame(UNTIMED).head(1 + timed))
+    written = export_traces(spans, TABLES["statements"].empty(), tmp_path / name, kind)
+    assert written.left_out == 1
+    assert bool(written) == bool(timed)
+    if name == "t.json":
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "0000000000000001" not in text
+        assert ("0000000000000002" in text) == bool(timed)
+        assert not re.search(r'"(ts|dur|startTimeUnixNano|endTimeUnixNano)": ?null', text)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("perfetto", "t.json"), ("perfetto", "t.json.gz"), ("otlp", "t.pb")])
+def test_a_named_pipe_is_written_into(kind: str, name: str, tmp_path: Path) -> None:
+    export("w2-all-e", tmp_path / name, kind)
+    pipe = tmp_path / f"pipe.{name}"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_bytes)
+        export("w2-all-e", pipe, kind)
+        assert len(read.result()) == (tmp_path / name).stat().st_size
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", ["perfetto", "otlp"])
+def test_a_link_is_followed(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "trace.json", tmp_path / "link.json"
+    link.symlink_to(Path("elsewhere") / "trace.json")
+    for _ in ("absent", "there"):
+        export("w2-all-e", link, kind)
+        assert link.is_symlink()
+        assert target.stat().st_size > 1000
+    assert [path.name for path in target.parent.iterdir()] == ["trace.json"]
+
+
+def test_a_device_stays_a_device(tmp_path: Path) -> None:
+    link = tmp_path / "null"
+    link.symlink_to(os.devnull)
+    assert export("w2-all-e", link, "otlp") > 0
+    assert link.is_symlink()
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)

@@ -1,0 +1,35 @@
+"""How much of a dataset's spans an export holds."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import polars as pl
+
+__all__ = ["ExportCount", "with_a_time"]
+
+
+class ExportCount(int):
+    """Number of trace events or spans that were written.
+
+    Attributes:
+        left_out: spans that were not, because nothing in the logs says when they were: statements without a duration
+            (`log_statement = all` alone), logs whose prefix has no time (syslog).
+
+    Example:
+        >>> count = ExportCount(5, left_out=2)
+        >>> count == 5, count.left_out
+        (True, 2)
+    """
+
+    left_out: int
+
+    def __new__(cls, written: int, *, left_out: int) -> Self:  # noqa: D102 - see the class
+        count = super().__new__(cls, written)
+        count.left_out = left_out
+        return count
+
+
+def with_a_time(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans that have a place in time: a begin or an end."""
+    return spans.filter(pl.coalesce("start_time", "end_time").is_not_null())
