@@ -5,14 +5,17 @@ Every command is a module of this package that is imported when the command is c
 
 from __future__ import annotations
 
-import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NoReturn
 
 import click
 
-from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.cli.endings import READER_LEFT, explain, say_nothing_more
 
 __all__ = ["commands", "main"]
 
@@ -29,9 +32,6 @@ _COMMANDS: Final = {
     "doctor": "Say what is installed, and what a missing part costs.",
 }
 
-_INTERRUPTED: Final = 130
-_BROKEN_PIPE: Final = 141
-
 
 class _Group(click.Group):
     """A group whose commands are imported one by one, when they are needed."""
@@ -47,14 +47,24 @@ class _Group(click.Group):
             found.params.append(_debug_option())
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = [] if args[0] in _COMMANDS else get_close_matches(args[0], _COMMANDS, n=1)
+        if close:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        # The help is printed here.
+        with _printing():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with _printing():
             result: object = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader has left; the interpreter must not complain about it again when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(_BROKEN_PIPE)
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -85,34 +95,52 @@ commands.params.append(_debug_option())
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 done, 1 done with rejects or failed checks, 2 usage, 3 input unusable."""
+    """Run the command line and exit.
+
+    Exit codes: 0 done, 1 done with rejects or failed checks, 2 usage, 3 input unusable, 70 a defect of ours.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = commands.main(given, prog_name="citus-analysis", standalone_mode=False)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(_INTERRUPTED)
-    except Exception as error:
+        with _printing():
+            code = commands.main(given, prog_name="citus-analysis", standalone_mode=False)
+    except SystemExit:
+        raise
+    except _ReaderLeftError:
+        say_nothing_more()
+        sys.exit(READER_LEFT)
+    except BaseException as error:  # noqa: BLE001 - a panic of polars is no Exception; what ends here is explained
         if "--debug" in given:
-            raise
-        sys.exit(_explain(error))
+            traceback.print_exception(error)
+        sys.exit(explain(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _explain(error: Exception) -> int:
-    """One line on stderr; the exit code."""
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "citus-analysis"
-        _line(f"{error.format_message()} (see {command} --help)")
-        return error.exit_code
-    if isinstance(error, CitusAnalysisError):
-        _line(str(error))
-        return error.exit_code
-    _line(f"unexpected {type(error).__name__}: {error} (citus-analysis --debug ... shows where)")
-    return 1
+class _ReaderLeftError(Exception):
+    """Nobody reads what we print; click would make another error of a broken pipe."""
 
 
-def _line(message: str) -> None:
-    from citus_analysis.cli.output import printable
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Everything that was printed arrives, or is known not to have."""
+    try:
+        yield
+        _flush()
+    except BrokenPipeError as error:
+        raise _ReaderLeftError from error
+    except OSError as error:
+        if not _is_about_printing(error):
+            raise
+        say_nothing_more()
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
-    click.echo(f"error: {printable(message)}", err=True)
+
+def _flush() -> None:
+    # None where the shell closed it: >&-
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _is_about_printing(error: OSError) -> bool:
+    # Files that are opened are named in the error, the standard output is not.
+    frames = traceback.extract_tb(error.__traceback__)
+    return error.filename is None and any(frame.name in ("echo", "print_frame", "_flush") for frame in frames)

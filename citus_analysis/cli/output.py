@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -80,7 +81,10 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":
-        frame.write_parquet(sys.stdout.buffer)
+        # polars makes an error of its own of a pipe that nobody reads any more.
+        encoded = io.BytesIO()
+        frame.write_parquet(encoded)
+        sys.stdout.buffer.write(encoded.getbuffer())
     else:
         for line in _table(frame):
             click.echo(line)

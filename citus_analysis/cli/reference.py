@@ -22,13 +22,14 @@ Written from the commands' help by `python -m citus_analysis.cli.reference`.
 | 0 | done |
 | 1 | done, but something was rejected or a check failed; the output says what |
 | 2 | wrong usage: an option, a name, a value |
-| 3 | the input cannot be used, or the dataset cannot be written |
+| 3 | the input cannot be used, or the output cannot be written |
+| 70 | an unexpected error: a defect of this program; the line says how to report it |
 | 130 | interrupted (Ctrl-C) |
 | 141 | the reader of the output left (`| head`) |
 
 Errors are one line on stderr that names the file, the place in it and the way out; `--debug`, anywhere on the line,
-shows the traceback. Long work shows a progress bar on a terminal and none in a pipe. `--json` prints one JSON document
-on stdout and nothing else.
+shows the traceback as well and changes no exit code. Long work shows a progress bar on a terminal and none in a pipe.
+`--json` prints one JSON document on stdout and nothing else.
 """
 
 _WIDTH = 100

@@ -1,0 +1,78 @@
+"""How a command ends badly: one clear line on stderr, and the exit code that says whose matter it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import Final
+
+import click
+
+from citus_analysis.errors import CitusAnalysisError
+
+__all__ = ["READER_LEFT", "explain", "say_nothing_more"]
+
+INTERRUPTED: Final = 130
+READER_LEFT: Final = 141
+_UNUSABLE: Final = 3
+_DEFECT: Final = 70
+
+#: What the machine refuses, whatever the program does: no defect of ours.
+_REFUSALS: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ELOOP}
+    | {errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ENOMEM, errno.ESTALE}
+)
+_REPORT: Final = (
+    "a defect of citus-analysis; please report it with the command, what it prints with --debug, and doctor"
+)
+
+
+def explain(error: BaseException) -> int:
+    """Say in one line on stderr what went wrong.
+
+    Returns:
+        The exit code: 2 and 3 are the user's matter, 70 is ours.
+    """
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return INTERRUPTED
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message(), err=True)
+            return error.exit_code
+        case click.ClickException():
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else "citus-analysis"
+            _line(f"{error.format_message()} (see {command} --help)")
+            return error.exit_code
+        case CitusAnalysisError():
+            _line(str(error))
+            return error.exit_code
+        case OSError() if error.errno in _REFUSALS:
+            _line(_refused(error))
+            return _UNUSABLE
+        case MemoryError():
+            _line("not enough memory (close other programs, or work on fewer files at a time)")
+            return _UNUSABLE
+    _line(f"unexpected {type(error).__name__}: {error} ({_REPORT})")
+    return _DEFECT
+
+
+def say_nothing_more() -> None:
+    """Whoever read our output left, or it has no room: the interpreter must not complain again when it exits."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refused(error: OSError) -> str:
+    reason = os.strerror(error.errno or 0)
+    if error.filename is None:
+        return f"a file cannot be read or written: {reason} (--debug shows where)"
+    return f"{os.fsdecode(error.filename)}: {reason} (make room, check permissions, or choose another place)"
+
+
+def _line(message: str) -> None:
+    from citus_analysis.cli.output import printable
+
+    click.echo(f"error: {printable(message)}", err=True)
