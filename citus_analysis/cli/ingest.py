@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from citus_analysis.cli.output import key_values, print_json, printable
+from citus_analysis.cli.progress import terminal_bars
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Progress
@@ -66,16 +66,10 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[ProgressCallback | None]:
-    """A bar on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description:>8}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
-    with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
+    with terminal_bars("{task.description:>8}") as bars:
+        if bars is None:
+            yield None
+            return
         tasks = {stage: bars.add_task(label, total=None, visible=False) for stage, label in _STAGES.items()}
 
         def show(progress: Progress) -> None:

@@ -2,32 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import click
 
 from citus_analysis.cli.output import key_values, printable
+from citus_analysis.cli.progress import terminal_bars
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from citus_analysis.report import ProgressCallback
 
 __all__ = ["command"]
 
 
 @click.command("report")
 @click.argument("name", metavar="NAME|all")
-@click.option("--dataset", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
+@click.argument("folder", metavar="DIR", required=False, type=click.Path(path_type=Path))
+@click.option("--dataset", type=click.Path(path_type=Path), metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")
 @click.option("-p", "parameters", multiple=True, callback=key_values, metavar="K=V", help="A parameter; repeatable.")
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
-def command(name: str, dataset: Path, out: Path, parameters: dict[str, str], no_html: bool) -> None:
-    """Make a report of a dataset: executed notebook, self-contained HTML page, CSV of every figure's table.
+def command(
+    name: str, folder: Path | None, dataset: Path | None, out: Path, parameters: dict[str, str], no_html: bool
+) -> None:
+    """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
 
     Unknown parameters and values of the wrong type are refused before anything is executed.
     """
+    from citus_analysis.dataset import open_dataset
     from citus_analysis.report import render_reports
 
-    rendered = render_reports(name, dataset, out, parameters, html=not no_html)
+    source = _the_one_dataset(folder, dataset)
+    open_dataset(source)
+    with _progress() as progress:
+        rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
     for left_out, reason in rendered.left_out.items():
         click.echo(printable(f"left out: {left_out}: {reason}"), err=True)
     for result in rendered.results:
         click.echo(printable(str(result.notebook if result.html is None else result.html)))
         for finding in result.findings:
             click.echo(f"  {printable(finding)}")
+
+
+def _the_one_dataset(position: Path | None, option: Path | None) -> Path:
+    from citus_analysis.errors import UsageError
+
+    if position is not None and option is not None and position != option:
+        problem = f"two datasets are given, {position} and --dataset {option}"
+        raise UsageError(problem, way_out="make one report after the other")
+    given = position or option
+    if given is None:
+        raise UsageError("no dataset is given", way_out="citus-analysis report NAME DIR --out OUT")
+    return given
+
+
+@contextmanager
+def _progress() -> Iterator[ProgressCallback | None]:
+    with terminal_bars("{task.description:>12}") as bars:
+        if bars is None:
+            yield None
+            return
+        tasks: dict[str, TaskID] = {}
+        lock = Lock()
+        # For the seconds before the first cell is done.
+        starting = bars.add_task("starting", total=None)
+
+        def show(report: str, done: int, cells: int) -> None:
+            with lock:
+                if report not in tasks:
+                    tasks[report] = bars.add_task(report, total=cells)
+            bars.update(starting, visible=False)
+            bars.update(tasks[report], completed=done)
+
+        yield show

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from citus_analysis.cli.output import print_frame, print_json, printable
+from citus_analysis.cli.progress import terminal_bars
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -115,14 +115,10 @@ def _termination_is_interruption() -> Iterator[None]:
 @contextmanager
 def _live_view() -> Iterator[Callable[[RunnerEvent], None]]:
     """Progress over the matrix with ETA, current throughput and failures, on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda _event: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with terminal_bars("{task.description}", counted=True) as bars:
+        if bars is None:
+            yield lambda _event: None
+            return
         task = bars.add_task("starting", total=None)
 
         def show(event: RunnerEvent) -> None:

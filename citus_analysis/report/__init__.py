@@ -1,14 +1,15 @@
 """Reports: notebooks executed on a dataset, exported to HTML and CSV.
 
-`citus-analysis report NAME|all --dataset DIR --out OUT [-p key=value ...] [--no-html]` is one call of
+`citus-analysis report NAME|all DIR --out OUT [-p key=value ...] [--no-html]` is one call of
 :func:`render_reports`; `-p` values are passed as text and converted to the parameter's type.
 """
 
 from citus_analysis.report.notebooks import Parameter, report_names, report_parameters
-from citus_analysis.report.render import Rendered, ReportResult, render_report, render_reports
+from citus_analysis.report.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
 
 __all__ = [
     "Parameter",
+    "ProgressCallback",
     "Rendered",
     "ReportResult",
     "render_report",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL
@@ -21,13 +21,16 @@ import papermill
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_event_loop
-from papermill.engines import NBClientEngine, papermill_engines
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
 from citus_analysis.report.notebooks import Scalar
 
-__all__ = ["execute_notebook"]
+__all__ = ["CellCallback", "execute_notebook"]
+
+#: Cells done, and all cells.
+CellCallback = Callable[[int, int], None]
 
 _ENGINE: Final = "citus_analysis"
 #: The kernel's own log would end on the user's terminal; errors of cells come back as messages.
@@ -72,14 +75,35 @@ class _OwnKernelManager(AsyncKernelManager):
 
 class _Engine(NBClientEngine):  # type: ignore[misc] # papermill has no type information
     @classmethod
-    def execute_managed_notebook(cls, nb_man: object, kernel_name: str, **options: object) -> None:
+    def execute_managed_notebook(
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, watch: CellCallback | None = None, **options: object
+    ) -> None:
+        if watch is not None:
+            _tell_of_cells(nb_man, watch)
         super().execute_managed_notebook(nb_man, kernel_name, kernel_manager_class=_OwnKernelManager, **options)
+
+
+def _tell_of_cells(notebook: NotebookExecutionManager, watch: CellCallback) -> None:
+    complete, total = notebook.cell_complete, len(notebook.nb.cells)
+
+    def completed(cell: object, cell_index: int, **options: object) -> None:
+        complete(cell, cell_index, **options)
+        watch(cell_index + 1, total)
+
+    notebook.cell_complete = completed
 
 
 papermill_engines.register(_ENGINE, _Engine)
 
 
-def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar], *, folder: Path) -> None:
+def execute_notebook(
+    source: Path,
+    target: Path,
+    parameters: Mapping[str, Scalar],
+    *,
+    folder: Path,
+    watch: CellCallback | None = None,
+) -> None:
     """Execute a notebook and write the executed copy.
 
     Args:
@@ -87,6 +111,7 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
         target: where the executed notebook is written, also when a cell fails.
         parameters: values that replace those of the `parameters` cell.
         folder: working directory of the kernel.
+        watch: called with the number of cells that are done, and of all, after each cell.
 
     Raises:
         NothingToReportError: a cell found that the dataset has nothing of what the notebook shows.
@@ -96,14 +121,15 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
     def execute() -> None:
         try:
             papermill.execute_notebook(
-                str(source),
-                str(target),
+                _literally(source),
+                _literally(target),
                 parameters=dict(parameters),
                 engine_name=_ENGINE,
                 kernel_name="python3",
                 language="python",
                 progress_bar=False,
                 autosave_cell_every=0,
+                watch=watch,
                 # Not papermill's `cwd`: it changes the directory of this whole process, other reports included.
                 resources={"metadata": {"path": str(folder)}},
             )
@@ -124,6 +150,11 @@ def execute_notebook(source: Path, target: Path, parameters: Mapping[str, Scalar
         ) from error
     except (RuntimeError, OSError) as error:
         raise ReportError(f"the kernel did not run: {_last_line(str(error))}", path=source.name) from error
+
+
+def _literally(path: Path) -> str:
+    """A path without places for parameters: to papermill `{a}` is the value of a."""
+    return str(path).replace("{", "{{").replace("}", "}}")
 
 
 def _last_line(text: str) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from citus_analysis.errors import NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.output_files import put_in_place
 from citus_analysis.report.notebooks import (
     Scalar,
@@ -29,7 +30,13 @@ from citus_analysis.report.notebooks import (
     report_parameters,
 )
 
-__all__ = ["Rendered", "ReportResult", "render_report", "render_reports"]
+if TYPE_CHECKING:
+    from citus_analysis.report.kernel import CellCallback
+
+__all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
+
+#: A report's name, its cells that are done, and all its cells.
+ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -88,11 +95,12 @@ def render_report(
     Raises:
         UnknownNameError: there is no such report, parameter or choice; nothing was executed.
         UsageError: a parameter has the wrong type; nothing was executed.
+        DatasetError: there is no such folder; nothing was executed.
         NothingToReportError: the dataset has nothing of what the report shows.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
     given = check_parameters(name, parameters or {})
-    return _render(name, Path(dataset), Path(out), given, html=html)
+    return _render(name, Path(dataset), Path(out), given, html=html, watch=None)
 
 
 def render_reports(
@@ -103,6 +111,7 @@ def render_reports(
     *,
     html: bool = True,
     jobs: int | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Rendered:
     """Render several reports at once, and (for more than one) an index page that links them.
 
@@ -113,10 +122,12 @@ def render_reports(
         parameters: passed to each report that knows them; each must be known to at least one.
         html: also write the HTML pages and `OUT/index.html`.
         jobs: notebooks executed at the same time; default: one per core, at most 4.
+        progress: called with a report's name, its cells done and all its cells, from several threads.
 
     Raises:
         UnknownNameError: there is no such report, parameter or choice; nothing was executed.
         UsageError: a parameter has the wrong type; nothing was executed.
+        DatasetError: there is no such folder; nothing was executed.
         NothingToReportError: the dataset has nothing of what any of the reports shows.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
@@ -126,7 +137,11 @@ def render_reports(
     left_out: dict[str, str] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
-        futures = [pool.submit(_render, name, Path(dataset), Path(out), given[name], html=html) for name in wanted]
+        watches = {name: partial(progress, name) if progress else None for name in wanted}
+        futures = [
+            pool.submit(_render, name, Path(dataset), Path(out), given[name], html=html, watch=watches[name])
+            for name in wanted
+        ]
         for name, future in zip(wanted, futures, strict=True):
             try:
                 results.append(future.result())
@@ -157,19 +172,27 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
     }
 
 
-def _render(name: str, dataset: Path, out: Path, parameters: Mapping[str, Scalar], *, html: bool) -> ReportResult:
+def _render(
+    name: str,
+    dataset: Path,
+    out: Path,
+    parameters: Mapping[str, Scalar],
+    *,
+    html: bool,
+    watch: CellCallback | None,
+) -> ReportResult:
     # papermill and nbconvert take seconds to import; a wrong parameter must not.
     from citus_analysis.report.kernel import execute_notebook
 
     source = find_notebook(name)
     if not dataset.is_dir():
-        raise UsageError("no dataset there", path=dataset, way_out="make one with: citus-analysis ingest SRC --out DIR")
+        raise DatasetError("no dataset there", path=dataset, way_out="make one: citus-analysis ingest SRC --out DIR")
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()
         places = {"dataset": fspath(dataset.resolve()), "tables": fspath(tables)}
         try:
-            execute_notebook(source, executed, {**parameters, **places}, folder=scratch)
+            execute_notebook(source, executed, {**parameters, **places}, folder=scratch, watch=watch)
         except NothingToReportError:
             raise
         except ReportError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.errors import NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
 
 Shelf = Callable[..., Path]
@@ -127,8 +127,25 @@ def test_nothing_is_executed_for_wrong_parameters(shelf: Shelf, dataset: Path, t
 
 def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path: Path) -> None:
     shelf("one", "1")
-    with pytest.raises(UsageError, match="no dataset there"):
+    with pytest.raises(DatasetError, match="no dataset there"):
         render_report("one", tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_braces_in_a_path_are_no_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    result = render_report("one", dataset, tmp_path / "o{a}{0}{{", {"word": "x"})
+    assert result.notebook == tmp_path / "o{a}{0}{{" / "one.ipynb"
+    assert result.notebook.is_file()
+
+
+def test_each_cell_that_is_done_is_told(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", "1", "2")
+    told: list[tuple[str, int, int]] = []
+    render_reports("one", dataset, tmp_path / "out", progress=lambda *done: told.append(done))
+    cells = told[-1][2]
+    assert cells >= 3
+    assert told[-1] == ("one", cells, cells)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
 
 
 def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
