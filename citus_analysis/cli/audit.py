@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.output import print_frame, print_json
+from citus_analysis.cli.output import print_json, printable
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.console import RenderableType
 
 __all__ = ["command"]
+
+_STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 
 
 @click.command("audit")
 @click.argument("tables", metavar="[TABLE.csv ...]", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(tables: tuple[Path, ...], as_json: bool) -> int:
-    """Find where tables of results contradict themselves; without tables: those that ship with the library.
+@click.option("--all", "everything", is_flag=True, help="List what agrees as well (green).")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON document.")
+def command(tables: tuple[Path, ...], everything: bool, as_json: bool) -> int:
+    """Find where tables of results contradict themselves (red) or are doubtful (amber).
 
-    Exit code 1 where something does.
+    Exit code 1 where a table of yours contradicts itself. Without tables, those that ship with the library are
+    audited; what they say against themselves is their authors' matter, so that the exit code is 0.
     """
     from citus_analysis.published import audit
 
@@ -25,6 +35,34 @@ def command(tables: tuple[Path, ...], as_json: bool) -> int:
     if as_json:
         print_json({"verdict": result.verdict, "findings": result.findings.to_dicts()})
     else:
-        print_frame(result.findings, "table")
-        click.echo(str(result))
-    return 1 if result.has_red else 0
+        shown = result.findings if everything else result.findings.remove(severity="green")
+        click.echo(_text(shown), nl=False)
+        hint = "" if everything else " (--all lists the green ones too)"
+        click.echo(f"Rows that were checked{hint}: {result}")
+    return int(bool(tables) and result.has_red)
+
+
+def _text(findings: pl.DataFrame) -> str:
+    """The findings below their tables, in the width of the terminal; coloured where it is one."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for (source, table), rows in findings.group_by("source", "table", maintain_order=True):
+            console.print(printable(f"{source}, {table}"), style="bold")
+            for row in rows.iter_rows(named=True):
+                console.print(*_finding(row))
+            console.print()
+    # rich fills each line up with spaces.
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _finding(row: dict[str, str]) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    severity = (f"{row['severity']} ", _STYLES[row["severity"]])
+    heading = Text.assemble(severity, printable(f"{row['check'].replace('_', ' ')}: {row['row']}"))
+    yield Padding(heading, (0, 0, 0, 2))
+    body = f"{row['stated']}; expected: {row['expected']}; {row['explanation']}"
+    yield Padding(Text(printable(body)), (0, 0, 0, 4))

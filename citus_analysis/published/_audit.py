@@ -28,6 +28,8 @@ class AuditResult:
     Attributes:
         findings: frame of ``schema.TABLES["findings"]``, red first, short enough to stand on top of a report.
         details: every single finding, those too that `findings` counts in one row.
+
+    Printed, it says how many rows of tables, or runs, each severity concerns.
     """
 
     findings: pl.DataFrame
@@ -39,8 +41,12 @@ class AuditResult:
         return self.count("red") > 0
 
     def count(self, severity: str) -> int:
-        """Findings of one severity."""
-        return self.findings.filter(pl.col("severity") == severity).height
+        """Rows of tables, runs and configurations that have findings of one severity."""
+        return self.details.filter(severity=severity).n_unique(["source", "table", "row"])
+
+    def checks(self, severity: str) -> int:
+        """Checks that have findings of one severity."""
+        return self.details.filter(severity=severity)["check"].n_unique()
 
     @property
     def verdict(self) -> str:

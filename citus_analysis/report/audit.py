@@ -24,16 +24,21 @@ _ALL: Final = "Findings of the audit; where several are one row, it shows the wo
 
 
 def audit_block(result: AuditResult) -> str:
-    """HTML of an audit: how many findings of each severity, the red ones, and all behind a fold."""
-    counts = "".join(
-        f'<span class="badge {severity}"><b>{result.count(severity)}</b> {severity} <small>{meaning}</small></span>'
-        for severity, meaning in _WORDS.items()
-    )
+    """HTML of an audit: how many runs each severity concerns, the red findings, and all behind a fold."""
+    counts = "".join(_badge(result, severity, meaning) for severity, meaning in _WORDS.items())
     red = result.findings.filter(pl.col("severity") == "red")
     shown = _table(red.head(_MOST_RED), "What contradicts itself.") if red.height else ""
     return (
         f'<section class="audit" aria-label="Audit of the runs"><p>Audit of the runs: {counts}</p>{shown}'
         f"<details><summary>All that was checked</summary>{_table(result.findings, _ALL)}</details></section>"
+    )
+
+
+def _badge(result: AuditResult, severity: str, meaning: str) -> str:
+    checks = result.checks(severity)
+    by = f", by {checks} check{'' if checks == 1 else 's'}" if checks else ""
+    return (
+        f'<span class="badge {severity}"><b>{result.count(severity)}</b> {severity} <small>{meaning}{by}</small></span>'
     )
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +28,24 @@ def dataset(
     run("ingest", tree(study), "--out", tmp_path / "out")
     capsys.readouterr()
     return tmp_path / "out"
+
+
+def on_a_terminal(*arguments: object) -> str:
+    """What a command shows on a terminal of 72 columns, stdout and stderr together."""
+    parent, child = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "72", "TERM": "xterm"}
+    environment.pop("NO_COLOR", None)
+    command = [*CITUS_ANALYSIS, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=environment) as process:
+        os.close(child)
+        shown = b""
+        # Linux says EIO where the other end is closed.
+        with suppress(OSError):
+            while piece := os.read(parent, 65536):
+                shown += piece
+        os.close(parent)
+        assert process.wait() == 0, shown
+    return shown.decode()
 
 
 def run(*arguments: object) -> int:
@@ -85,7 +106,15 @@ def test_ingest_with_rejects(
         (["scale", "{dataset}", "--x", "colour"], 2, "'colour'"),
         (["report", "scalabilty", "--dataset", "{dataset}", "--out", "{out}"], 2, "did you mean 'scalability'?"),
         (["audit", "{root}/none.csv"], 3, "none.csv"),
-        (["inges"], 2, "error: No such command 'inges'"),
+        (["report", "published", "{root}/none", "--out", "{out}"], 3, "none: is not a dataset"),
+        (["report", "published", "--dataset", "{root}", "--out", "{out}"], 3, "is not a dataset (make one"),
+        (["report", "published", "--out", "{out}"], 2, "no dataset is given (citus-analysis report NAME DIR"),
+        (["report", "published", "{dataset}", "--dataset", "{root}", "--out", "{out}"], 2, "two datasets are given"),
+        (["spans", "{root}/none", "--out", "x.json"], 3, "none: is not a dataset"),
+        (["compare", "{root}/none"], 3, "none: is not a dataset"),
+        (["scale", "{root}/none"], 3, "none: is not a dataset"),
+        (["sql", "{dataset}", "SELECT iteratoin FROM runs"], 2, '(Candidate bindings: "iteration"'),
+        (["inges"], 2, "error: No such command 'inges'. Did you mean 'ingest'?"),
         (["sql", "--frobnicate"], 2, "No such option"),
     ],
 )
@@ -106,9 +135,13 @@ def test_a_traceback_only_where_it_is_asked_for(tmp_path: Path) -> None:
         done = subprocess.run([*CITUS_ANALYSIS, *arguments], capture_output=True, text=True, check=False)
         assert "Traceback" in done.stderr
         assert "DatasetError" in done.stderr
+        assert done.stderr.splitlines()[-1].startswith(f"error: {tmp_path}: is not a dataset")
+        assert done.returncode == 3
+    done = subprocess.run([*CITUS_ANALYSIS, "sql", "--debug"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
 
 
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("odd"), 1)])
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("odd"), 70)])
 def test_ends_that_are_no_errors_of_the_user(
     dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
 ) -> None:
@@ -117,10 +150,57 @@ def test_ends_that_are_no_errors_of_the_user(
 
     monkeypatch.setattr("citus_analysis.dataset.open_dataset", fail)
     assert run("sql", dataset, "SELECT 1") == code
-    said = (
-        "\n" if code == 130 else "error: unexpected ZeroDivisionError: odd (citus-analysis --debug ... shows where)\n"
-    )
-    assert capsys.readouterr() == ("", said)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    if code == 70:
+        assert captured.err.startswith("error: unexpected ZeroDivisionError: odd (a defect of citus-analysis; please")
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("Usage: citus-analysis [OPTIONS] COMMAND [ARGS]...\n\n  Analyse")
+    assert "\n  ingest " in captured.err
+    assert "error:" not in captured.err + captured.out
+
+
+QUERY = ["sql", "{dataset}", "FROM log_events", "--format"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor"], [*QUERY, "csv"], [*QUERY, "parquet"]])
+def test_output_without_room_is_said(dataset: Path, arguments: list[str]) -> None:
+    arguments = [argument.format(dataset=dataset) for argument in arguments]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*CITUS_ANALYSIS, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 3
+    assert done.stderr.decode().startswith("error: standard output: No space left on device (")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_refusal_of_the_machine_is_no_defect(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "/x/runs.csv")
+
+    monkeypatch.setattr("citus_analysis.dataset.open_dataset", fail)
+    assert run("sql", dataset, "SELECT 1") == 3
+    assert capsys.readouterr().err.startswith("error: /x/runs.csv: Read-only file system (")
+
+
+def test_a_panic_of_a_library_is_a_defect(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Panic(BaseException):
+        """As polars raises it."""
+
+    def fail(*_: object) -> None:
+        raise Panic("index out of bounds")
+
+    monkeypatch.setattr("citus_analysis.dataset.open_dataset", fail)
+    assert run("sql", dataset, "SELECT 1") == 70
+    assert "unexpected Panic: index out of bounds" in capsys.readouterr().err
 
 
 def test_sql_formats(dataset: Path) -> None:
@@ -147,12 +227,38 @@ def test_sql_formats(dataset: Path) -> None:
     assert pl.read_parquet(io.BytesIO(printed("parquet"))).select("iteration", "x").rows() == [(1, 100.0), (2, 200.0)]
 
 
-def test_audit_of_what_ships_finds_contradictions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("audit", "--json") == 1
+def test_audit_of_what_ships_is_no_failure_of_who_asks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    assert run("audit", "--json") == 0
     audit = json.loads(capsys.readouterr().out)
     assert audit["verdict"] == "red"
-    assert run("audit") == 1
-    assert capsys.readouterr().out.splitlines()[-1].endswith("green")
+    assert run("audit") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "Rows that were checked (--all lists the green ones too): 13 red, 16 amber, 165 green"
+    assert max(map(len, lines[:-1])) <= 72
+    assert lines[:2] == ["thesis, 5.6", "  red interval n: INSERT, 4000 connections, 16 workers of 32 vCPUs"]
+    assert sum(line.startswith("  red ") for line in lines) == 13
+    assert not any(line.startswith("  green ") for line in lines)
+    assert not any("\x1b" in line or line != line.rstrip() for line in lines)
+    assert run("audit", "--all") == 0
+    assert "\n  green " in capsys.readouterr().out
+
+
+def test_audit_is_coloured_on_a_terminal() -> None:
+    shown = on_a_terminal("audit")
+    assert "\x1b[1;31mred" in shown
+
+
+@pytest.mark.parametrize(("factor", "code"), [("2.0", 0), ("2.5", 1)])
+def test_audit_of_a_table_that_contradicts_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], factor: str, code: int
+) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text(f"workers,tps,speedup\n1,1000,1.0\n2,2000,{factor}\n", encoding="utf-8")
+    assert run("audit", table) == code
+    assert ("  red scale factor" in capsys.readouterr().out) == bool(code)
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
