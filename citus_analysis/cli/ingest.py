@@ -51,10 +51,12 @@ def command(
     # Before Arrow is imported; what a user has set counts.
     for name, value in ARROW_MEMORY.items():
         os.environ.setdefault(name, value)
+    from citus_analysis.cli.sources import expand_sources
     from citus_analysis.dataset import ingest
 
+    paths = expand_sources(sources)
     with _progress() as progress:
-        summary = ingest(sources, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
+        summary = ingest(paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
     for message in summary.messages:
         click.echo(printable(message), err=True)
     if as_json:

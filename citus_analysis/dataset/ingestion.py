@@ -20,6 +20,7 @@ from citus_analysis.dataset.derive import (
     known_runs,
     stage,
 )
+from citus_analysis.dataset.foreign import way_out_of
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState, exclusive
 from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, publish, remove_orphans
@@ -34,7 +35,7 @@ from citus_analysis.dataset.walk import Found, display, walk
 from citus_analysis.dataset.windows import KnownRun, assign
 from citus_analysis.dataset.writing import unwritable
 from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.formats import Hints, format_named
+from citus_analysis.formats import Hints, format_named, formats
 
 __all__ = ["ingest"]
 
@@ -156,7 +157,13 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
     if not plan:
         return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
-    return InputError(problem, path=where, way_out="name the format with --format")
+    foreign = next(filter(None, (way_out_of(item.identified.found.path) for item in plan)), None)
+    if foreign is None:
+        way_out = f"name the format with --format, if it is one of {', '.join(sorted(formats()))}"
+        return InputError(problem, path=where, way_out=way_out)
+    kind, way_out = foreign
+    said = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
+    return InputError(said, path=where, way_out=way_out)
 
 
 @contextmanager

@@ -65,6 +65,31 @@ def test_ingest_says_what_it_did(
     assert capsys.readouterr().out == "9 files: 0 read, 9 unchanged; 26 rows in 5 tables\n"
 
 
+def test_a_quoted_pattern_names_the_files_that_the_shell_would_have_named(
+    tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tree(study)
+    assert run("ingest", root / "V*", "--out", tmp_path / "out") == 0
+    assert capsys.readouterr().out == "9 files: 9 read, 0 unchanged; 26 rows in 5 tables\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PERFILE2" + bytes(100), "a.bin: is a recording of perf (write it out first: perf script -i FILE >"),
+        (b"PK\x03\x04" + bytes(100), "a.bin: is a zip archive or an office document (unpack it"),
+        (b"\xfd7zXZ\x00" + bytes(100), "a.bin: is compressed with xz (decompress it first"),
+        (b"hello\n", "a.bin: no format recognises it (name the format with --format, if it is one of config, "),
+    ],
+)
+def test_a_file_of_no_format_is_told_a_way_out_that_exists(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    (tmp_path / "a.bin").write_bytes(content)
+    assert run("ingest", tmp_path / "a.bin", "--out", tmp_path / "out") == 3
+    assert message in capsys.readouterr().err
+
+
 def test_ingest_with_rejects(
     tree: Tree, tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +112,9 @@ def test_ingest_with_rejects(
         (["ingest", "{root}"], 2, "error: Missing option '--out'. (see citus-analysis ingest --help)"),
         (["ingest", "--out", "{out}"], 2, "error: Missing argument 'SRC...'"),
         (["ingest", "{root}/none", "--out", "{out}"], 3, "none: cannot be read: No such file or directory"),
+        (["ingest", "{root}/*.none", "--out", "{out}"], 3, "*.none: no file matches the pattern (check the folder"),
+        (["ingest", "-", "--out", "{out}"], 3, "-: standard input cannot be a source (save it to a file first"),
+        (["ingest", "/dev/stdin", "--out", "{out}"], 3, "/dev/stdin: is neither a file nor a folder (save it to"),
         (["ingest", "{root}", "--out", "{out}", "--meta", "threads"], 2, "'threads' is not of the form name=value"),
         (["ingest", "{root}", "--out", "{out}", "--meta", "threads=x"], 2, "meta: threads must be a whole number"),
         (["ingest", "{root}", "--out", "{out}", "--meta", "thread=1"], 2, "did you mean 'threads'?"),

@@ -9,6 +9,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import AuditResult, audit_runs
 from citus_analysis.published.checks.runs import RUN_CHECKS
+from citus_analysis.report.audit import audit_block
 from citus_analysis.schema import TABLES
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
@@ -62,6 +63,16 @@ class TestRecordings:
 
     def test_every_run_is_looked_at(self, honest: AuditResult, recorded: Tables) -> None:
         assert details(honest, "run_status")["row"].to_list() == recorded.runs["run_id"].to_list()
+
+    def test_counts_are_of_runs_and_not_of_kinds_of_checks(self, honest: AuditResult, recorded: Tables) -> None:
+        assert honest.findings.filter(severity="green", check="run_status").height == 1
+        short = recorded.runs.with_columns(runtime_ms=pl.lit(5_000.0), throughput_ops_s=pl.col("operations_done") / 5)
+        result = replace(recorded, runs=short).audit()
+        concerned = result.details.filter(severity="amber")
+        assert result.count("amber") == concerned["row"].n_unique() >= recorded.runs.height
+        assert result.checks("amber") == concerned["check"].n_unique() < recorded.runs.height
+        assert f"{result.count('amber')} amber" in str(result)
+        assert f"<b>{result.count('amber')}</b> amber" in audit_block(result)
 
     def test_failed_runs_are_named_with_their_reason(self, honest: AuditResult) -> None:
         failed = details(honest, "run_status").filter(severity="amber")
