@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
+from citus_analysis.cli.selection import SHARE
 
 __all__ = ["command"]
 
@@ -20,8 +21,8 @@ __all__ = ["command"]
     "--within", multiple=True, metavar="COLUMN", help="Hold only these columns equal. Default: all there are."
 )
 @click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only runs with this value; repeatable.")
-@click.option("--margin", default=0.05, show_default=True, help="Relative difference that counts as none.")
-@click.option("--level", default=0.95, show_default=True, help="Confidence level.")
+@click.option("--margin", default=0.05, show_default=True, type=SHARE, help="Relative difference that counts as none.")
+@click.option("--level", default=0.95, show_default=True, type=SHARE, help="Confidence level.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     folder: Path,

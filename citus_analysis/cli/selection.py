@@ -1,12 +1,18 @@
-"""Options that select runs."""
+"""Values of options that several commands have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import click
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["column_values"]
+__all__ = ["SHARE", "column_values"]
+
+#: A number between 0 and 1, neither of which makes sense: a confidence level, a margin.
+SHARE: Final = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def column_values(pairs: Sequence[str]) -> dict[str, object]:

@@ -112,7 +112,7 @@ class Manifest:
         manifest = cls(folder)
         try:
             data = manifest.path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return manifest
         except OSError as error:
             raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error

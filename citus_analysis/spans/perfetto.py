@@ -56,7 +56,7 @@ def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Pat
 
 
 @contextmanager
-def _writer(path: Path) -> Iterator[IO[bytes]]:
+def _writer(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     with open_output(path) as out:
         if path.suffix != ".gz":
             yield out
