@@ -144,6 +144,8 @@ def coverage(repeats: int) -> list[dict[str, object]]:
         ("mean, normal data: Student t", stats.mean_interval, normal, 100, (3, 5, 10, 30), repeats),
         ("mean, normal data: normal quantile", _normal_formula, normal, 100, (3, 5, 10, 30), repeats),
         ("mean, skewed data: Student t", stats.mean_interval, skewed, skewed_mean, (3, 5, 10, 30), repeats),
+        ("mean, normal data: t on the log scale", _log_t, normal, 100, (3, 5, 10, 30), repeats),
+        ("mean, skewed data: t on the log scale", _log_t, skewed, skewed_mean, (3, 5, 10, 30), repeats),
         ("mean, skewed data: BCa", _bca_mean, skewed, skewed_mean, (5, 10, 30), repeats // 10),
         ("median, skewed data: BCa", _bca_median, skewed, 1.0, (5, 10, 30), repeats // 10),
         ("median, skewed data: order statistics", _order_median, skewed, 1.0, (6, 10, 30), repeats),
@@ -161,6 +163,10 @@ def coverage(repeats: int) -> list[dict[str, object]]:
 
 def _normal_formula(values: Floats) -> stats.Interval:
     return stats.mean_interval(values, method="normal")
+
+
+def _log_t(values: Floats) -> stats.Interval:
+    return stats.mean_interval(values, method="log-t")
 
 
 def _bca_mean(values: Floats) -> stats.Interval:

@@ -145,12 +145,13 @@ def _add_line(figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: S
         figure.add_scatter(x=banded[x].to_numpy(), y=banded["high"].to_numpy(), **common)
         low = banded["low"].to_numpy()
         figure.add_scatter(x=banded[x].to_numpy(), y=low, fill="tonexty", fillcolor=faded(colour), **common)
-    half = (banded["high"] - banded["mean"]).to_numpy() if banded.height == 1 == part.height else None
+    single = banded if banded.height == 1 == part.height else banded.clear()
+    above, below = ((single[a] - single[b]).to_numpy() for a, b in (("high", "mean"), ("mean", "low")))
     reading = f"%{{x}} {text(x)}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
     figure.add_scatter(
         x=part[x].to_numpy(),
         y=part["mean"].to_numpy(),
-        error_y={"array": half, "thickness": 1} if half is not None else None,
+        error_y=None if single.is_empty() else {"array": above, "arrayminus": below, "thickness": 1},
         mode="lines+markers",
         name=text(name),
         legendgroup=text(name),
@@ -162,8 +163,9 @@ def _add_line(figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: S
     )
 
 
-def _interval(low: float, high: float) -> str:
-    return f"[{low:,.4g}, {high:,.4g}]" if np.isfinite(low) and np.isfinite(high) else "(one run: no interval)"
+def _interval(low: float | None, high: float | None) -> str:
+    known = low is not None and high is not None and np.isfinite([low, high]).all()
+    return f"[{low:,.4g}, {high:,.4g}]" if known else "(one run: no interval)"
 
 
 def _add_runs(figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str]) -> None:

@@ -74,8 +74,7 @@ def _summary(row: Row, size: str, level: float) -> dict[str, object] | None:
         "n_from": "interval" if row.n is None else "stated",
         "stated_low": stated.low.value if stated else None,
         "stated_high": stated.high.value if stated else None,
-        "low": interval.low,
-        "high": interval.high,
+        **dict(zip(("low", "high"), interval.ends, strict=True)),
     }
 
 

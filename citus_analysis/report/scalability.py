@@ -81,7 +81,7 @@ def study_scalability(
     *,
     base: int = 0,
     level: float = 0.95,
-    method: MeanMethod = "t",
+    method: MeanMethod = "log-t",
     margin: float = 0.05,
 ) -> ScalabilityStudy:
     """Means, speedup and efficiency of every set-up that was measured at two or more values of an axis.
@@ -91,7 +91,7 @@ def study_scalability(
         axis: what grows along a series.
         base: value that speedup refers to; 0: the smallest of most series.
         level: confidence level of every interval and test.
-        method: of the intervals of means (`t`, or the study's `normal`).
+        method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
     """
     keys = _keys(axis)
@@ -228,6 +228,6 @@ _ENDS: Final = ("", "_low", "_high")
 def _point(point: ScalePoint) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, interval in (("speedup", point.speedup), ("efficiency", point.efficiency), ("psi", point.psi)):
-        ends = (interval.estimate, interval.low, interval.high) if interval else (None, None, None)
+        ends = (interval.estimate, *interval.ends) if interval else (None, None, None)
         found |= {f"{name}{end}": value for end, value in zip(_ENDS, ends, strict=True)}
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from citus_analysis.stats import Interval
@@ -37,9 +36,9 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
     Example:
         >>> interval_text(Interval(0.8123, 0.75, 0.88, 0.95, 3, "Student t"))
         '0.81 [0.75, 0.88]'
-        >>> interval_text(Interval(0.8, -math.inf, math.inf, 0.95, 1, "Student t"))
+        >>> interval_text(Interval.absent(0.8, 0.95, 1, "Student t", "one run"))
         '0.80 (one run: no interval)'
     """
-    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+    if not interval.exists:
         return f"{interval.estimate:.{digits}f} (one run: no interval)"
     return f"{interval.estimate:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"

@@ -20,6 +20,7 @@ from citus_analysis.scaling.mva import mva
 from citus_analysis.scaling.whatif import what_if
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.frames import CONFIGURATION, Frame, TableSource, strata_of, tables_of
+from citus_analysis.stats.intervals import mean_method
 from citus_analysis.units import US_PER_S
 
 __all__ = ["PARTS", "BlockedTime", "blocked_time", "demands_from_residence"]
@@ -136,7 +137,7 @@ def _of_configuration(configuration: dict[str, object], runs: pl.DataFrame, leve
     records = [_one_run(row) for row in runs.iter_rows(named=True)]
 
     def over_runs(values: list[float]) -> Interval:
-        return mean_interval(values, level)
+        return mean_interval(values, level, mean_method(values))
 
     return BlockedTime(
         configuration=configuration,
@@ -145,7 +146,7 @@ def _of_configuration(configuration: dict[str, object], runs: pl.DataFrame, leve
         throughput_ops_s=over_runs(runs["throughput_ops_s"].to_list()),
         limits={name: over_runs([one["limits"][name] for one in records]) for name in PARTS},
         gains={name: over_runs([one["gains"][name] for one in records]) for name in PARTS},
-        model_error_percent=over_runs([one["error"] for one in records]),
+        model_error_percent=mean_interval([one["error"] for one in records], level),
         warnings=_notes(runs, [one["error"] for one in records]),
     )
 

@@ -66,8 +66,10 @@ def _model_lines(curve: ScalingCurve) -> list[str]:
 
 
 def _cell(interval: Interval) -> str:
-    return f"{readable(interval.estimate)} [{readable(interval.low)}, {readable(interval.high)}]"
+    ends = f" [{readable(interval.low)}, {readable(interval.high)}]" if interval.exists else ""
+    return f"{readable(interval.estimate)}{ends}"
 
 
 def _share(interval: Interval) -> str:
-    return f"{interval.estimate:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    ends = f" [{interval.low:.2f}, {interval.high:.2f}]" if interval.exists else ""
+    return f"{interval.estimate:.2f}{ends}"

@@ -235,9 +235,8 @@ def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:
 
 
 def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
-    if interval is None:
-        return {name: None, f"{name}_low": None, f"{name}_high": None}
-    return {name: interval.estimate, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    estimate, (low, high) = (interval.estimate, interval.ends) if interval else (None, (None, None))
+    return {name: estimate, f"{name}_low": low, f"{name}_high": high}
 
 
 def _model_records(curve: ScalingCurve) -> Iterator[dict[str, object]]:

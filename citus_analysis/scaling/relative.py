@@ -68,7 +68,7 @@ def relative_scaling(
     for i, size in enumerate(sizes):
         gain = _ratio(groups, size, start, level)
         step = _scaled(_ratio(groups, size, sizes[i - 1], level), sizes[i - 1] / size) if i else None
-        mean = mean_interval(groups[size], level)
+        mean = mean_interval(groups[size], level, "log-t")
         share = _scaled(gain, start / size)
         points.append(ScalePoint(size, mean, gain, share, step, tuple(groups[size].tolist())))
     return tuple(points)

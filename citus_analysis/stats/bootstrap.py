@@ -69,8 +69,8 @@ def bca_interval(
         return Interval(estimate, estimate, estimate, level, n, "BCa bootstrap", (*notes, _NO_SPREAD))
     low, high = _bca_ends(arrays, statistic, level, resamples, seed)
     if not np.isfinite([low, high]).all():
-        low, high = -np.inf, np.inf
-        notes.append("the bootstrap distribution is degenerate: too few distinct values")
+        low, high = np.nan, np.nan
+        notes.append("the bootstrap distribution is degenerate, no interval: too few distinct values")
     return Interval(estimate, float(low), float(high), level, n, "BCa bootstrap", tuple(notes))
 
 

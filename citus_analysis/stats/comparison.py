@@ -195,7 +195,7 @@ def compare_summaries(
     log_ratio, bound = math.log(ratio.estimate), math.log1p(margin)
     p_difference = _two_sided(log_ratio, error, freedom)
     p_equivalence = _tost(log_ratio, bound, error, freedom)
-    means = tuple(mean_interval_from_summary(*side, level=level) for side in (a, b))
+    means = tuple(mean_interval_from_summary(*side, level=level, method="log-t") for side in (a, b))
     return Comparison(
         verdict=decide(ratio.estimate, p_difference, p_equivalence, 1 - level, higher_is_better),
         ratio=ratio,

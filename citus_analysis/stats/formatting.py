@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -15,13 +14,13 @@ from citus_analysis.units import label
 
 __all__ = ["format_comparison"]
 
-_HEAD = ("", "n", "mean", "±", "vs base", "p", "verdict")
+_HEAD = ("", "n", "mean", "interval", "vs base", "p", "verdict")
 
 
 def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
-    """A table per stratum: mean ± half-width, change against the base, p-value and verdict.
+    """A table per stratum: mean with its interval, change against the base, p-value and verdict.
 
-    `~` stands where no difference was detected. Warnings follow as numbered notes.
+    `~` stands where no difference was detected, `-` where there is no interval. Warnings follow as numbered notes.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -51,7 +50,7 @@ def _legend(items: list[Comparison]) -> list[str]:
     level = f"{ratio.level * 100:g} %"
     adjusted = "; verdicts and p after Holm's adjustment" if len(items) > 1 else ""
     return [
-        f"±: half the {level} interval of the mean ({mean.method}); "
+        f"interval: {level}, of the mean ({mean.method}); "
         f"vs base: ratio with {level} interval ({ratio.method}){adjusted}"
     ]
 
@@ -77,19 +76,17 @@ def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
 
 
 def _mean(interval: Interval) -> tuple[str, str, str]:
-    reach = interval.relative_half_width
-    return str(interval.n), readable(interval.estimate), f"±{reach * 100:.0f} %" if math.isfinite(reach) else "±∞"
+    ends = f"[{readable(interval.low)}, {readable(interval.high)}]" if interval.exists else "-"
+    return str(interval.n), readable(interval.estimate), ends
 
 
 def _change(item: Comparison) -> str:
-    ends = ", ".join(_percent(end) for end in (item.ratio.low, item.ratio.high))
     sign = _percent(item.ratio.estimate) if item.verdict in ("faster", "slower") else "~"
-    return f"{sign} [{ends}]"
+    ends = (_percent(end) for end in (item.ratio.low, item.ratio.high))
+    return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign
 
 
 def _percent(ratio: float) -> str:
-    if not math.isfinite(ratio):
-        return "∞"
     change = (ratio - 1) * 100
     return f"{change:+.0f} %" if abs(change) >= 10 else f"{change:+.1f} %"
 

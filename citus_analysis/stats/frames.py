@@ -12,7 +12,7 @@ from narwhals.typing import IntoDataFrame
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Floats
-from citus_analysis.stats.intervals import MeanMethod, mean_interval
+from citus_analysis.stats.intervals import MeanMethod, mean_interval, mean_method
 
 __all__ = [
     "CONFIGURATION",
@@ -162,12 +162,14 @@ def summarise_runs(
     by: Sequence[str] = ("phase", "workload", "threads", "workers"),
     *,
     level: float = 0.95,
-    method: MeanMethod = "t",
+    method: MeanMethod | None = None,
     statuses: Sequence[str] = ("ok",),
 ) -> pl.DataFrame:
     """Mean over iterations with its interval, per configuration.
 
-    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings.
+    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null where one run
+    gives no interval. By default the interval is on the log scale unless a value is negative: rates and times are
+    positive (:func:`citus_analysis.stats.intervals.mean_method`).
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -185,21 +187,20 @@ def summarise_runs(
     rows = []
     for key, part in strata_of(runs, by):
         values = values_of(part, metric)
-        interval = mean_interval(values, level, method)
+        interval = mean_interval(values, level, method or mean_method(values))
         rows.append(
             {
                 **key,
                 "n": interval.n,
                 "mean": interval.estimate,
                 "sd": float(values.std(ddof=1)) if values.size > 1 else None,
-                "low": interval.low,
-                "high": interval.high,
+                **dict(zip(("low", "high"), interval.ends, strict=True)),
                 "level": level,
                 "method": interval.method,
                 "warnings": "; ".join(interval.warnings),
             }
         )
-    kinds = {name: runs.schema[name] for name in by}
+    kinds = {name: runs.schema[name] for name in by} | dict.fromkeys(("sd", "low", "high"), pl.Float64())
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
 

@@ -24,14 +24,19 @@ __all__ = [
     "MeanMethod",
     "mean_interval",
     "mean_interval_from_summary",
+    "mean_method",
     "median_interval",
     "ratio_interval",
     "ratio_interval_from_summaries",
 ]
 
-MeanMethod = Literal["t", "normal", "bootstrap"]
-_ONE_VALUE: Final = "one value has no spread: the interval is unbounded"
+MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
+_METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "normal": "normal"}
+_ONE_VALUE: Final = "one run has no spread: no interval can be given"
 _EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
+_RATIO: Final = "a ratio of means"
+#: Beyond it exp() overflows; an interval that wide says nothing in any case.
+_LARGEST_EXPONENT: Final = 700.0
 #: Above this size the median's order-statistic interval is as short as BCa's and takes no resampling.
 _LARGE_SAMPLE: Final = 1_000
 
@@ -44,13 +49,14 @@ def mean_interval(
     resamples: int = RESAMPLES,
     seed: Seed = DEFAULT_SEED,
 ) -> Interval:
-    """Interval of the mean of independent values (runs, not operations).
+    """Interval of the mean of independent values (runs, not operations); one value has none.
 
     Args:
         values: one value per run.
         level: confidence level.
-        method: ``t`` (Student, the default for few runs), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's
-            formula, too narrow for few runs) or ``bootstrap`` (BCa).
+        method: ``t`` (Student, the default for few runs), ``log-t`` (Student on the log scale, for rates and times:
+            the interval stays above 0), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's formula, too narrow for
+            few runs) or ``bootstrap`` (BCa).
         resamples: bootstrap resamples.
         seed: of the bootstrap.
 
@@ -60,12 +66,20 @@ def mean_interval(
     Example:
         >>> str(mean_interval([62_000, 63_500, 61_400, 64_100, 62_700]))
         '62,740 [61,384, 64,096] (95 %, Student t, n = 5)'
+
+        Two runs that differ much, as a rate and as any number:
+
+        >>> str(mean_interval([1_000, 1_700], method="log-t"))
+        '1,350 [50.08, 36,390] (95 %, Student t on the log scale, n = 2)'
+        >>> str(mean_interval([1_000, 1_700]))
+        '1,350 [-3,097, 5,797] (95 %, Student t, n = 2)'
     """
     sample = as_sample(values, 1)
     if method == "bootstrap" and sample.size > 1:
         return bca_interval([sample], np.mean, level=level, resamples=resamples, seed=seed)
     sd = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
-    return mean_interval_from_summary(float(sample.mean()), sd, sample.size, level, "t" if sample.size == 1 else method)
+    simple = "t" if method == "bootstrap" else method
+    return mean_interval_from_summary(float(sample.mean()), sd, sample.size, level, simple)
 
 
 def mean_interval_from_summary(
@@ -78,7 +92,12 @@ def mean_interval_from_summary(
         sd: sample standard deviation (divisor n - 1); ignored for n = 1.
         n: number of values.
         level: confidence level.
-        method: ``t`` or ``normal``.
+        method: ``t``, ``normal``, or ``log-t``: mean × exp(± t s / (mean √n)), the interval of log(mean) by the delta
+            method, which is how :func:`ratio_interval_from_summaries` treats each of its two means.
+
+    Raises:
+        InsufficientDataError: no values.
+        UsageError: a negative standard deviation; a mean that is not positive for ``log-t``.
 
     Example:
         The row of 2 workers in table 5.7 of the study, whose stated interval implies n = 5:
@@ -90,20 +109,41 @@ def mean_interval_from_summary(
     check_level(level)
     if n < 1:
         raise InsufficientDataError("a mean of no values has no interval")
-    if method not in ("t", "normal"):
-        raise UnknownNameError("interval method", method, ["t", "normal", "bootstrap"])
-    name = "Student t" if method == "t" else "normal"
+    if method not in _METHODS:
+        raise UnknownNameError("interval method", method, [*_METHODS, "bootstrap"])
+    name = _METHODS[method]
     if n == 1:
-        return Interval(mean, -math.inf, math.inf, level, 1, name, (_ONE_VALUE,))
+        return Interval.absent(mean, level, 1, name, _ONE_VALUE)
     if not sd >= 0:
         raise UsageError(f"a standard deviation of {sd:g} is not a size of a spread")
     tail = (1 + level) / 2
-    quantile = t_quantile(tail, n - 1) if method == "t" else normal_quantile(tail)
+    quantile = normal_quantile(tail) if method == "normal" else t_quantile(tail, n - 1)
     half = quantile * sd / math.sqrt(n)
     notes = (_EQUAL_VALUES,) if sd == 0 else ()
     if method == "normal" and n < 30:
         notes = (*notes, f"a normal quantile at n = {n} is too small; Student's t widens the interval")
-    return Interval(mean, mean - half, mean + half, level, n, name, notes)
+    low, high = _ends_on_log_scale(mean, half) if method == "log-t" else (mean - half, mean + half)
+    return Interval(mean, low, high, level, n, name, notes)
+
+
+def _ends_on_log_scale(estimate: float, half: float) -> tuple[float, float]:
+    """Ends of a positive quantity's interval, as far from it on the log scale as `half` is of the estimate."""
+    if half == 0:
+        return estimate, estimate
+    _check_positive("an interval on the log scale", estimate)
+    factor = math.exp(min(half / estimate, _LARGEST_EXPONENT))
+    return estimate / factor, estimate * factor
+
+
+def mean_method(values: ArrayLike) -> Literal["t", "log-t"]:
+    """How to give a measured quantity's mean its interval: on the log scale unless a value is negative or all are 0.
+
+    Example:
+        >>> mean_method([1_000, 1_700]), mean_method([-0.2, 0.4])
+        ('log-t', 't')
+    """
+    sample = as_sample(values, 1)
+    return "log-t" if sample.min() >= 0 and sample.max() > 0 else "t"
 
 
 def median_interval(
@@ -169,7 +209,7 @@ def ratio_interval(
     if method not in ("auto", "bca", "t"):
         raise UnknownNameError("interval method", method, ["auto", "bca", "t"])
     numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
-    _check_positive(float(numerator.mean()), float(denominator.mean()))
+    _check_positive(_RATIO, float(numerator.mean()), float(denominator.mean()))
     if method == "bca" or (method == "auto" and min(numerator.size, denominator.size) >= FEW_FOR_BCA):
         return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
     return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
@@ -198,15 +238,15 @@ def ratio_interval_from_summaries(
         (1.795, 2.228)
     """
     check_level(level)
-    _check_positive(a[0], b[0])
+    _check_positive(_RATIO, a[0], b[0])
     ratio = a[0] / b[0]
     error, freedom = log_ratio_error(a, b)
     n = min(a[2], b[2])
     if not freedom:
-        return Interval(ratio, 0.0, math.inf, level, n, "Welch t on the log ratio", (_ONE_VALUE,))
+        return Interval.absent(ratio, level, n, "Welch t on the log ratio", _ONE_VALUE)
     reach = t_quantile((1 + level) / 2, freedom) * error
     notes = unique([_EQUAL_VALUES] if error == 0 else [])
-    low, high = ratio * math.exp(-reach), ratio * float(np.exp(min(reach, 700.0)))
+    low, high = _ends_on_log_scale(ratio, reach * ratio)
     return Interval(ratio, low, high, level, n, "Welch t on the log ratio", notes)
 
 
@@ -222,6 +262,6 @@ def log_ratio_error(a: tuple[float, float, int], b: tuple[float, float, int]) ->
     return math.sqrt(total), freedom
 
 
-def _check_positive(*means: float) -> None:
+def _check_positive(what: str, *means: float) -> None:
     if min(means) <= 0:
-        raise UsageError(f"a ratio of means needs positive means, not {min(means):g}")
+        raise UsageError(f"{what} needs positive means, not {min(means):g}")

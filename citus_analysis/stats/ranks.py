@@ -60,7 +60,7 @@ def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
 def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
     """Shift of `a` against `b`: median of all differences, with the interval that Mann-Whitney's test implies.
 
-    Small samples cannot give a bounded interval at every level: 3 against 3 runs not at 95 %.
+    Small samples cannot bound a shift at every level, and then have no interval: 3 against 3 runs not at 95 %.
 
     Example:
         >>> shift = hodges_lehmann([10, 11, 12, 13], [1, 2, 3, 4])
@@ -74,7 +74,7 @@ def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
     estimate, n = float(np.median(differences)), min(x.size, y.size)
     if rank == 0:
         note = f"{x.size} against {y.size} values cannot bound a shift at {level * 100:g} %"
-        return Interval(estimate, -math.inf, math.inf, level, n, "Hodges-Lehmann", (note,))
+        return Interval.absent(estimate, level, n, "Hodges-Lehmann", note)
     ends = float(differences[rank - 1]), float(differences[-rank])
     return Interval(estimate, *ends, level, n, "Hodges-Lehmann")
 

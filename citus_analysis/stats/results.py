@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from citus_analysis.stats._numbers import readable
@@ -11,12 +12,13 @@ __all__ = ["Interval"]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval.
+    """An estimate with its confidence interval, or without one where the data give none (one run).
 
     Attributes:
         estimate: point estimate.
-        low: lower end; -inf where the data give no lower bound.
-        high: upper end; inf where the data give no upper bound.
+        low: lower end; nan where there is no interval.
+        high: upper end; nan where there is no interval; inf where the data give no upper end (the last bucket of a
+            histogram, a peak that is not reached).
         level: confidence level, e.g. 0.95.
         n: number of independent observations (runs, not operations) behind it.
         method: how it was computed (`Student t`, `normal`, `BCa bootstrap`, `order statistics` ...).
@@ -28,6 +30,8 @@ class Interval:
         0.1
         >>> str(interval)
         '100 [90, 110] (95 %, Student t, n = 5)'
+        >>> str(Interval.absent(100.0, 0.95, 1, "Student t", "one run has no spread"))
+        '100 (no interval, n = 1)'
     """
 
     estimate: float
@@ -38,19 +42,36 @@ class Interval:
     method: str
     warnings: tuple[str, ...] = field(default=())
 
+    @classmethod
+    def absent(cls, estimate: float, level: float, n: int, method: str, reason: str) -> Interval:
+        """An estimate that has no interval, and why."""
+        return cls(estimate, math.nan, math.nan, level, n, method, (reason,))
+
+    @property
+    def exists(self) -> bool:
+        """Whether the data give an interval at all."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Lower and upper end for a table: None where there is no interval."""
+        return (self.low, self.high) if self.exists else (None, None)
+
     @property
     def half_width(self) -> float:
-        """Half the interval's width, in the estimate's unit."""
+        """Half the interval's width, in the estimate's unit; nan without an interval."""
         return (self.high - self.low) / 2
 
     @property
     def relative_half_width(self) -> float:
-        """Half the interval's width over the estimate's size; inf for an estimate of 0."""
+        """Half the interval's width over the estimate's size; inf for an estimate of 0, nan without an interval."""
         return self.half_width / abs(self.estimate) if self.estimate else float("inf")
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
+        if not self.exists:
+            return f"{readable(self.estimate)} (no interval, n = {self.n})"
         ends = f"{readable(self.estimate)} [{readable(self.low)}, {readable(self.high)}]"
         return f"{ends} ({self.level * 100:g} %, {self.method}, n = {self.n})"

@@ -34,6 +34,14 @@ def test_t_covers_as_stated(n: int) -> None:
     assert 0.935 < coverage(stats.mean_interval, normal, n, 100, 2_000) < 0.965
 
 
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_t_on_the_log_scale_covers_as_stated(n: int) -> None:
+    assert 0.935 < coverage(lambda x: stats.mean_interval(x, method="log-t"), normal, n, 100, 2_000) < 0.965
+    truth = float(np.exp(0.5**2 / 2))
+    on_logs = coverage(lambda x: stats.mean_interval(x, method="log-t"), skewed, n, truth, 2_000)
+    assert on_logs > max(0.92, coverage(stats.mean_interval, skewed, n, truth, 2_000))
+
+
 @pytest.mark.parametrize("n", [3, 5])
 def test_the_studys_normal_formula_does_not(n: int) -> None:
     assert coverage(lambda x: stats.mean_interval(x, method="normal"), normal, n, 100, 1_000) < 0.90

@@ -63,10 +63,29 @@ def test_bootstrap_is_repeatable_and_near_t_for_a_normal_sample() -> None:
     assert first.method == "BCa bootstrap"
 
 
-def test_one_run_has_an_unbounded_interval_and_says_why() -> None:
-    interval = stats.mean_interval([5.0])
-    assert (interval.low, interval.high, interval.n) == (-math.inf, math.inf, 1)
-    assert interval.warnings == ("one value has no spread: the interval is unbounded",)
+@pytest.mark.parametrize("method", ["t", "log-t", "normal", "bootstrap"])
+def test_one_run_has_no_interval_and_says_why(method: stats.intervals.MeanMethod) -> None:
+    interval = stats.mean_interval([5.0], method=method)
+    assert (interval.exists, interval.ends, interval.n) == (False, (None, None), 1)
+    assert str(interval) == "5 (no interval, n = 1)"
+    assert interval.warnings == ("one run has no spread: no interval can be given",)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8).filter(lambda values: max(values) > 1e-3))
+def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[float]) -> None:
+    interval = stats.mean_interval(values, method=stats.intervals.mean_method(values))
+    assert interval.method == "Student t on the log scale"
+    assert 0 < interval.low <= interval.estimate <= interval.high < math.inf
+
+
+def test_on_the_log_scale_the_ends_are_equally_far_in_proportion() -> None:
+    # t(0.975, 2) = 4.302653; s / (mean √n) = 0.5 / √3 with mean 2 and s 1: the delta method's error of log(mean).
+    interval = stats.mean_interval_from_summary(2.0, 1.0, 3, method="log-t")
+    factor = math.exp(4.302653 * 0.5 / math.sqrt(3))
+    assert (interval.low, interval.high) == pytest.approx((2 / factor, 2 * factor), rel=1e-6)
+    with pytest.raises(UsageError, match="an interval on the log scale needs positive means"):
+        stats.mean_interval([-1.0, 0.5], method="log-t")
 
 
 @pytest.mark.parametrize("method", ["t", "bootstrap"])
@@ -104,8 +123,8 @@ def test_ratio_interval_methods_agree_for_many_runs() -> None:
     assert stats.ratio_interval(a[:19], b).method == "Welch t on the log ratio"
 
 
-def test_ratio_of_single_runs_is_unbounded_and_of_negative_means_refused() -> None:
-    assert stats.ratio_interval([2.0], [1.0], method="t").high == math.inf
+def test_ratio_of_single_runs_has_no_interval_and_of_negative_means_refused() -> None:
+    assert not stats.ratio_interval([2.0], [1.0], method="t").exists
     with pytest.raises(UsageError, match="positive means"):
         stats.ratio_interval([-2.0, -1.0], [1.0, 2.0])
 

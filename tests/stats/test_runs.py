@@ -1,5 +1,6 @@
 """Comparisons over a table of runs: like with like, failed runs left out, hidden dimensions named."""
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
@@ -178,7 +179,12 @@ def test_summary_has_mean_and_interval_per_configuration() -> None:
     table = stats.summarise_runs(frame, by=["workers", "threads"])
     assert table["mean"].to_list() == [11.0, 22.0]
     assert table["n"].to_list() == [3, 3]
-    assert table["high"][0] == pytest.approx(11 + 4.302653 / 3**0.5)
+    assert table["high"][0] == pytest.approx(11 * math.exp(4.302653 / 3**0.5 / 11))
+
+
+def test_a_summary_of_single_runs_has_no_ends() -> None:
+    table = stats.summarise_runs(runs(*grid(x=[10.0])), by=["workers"])
+    assert table.select("n", "low", "high").row(0) == (1, None, None)
 
 
 def test_the_printed_table_marks_what_was_not_detected() -> None:
