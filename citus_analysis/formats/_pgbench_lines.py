@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_rows", "with_sections"]
+__all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_rows", "script_name", "with_sections"]
 
 OVERALL: Final = "OVERALL"
 _INIT: Final = "INIT"
@@ -48,6 +49,16 @@ _SETTINGS: Final = (
     r"^(?:scaling factor|partitions|number of (?:clients|threads)|maximum number of tries|duration|"
     r"number of transactions per client|(?:initial|average) connection time)$"
 )
+
+
+def script_name(text: str) -> str:
+    """A script as a reader knows it: one of pgbench's own by its name, a file without its folders.
+
+    Example:
+        >>> script_name("<builtin: select only>"), script_name("/home/me/read.sql"), script_name("TPC-B (sort of)")
+        ('select only', 'read.sql', 'TPC-B (sort of)')
+    """
+    return PurePosixPath(text.removeprefix("<builtin: ").removesuffix(">")).name
 
 
 def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl.DataFrame:

@@ -17,6 +17,9 @@ What the lines become:
 - settings, connection times and tps are metrics of the section `OVERALL`; counts and latencies are metrics
   of the section that the transaction type names, and per script (`SQL script 1: ...`) of the script's;
 - a percentage in brackets is a metric of its own with the unit %; of `19/14954` the first number is the value;
+- the client's `script` is what the transaction type names, a file without its folders; of several scripts each
+  with its weight, as pgbench takes them (`select only@8, simple update@2`); that `--rate` was given is seen from
+  the schedule's lag, for the rate itself is not printed;
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
 - `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
   (the duration of `-T` is what was asked for, not what was measured: it becomes `time_limit_s`);
@@ -52,6 +55,7 @@ from citus_analysis.formats._pgbench_lines import (
     TELLING,
     metric_rows,
     progress_rows,
+    script_name,
     with_sections,
 )
 from citus_analysis.schema import TABLES
@@ -77,6 +81,8 @@ _REJECTED: Final = "rejected"
 _LONGEST_RUN_S: Final = 1e9
 _MAX_COUNT: Final = 10**15
 _MAX_CLIENTS: Final = 2**31 - 1
+#: pgbench takes no more.
+_MAX_SCRIPTS: Final = 128
 #: Names of the throughput, from the one that counts the least of the connecting to the most.
 _THROUGHPUT: Final = (
     "tps (without initial connection time)",
@@ -118,6 +124,7 @@ class _Report:
     _facts: dict[str, str] = field(default_factory=dict)
     _values: dict[str, float] = field(default_factory=dict)
     _kinds: set[str] = field(default_factory=set)
+    _weights: dict[str, float] = field(default_factory=dict)
     _errors: pl.DataFrame = field(default_factory=no_messages)
     _aborted: bool = False
     _once: set[str] = field(default_factory=set)
@@ -178,9 +185,13 @@ class _Report:
     def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
         if not lines.is_empty():
             self._section, self._commands = lines.select("section", "number").row(-1)
-        for kind, text in lines.filter(pl.col("kind").is_in(["version", "mode"])).select("kind", "text").iter_rows():
+        for kind, text in (
+            lines.filter(pl.col("kind").is_in(["version", "mode", "type"])).select("kind", "text").iter_rows()
+        ):
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
+        weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
+        self._weights |= dict(weights.select("section", "value").iter_rows())
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),
@@ -219,6 +230,9 @@ class _Report:
             "throughput_ops_s": tps,
             "runtime_ms": done / tps * 1000 if done and tps else None,
             "time_limit_s": duration,
+            "rate_limited": "lag" in self._kinds,
+            "script": self._script(),
+            "scale_factor": value("scaling factor"),
             "threads": clients if 0 < clients <= _MAX_CLIENTS else None,
             "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
@@ -229,6 +243,12 @@ class _Report:
             "completed": tps is not None and not self._aborted,
         }
         return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+    def _script(self) -> str | None:
+        """The script, or several with their weights, of which a single one has none."""
+        if len(self._weights) > 1:
+            return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in self._weights.items())
+        return script_name(self._facts.get("type", "").removeprefix("transaction type: ")) or None
 
 
 def _time(seconds: float | None) -> datetime | None:

@@ -1,20 +1,21 @@
 """Set-ups side by side: each with the base where both ran the same operation at the same size and load.
 
-A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, and server
-settings. Only cells with the same operation, workers and threads are compared; what else differs in a cell
-(table size, operations, the node that clients connect to) is said beside the ratio.
+A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
+protocol, the rate it was limited to, and server settings. Only cells with the same operation, workers and threads
+are compared; what else differs in a cell (table size, operations, the node that clients connect to) is said beside
+the ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
-from citus_analysis.report.series import Selection, operation_name
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.report.series import Selection
 from citus_analysis.report.words import counted, interval_text, listed
 from citus_analysis.stats import Comparison, compare, compare_many, summarise_runs
 
@@ -28,10 +29,15 @@ __all__ = [
 ]
 
 _METRIC: Final = "throughput_ops_s"
-_VARIANT: Final = ("system", "family", "drivers", "settings")
+_VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings")
 _CELL: Final = ("operation", "workers", "threads")
 #: What may differ within a cell; it is said, not held equal.
-_SAID: Final = {"records": "records", "operations": "operations", "entry": "clients connect to the"}
+_SAID: Final = {
+    "records": "records",
+    "scale_factor": "scaling factor",
+    "operations": "operations",
+    "entry": "clients connect to the",
+}
 _NUMBERS: Final = {
     "ratio": pl.Float64(),
     "low": pl.Float64(),
@@ -77,9 +83,15 @@ def study_comparison(
         margin: relative difference that counts as none.
 
     Raises:
+        InsufficientDataError: of no run all are known: what it did, its workers and its threads.
         UnknownNameError: no variant has the name of the base.
     """
     runs = _named(selection.runs)
+    if runs.is_empty():
+        raise InsufficientDataError(
+            "no run whose workload, workers and threads are known",
+            way_out="say them when the files are read: citus-analysis ingest --meta workload=... --meta workers=...",
+        )
     names = runs["variant"].value_counts(sort=True)["variant"].to_list()
     start = base or names[0]
     if start not in names:
@@ -93,17 +105,17 @@ def study_comparison(
 
 
 def _named(runs: pl.DataFrame) -> pl.DataFrame:
-    operations = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
-    systems = runs["system"].n_unique() > 1
-    variants = [_variant(*row, systems=systems) for row in runs.select(_VARIANT).iter_rows()]
-    return runs.with_columns(
-        pl.Series("operation", operations, dtype=pl.String), pl.Series("variant", variants, dtype=pl.String)
-    ).filter(pl.col("workers").is_not_null() & pl.col("threads").is_not_null())
+    known = runs.drop_nulls([*_CELL])
+    varying = {name for name in ("system", "query_mode") if known[name].drop_nulls().n_unique() > 1}
+    variants = [_variant(row, varying) for row in known.select(_VARIANT).iter_rows(named=True)]
+    return known.with_columns(pl.Series("variant", variants, dtype=pl.String))
 
 
-def _variant(system: str, family: str, drivers: int | None, settings: str, *, systems: bool) -> str:
+def _variant(row: Mapping[str, Any], varying: Container[str]) -> str:
+    system, protocol = (row[name] if name in varying else "" for name in ("system", "query_mode"))
+    family, drivers = row["family"], row["drivers"]
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
-    parts = [system if systems else "", family or "main grid", generators, settings]
+    parts = [system, family or "main grid", generators, protocol, row["limit"], row["settings"]]
     return ", ".join(part for part in parts if part)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from citus_analysis.bottleneck import align_to_runs, one_source
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.series import matching, operation_name
+from citus_analysis.report.series import matching, with_operations
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
@@ -139,10 +139,9 @@ def _cpu_summary(cpu: pl.DataFrame) -> pl.DataFrame:
     means = shares.group_by("resource", "phase", "workload", "workers", "threads").agg(
         pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), *(pl.col(s).mean() for s in _SHARES)
     )
-    names = [operation_name(p, w) for p, w in means.select("phase", "workload").iter_rows()]
     return (
-        means.with_columns(
-            pl.Series("operation", names, dtype=pl.String),
+        with_operations(means)
+        .with_columns(
             busy_percent=100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0),
         )
         .select("resource", "operation", "workers", "threads", "runs", "samples", "busy_percent", *_SHARES[:-1])

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.report.series import SETUP, Selection, operation_name, series_names
+from citus_analysis.report.series import SETUP, Selection, series_names
 from citus_analysis.scaling import ScalePoint, relative_scaling
 from citus_analysis.stats import Comparison, compare, compare_many, summarise_runs
 from citus_analysis.stats.intervals import MeanMethod
@@ -95,7 +95,7 @@ def study_scalability(
         margin: relative difference that counts as none.
     """
     keys = _keys(axis)
-    runs = _named(selection.runs)
+    runs = _placed(selection.runs).drop_nulls("operation")
     start = base or _common_base(runs, axis)
     runs = runs.filter(_in_series(axis) & (pl.col(axis) == start).any().over(keys))
     runs = _with_series(runs, keys).sort("operation", _OTHER[axis], "series", axis)
@@ -115,9 +115,9 @@ def outside_series(selection: Selection, studies: Sequence[ScalabilityStudy]) ->
     """Configurations that stand in no series, because nothing with the same set-up was measured beside them."""
     inside = pl.concat([study.runs.select("run_id", "resource") for study in studies])
     return (
-        _named(selection.runs)
+        _placed(selection.runs)
         .join(inside, on=["run_id", "resource"], how="anti")
-        .group_by("resource", "operation", "threads", "workers", "records", maintain_order=True)
+        .group_by("resource", "operation", "limit", "threads", "workers", "records", maintain_order=True)
         .agg(pl.len().alias("runs"), pl.col(_METRIC).mean())
         .sort("resource", "operation", "threads")
     )
@@ -134,7 +134,7 @@ def latency_by_load(
     own = latencies.filter(
         (pl.col("role").cast(pl.String) == "main") & ~pl.col("operation").str.contains(_NO_OPERATION)
     ).select("run_id", "resource", pl.col("operation").alias("section"), metric)
-    runs = _named(selection.runs).filter(_in_series("threads"))
+    runs = _placed(selection.runs).drop_nulls("operation").filter(_in_series("threads"))
     joined = runs.join(own, on=["run_id", "resource"]).drop_nulls(metric).sort("workers", "threads", "section")
     if joined.is_empty():
         return pl.DataFrame(schema=_MEANS | {"threads": pl.Int32(), _METRIC: pl.Float64()})
@@ -154,10 +154,9 @@ def _in_series(axis: Axis) -> pl.Expr:
     return pl.col(axis).n_unique().over(_keys(axis)) > 1
 
 
-def _named(runs: pl.DataFrame) -> pl.DataFrame:
-    names = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
-    named = runs.with_columns(pl.Series("operation", names, dtype=pl.String))
-    return named.filter(pl.col("workers").is_not_null() & pl.col("threads").is_not_null())
+def _placed(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs whose place on both axes is known."""
+    return runs.drop_nulls(["workers", "threads"])
 
 
 def _common_base(runs: pl.DataFrame, axis: Axis) -> int:

@@ -2,9 +2,11 @@
 
 A run's *set-up* is everything that could explain a difference: the database system, the *family* of its
 resource (the name without the parts that merely repeat its workers, threads and phase, so that
-`w2-binary-t16-insert` is of family `binary` and `w2-t16-insert` of the main family), phase, workload, number
-of load generators, table size, operations, and every server setting in which the chosen resources differ.
-Runs with the same set-up form a series; no series mixes two.
+`w2-binary-t16-insert` is of family `binary` and `w2-t16-insert` of the main family), phase, workload (for pgbench:
+its scripts), the client's protocol and the rate it was limited to, number of load generators, table size (for
+pgbench: its scaling factor), operations, and every server setting in which the chosen resources differ.
+Runs with the same set-up form a series; no series mixes two. A run of which nobody says what it did has no
+operation, and stands in none.
 
 Where clients connect to (the coordinator or the workers) follows the cluster's size in many studies; it does
 not split a series, and :func:`caveats` says in words where it changes along one.
@@ -31,13 +33,48 @@ from citus_analysis.report.words import listed
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
-__all__ = ["SETUP", "Selection", "caveats", "family_of", "matching", "operation_name", "select_runs", "series_names"]
+__all__ = [
+    "SETUP",
+    "Selection",
+    "caveats",
+    "family_of",
+    "matching",
+    "operation_name",
+    "select_runs",
+    "series_names",
+    "with_operations",
+]
 
 #: Columns that, with the settings in which resources differ, describe a run's set-up.
-SETUP: Final = ("system", "family", "phase", "workload", "drivers", "records", "operations", "settings")
+SETUP: Final = (
+    "system",
+    "family",
+    "phase",
+    "workload",
+    "query_mode",
+    "limit",
+    "drivers",
+    "records",
+    "scale_factor",
+    "operations",
+    "settings",
+)
 
 #: Columns that can stand in a series' name, in this order.
-_NAMING: Final = ("system", "family", "settings", "workload", "threads", "workers", "drivers", "records", "operations")
+_NAMING: Final = (
+    "system",
+    "family",
+    "settings",
+    "workload",
+    "query_mode",
+    "limit",
+    "threads",
+    "workers",
+    "drivers",
+    "records",
+    "scale_factor",
+    "operations",
+)
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
@@ -50,7 +87,8 @@ class Selection:
     """The runs that enter a report, and those that do not.
 
     Attributes:
-        runs: runs with status ok, with the columns `family`, `settings` and `entry` added.
+        runs: runs with status ok, with the columns `operation` (null where nobody says what the run did), `family`,
+            `limit`, `settings` and `entry` added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
         hardware: what the resources' descriptions say of the hardware; usually one text.
     """
@@ -74,17 +112,22 @@ def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
     return frame.filter(pl.col("resource").is_in(chosen))
 
 
-def operation_name(phase: str | None, workload: str | None) -> str:
-    """What a phase does, as a reader knows it.
+def operation_name(phase: str | None, workload: str | None) -> str | None:
+    """What a phase does, as a reader knows it; None where neither is known.
 
     Example:
-        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "tpcb-like")
-        ('INSERT (load)', 'Workload C', 'tpcb-like')
+        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "select only")
+        ('INSERT (load)', 'Workload C', 'select only')
     """
     if phase == "load":
         return "INSERT (load)"
-    name = workload or "unknown"
-    return f"Workload {name}" if len(name) == 1 else name
+    return f"Workload {workload}" if workload and len(workload) == 1 else workload
+
+
+def with_operations(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the column `operation`: what each does, as :func:`operation_name` says it."""
+    names = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
+    return runs.with_columns(pl.Series("operation", names, dtype=pl.String))
 
 
 def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
@@ -117,7 +160,7 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
 
 
 def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:
-    described = runs.with_columns(_families(runs))
+    described = with_operations(runs).with_columns(_families(runs), _limits())
     differing = _differing_settings(settings, runs["resource"].unique().to_list())
     entries = _entries(as_polars(dataset.table("clients")), as_polars(dataset.table("nodes")))
     return (
@@ -131,6 +174,13 @@ def _families(runs: pl.DataFrame) -> pl.Series:
     rows = runs.select("resource", "workers", "threads", "drivers").iter_rows()
     names = [family_of(r, workers=w, threads=t, drivers=d) for r, w, t, d in rows]
     return pl.Series("family", names, dtype=pl.String)
+
+
+def _limits() -> pl.Expr:
+    """The rate that clients were limited to, in words; empty where there was none."""
+    rate = pl.when(pl.col("target_ops_s").is_null()).then(pl.lit("limited rate"))
+    words = rate.otherwise(pl.format("at most {}/s", pl.col("target_ops_s").round(2)).str.replace(r"\.0(/s)$", "$1"))
+    return pl.when("rate_limited").then(words).otherwise(pl.lit("")).alias("limit")
 
 
 def _differing_settings(settings: pl.DataFrame, resources: Sequence[str]) -> pl.DataFrame:
@@ -208,8 +258,10 @@ def _word(name: str, value: object) -> str:
         return str(value) or "main grid"
     if name in {"threads", "workers", "drivers"} and isinstance(value, int):
         return f"{value} {name if value != 1 else name.removesuffix('s')}"
-    if name in {"records", "operations"}:
+    if name in {"records", "operations"} and isinstance(value, int):
         return f"{value:,} {name}"
+    if name == "scale_factor":
+        return f"scale {value}" if value is not None else ""
     return f"workload {value}" if name == "workload" else str(value or "")
 
 

@@ -26,11 +26,11 @@ from citus_analysis.stats.histograms import histogram_percentiles, overlapping_b
 
 __all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]
 
-Rule = Literal["sum", "min", "max", "all", "mean", "never"]
+Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
-#: Column -> how the load generators of one run merge. `sum`: null as soon as one summand is unknown;
-#: `min`, `max`: over the known values; `all`: true when true for each; `mean`: weighted by `operations`;
-#: `never`: kept where there is one client, null where there are several.
+#: Column -> how the load generators of one run merge. `sum`: null as soon as one summand is unknown; `min`, `max`: over
+#: the known values; `all`, `any`: true when true for each, for one; `each`: the different texts, joined; `mean`:
+#: weighted by `operations`; `never`: kept where there is one client, null where there are several.
 MERGE_RULES: Final[dict[str, Rule]] = {
     "throughput_ops_s": "sum",
     "runtime_ms": "max",
@@ -41,6 +41,11 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "start_time": "min",
     "end_time": "max",
     "completed": "all",
+    "target_ops_s": "sum",
+    "rate_limited": "any",
+    "script": "each",
+    "scale_factor": "max",
+    "query_mode": "each",
     "operations": "sum",
     "mean_us": "mean",
     "min_us": "min",
@@ -116,6 +121,11 @@ def _merged(name: str) -> pl.Expr:
             return column.max()
         case "all":
             return column.fill_null(value=False).all()
+        case "any":
+            return column.fill_null(value=False).any()
+        case "each":
+            texts = column.drop_nulls().unique().sort()
+            return pl.when(texts.len() > 0).then(texts.str.join(" + ")).alias(name)
         case "mean":
             known = column.is_not_null() & (weight > 0)
             return ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None).alias(name)
@@ -138,12 +148,16 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         The table `runs`, in the order of `run_identity`. Rows without a client, a phase and a number of drivers
         belong to no run (the output of `pgbench -i`, for instance) and are left out. `threads` and `operations`
         are the sum of what the clients were started with, over all load generators; where a client does not say,
-        the identity's value.
+        the identity's value. Where the identity names no workload, it is the script that pgbench ran, and where it
+        names no phase, a script is the `run` phase.
     """
     known = _with_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
     started = known.with_columns(
         threads=_as_started("threads", "identity_threads"),
         operations=_as_started("operations_planned", "identity_operations"),
+        workload=pl.coalesce("workload", "script"),
+        phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
+        rate_limited=pl.col("rate_limited").fill_null(value=False),
     ).with_columns(attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0))
     return TABLES["runs"].conform(_with_status(started).select(TABLES["runs"].names()))
 

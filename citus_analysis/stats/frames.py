@@ -42,6 +42,10 @@ CONFIGURATION: Final = (
     "operations",
     "workers",
     "drivers",
+    "query_mode",
+    "scale_factor",
+    "rate_limited",
+    "target_ops_s",
     "monitored",
 )
 #: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.

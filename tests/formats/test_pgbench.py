@@ -100,6 +100,20 @@ def test_rate_limit_and_skipped_transactions() -> None:
     assert values["rate limit schedule lag maximum", "ms"] == 19.878
 
 
+@pytest.mark.parametrize(
+    ("name", "script", "rate_limited"),
+    [
+        ("select-only-c4", "select only", False),
+        ("select-only-c8-rate", "select only", True),
+        ("tpcb-like-c4", "TPC-B (sort of)", False),
+        ("mixed-c8", "select only@8, simple update@2", False),
+    ],
+)
+def test_what_was_run_and_whether_at_a_set_rate(name: str, script: str, rate_limited: bool) -> None:
+    facts = client(report(name))
+    assert (facts["script"], facts["rate_limited"], facts["scale_factor"]) == (script, rate_limited, 10)
+
+
 def test_number_of_transactions_planned() -> None:
     facts = client(report("select-only-t2000"))
     assert (facts["operations_planned"], facts["operations_done"]) == (8000, 8000)
@@ -246,6 +260,7 @@ def test_older_versions(tmp_path: Path) -> None:
     assert result.rejects.is_empty()
     facts = client(result)
     assert (facts["throughput_ops_s"], facts["tool_version"]) == (85.296346, None)
+    assert (facts["script"], facts["rate_limited"], facts["scale_factor"]) == ("TPC-B (sort of)", False, 1)
     assert (facts["operations_planned"], facts["operations_done"], facts["failed_operations"]) == (10000, 9000, None)
     values = metrics(result, "TPC-B (sort of)")
     assert values["latency average", "ms"] == 4.123

@@ -1,10 +1,12 @@
 """Numbers and sentences of the scalability report on the recorded cluster, and on next to nothing."""
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.report.scalability import (
     Axis,
     ScalabilityStudy,
@@ -16,6 +18,8 @@ from citus_analysis.report.scalability_text import growth_sentences, opening_sen
 from citus_analysis.report.series import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +39,39 @@ def test_series_hold_the_main_grid_and_nothing_else(selection: Selection) -> Non
     assert (workers.base, threads.base) == (1, 4)
     assert workers.runs.height == 58
     assert workers.runs["resource"].str.contains(r"^w[124]-t(4|16|64)-(insert|select)$").all()
+
+
+@pytest.fixture(scope="module")
+def pgbench(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    folder = tmp_path_factory.mktemp("pgbench")
+    ingest([RECORDED / "w2-pgbench", RECORDED / "w2-target-select"], folder, jobs=1)
+    return select_runs(open_dataset(folder))
+
+
+def test_scripts_protocols_and_rates_are_set_ups_of_their_own(pgbench: Selection) -> None:
+    threads = study_scalability(pgbench, "threads")
+    shown = threads.runs.select("operation", "series", pl.col("run_id").str.split("/").list.last())
+    scripts = {"select only": "select-only-c", "TPC-B (sort of)": "tpcb-like-c"}
+    assert set(threads.operations()) == set(scripts)
+    assert all(run.startswith(scripts[operation]) for operation, _, run in shown.iter_rows())
+    assert not shown["run_id"].str.contains("rate|mixed|sampled|t2000").any()
+    # One run a point: a mean of its own, no interval.
+    means = threads.means.filter(operation="select only", threads=4)
+    assert means["mean"].to_list() == pytest.approx([15088.77], abs=0.01)
+    outside = outside_series(pgbench, [threads])
+    limits = dict(outside.select("limit", "operation").unique().filter(pl.col("limit") != "").iter_rows())
+    assert limits == {"limited rate": "select only", "at most 2000/s": "Workload B"}
+
+
+def test_a_run_of_which_nobody_says_what_it_did_is_never_plotted(selection: Selection) -> None:
+    unknown = pl.when(pl.col("phase") == "run").then(pl.lit(None))
+    anonymous = selection.runs.with_columns(workload=unknown, operation=unknown.otherwise("operation"))
+    nameless = Selection(anonymous, selection.left_out)
+    for study in studies(nameless):
+        assert study.operations() == ["INSERT (load)"]
+        assert outside_series(nameless, [study])["operation"].null_count() > 0
+    operations = TABLES["operation_latencies"].empty()
+    assert latency_by_load(nameless, operations).is_empty()
 
 
 def test_means_are_those_of_the_client_logs(selection: Selection) -> None:

@@ -53,6 +53,23 @@ def test_every_merged_column_is_one_of_a_table() -> None:
     assert set(MERGE_RULES) <= known
 
 
+def test_what_pgbench_ran_is_the_workload_unless_the_files_say_another() -> None:
+    changes = {"script": "select only", "query_mode": "simple", "scale_factor": 10, "rate_limited": True}
+    found = run(changes, {**changes, "script": "simple update"}, phase=None, workload=None, drivers=2)
+    assert (found["phase"], found["workload"]) == ("run", "select only + simple update")
+    assert (found["query_mode"], found["scale_factor"], found["rate_limited"]) == ("simple", 10, True)
+    stated = run(changes, phase="load", workload="A")
+    assert (stated["phase"], stated["workload"]) == ("load", "A")
+
+
+def test_the_rate_of_a_run_is_the_sum_over_its_drivers() -> None:
+    limited = {"rate_limited": True, "target_ops_s": 500.0}
+    assert run(limited, limited, drivers=2)["target_ops_s"] == 1000
+    partly = run(limited, {}, drivers=2)
+    assert (partly["rate_limited"], partly["target_ops_s"]) == (True, None)
+    assert (run({})["rate_limited"], run({})["target_ops_s"]) == (False, None)
+
+
 @pytest.mark.parametrize(
     ("changes", "status", "reason"),
     [

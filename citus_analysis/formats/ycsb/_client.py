@@ -98,6 +98,7 @@ class Client:
         """The client's row of the table `clients`."""
         options, properties = _parsed_arguments(self.command_line or "")
         done, failed = self._totals(loading="-load" in options)
+        target = _number(options.get("-target", properties.get("target"))) or None
         table = TABLES["clients"].parsed()
         facts = {
             "tool": "ycsb",
@@ -105,7 +106,8 @@ class Client:
             "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
             "runtime_ms": self.values.get(("OVERALL", "RunTime")),
             "threads": _number(options.get("-threads", properties.get("threadcount")), digits=9),
-            "target_ops_s": _number(options.get("-target", properties.get("target"))) or None,
+            "target_ops_s": target,
+            "rate_limited": target is not None,
             "operations_planned": _planned(properties, loading="-load" in options),
             "time_limit_s": self.time_limit_s or _number(properties.get("maxexecutiontime")) or None,
             "operations_done": done,

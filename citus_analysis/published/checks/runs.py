@@ -16,24 +16,16 @@ from citus_analysis.published._numbers import show
 from citus_analysis.published.checks._registry import Finding, Severity
 from citus_analysis.published.checks.little import BUSY, TOLERANCE
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
+from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
+from citus_analysis.stats.frames import CONFIGURATION
 
 __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
 
 Cells = Mapping[str, Any]
 
 #: Columns whose combination is one configuration; its runs are repetitions.
-CONFIGURATION: Final = (
-    "resource",
-    "system",
-    "phase",
-    "workload",
-    "threads",
-    "records",
-    "operations",
-    "workers",
-    "drivers",
-)
+_REPEATED: Final = tuple(name for name in CONFIGURATION if name in TABLES["runs"].names())
 #: Sections that hold the time of other sections, or none of the workload's.
 _COMPOSITE: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL", "TOTAL")
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
@@ -127,7 +119,7 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
         ~pl.col("operation").str.starts_with("Intended-"),
     )
     waited = latencies.group_by("run_id").agg(waited_us=(pl.col("operations") * pl.col("mean_us")).sum())
-    throttled = set(tables.clients.filter(pl.col("target_ops_s") > 0, role="main")["run_id"])
+    throttled = set(tables.clients.filter("rate_limited", role="main")["run_id"])
     for run in tables.finished().join(waited, on="run_id").iter_rows(named=True):
         if not run["threads"] or not run["waited_us"]:
             continue
@@ -238,7 +230,7 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
     """Each configuration with the throughputs of its runs that are ok."""
     usable = tables.finished().filter(pl.col("status") == "ok")
-    groups = usable.group_by(CONFIGURATION, maintain_order=True).agg(pl.col("throughput_ops_s"))
+    groups = usable.group_by(_REPEATED, maintain_order=True).agg(pl.col("throughput_ops_s"))
     for cells in groups.iter_rows(named=True):
         yield {"resource": cells["resource"], "run_id": _configuration(cells)}, cells["throughput_ops_s"]
 
