@@ -19,6 +19,7 @@ LAYER = {
     "shipped": 0,
     "yaml_text": 0,
     "formats": 1,
+    "runs": 2,
     "spans": 2,
     "stats": 2,
     "scaling": 2,
@@ -34,10 +35,13 @@ LAYER = {
 }
 #: Within a layer only these edges exist: statistics are the floor of layer 2, figures of layer 4.
 WITHIN_LAYER = {
+    ("stats", "runs"),
     ("spans", "stats"),
+    ("scaling", "runs"),
     ("scaling", "stats"),
     ("bottleneck", "stats"),
     ("bottleneck", "scaling"),
+    ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
     ("schema", "column_types"),

@@ -17,10 +17,9 @@ __all__ = ["command"]
 @click.option("--x", default="workers", show_default=True, help="Size: workers, threads, or another numeric column.")
 @click.option("--metric", default="throughput_ops_s", show_default=True, help="A rate; more is better.")
 @click.option("--base", type=float, help="Size that speedup refers to. Default: the smallest of each configuration.")
-@click.option(
-    "--within", multiple=True, metavar="COLUMN", help="Hold only these columns equal. Default: all there are."
-)
-@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only runs with this value; repeatable.")
+@click.option("--within", multiple=True, metavar="COLUMN", help="Hold only these columns equal. Default: the set-up.")
+@click.option("--pool", multiple=True, metavar="COLUMNS", help="Columns that need not be equal, split by commas.")
+@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only what has this value; repeatable.")
 @click.option("--level", default=0.95, show_default=True, type=SHARE, help="Confidence level.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
@@ -29,20 +28,29 @@ def command(
     metric: str,
     base: float | None,
     within: tuple[str, ...],
+    pool: tuple[str, ...],
     only: tuple[str, ...],
     level: float,
     as_json: bool,
 ) -> None:
     """Speedup, efficiency, psi and scalability models per configuration.
 
+    Runs form a curve where the rest of their set-up agrees, as in `compare`, whose numbers and verdicts these are.
     Only runs whose status is ok enter.
     """
-    from citus_analysis.cli.selection import column_values
+    from citus_analysis.cli.selection import column_names, column_values
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs
 
     study = scale_runs(
-        open_dataset(folder), x, metric, base, within=within or None, only=column_values(only), level=level
+        open_dataset(folder),
+        x,
+        metric,
+        base,
+        within=column_names(within) or None,
+        pool=column_names(pool),
+        only=column_values(only),
+        level=level,
     )
     if as_json:
         print_json(study.to_dict())

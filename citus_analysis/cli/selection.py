@@ -9,10 +9,20 @@ import click
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["SHARE", "column_values"]
+__all__ = ["SHARE", "column_names", "column_values"]
 
 #: A number between 0 and 1, neither of which makes sense: a confidence level, a margin.
 SHARE: Final = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+def column_names(options: Sequence[str]) -> tuple[str, ...]:
+    """Options that name columns, one or several split by commas.
+
+    Example:
+        >>> column_names(["records,operations", "phase"])
+        ('records', 'operations', 'phase')
+    """
+    return tuple(name.strip() for option in options for name in option.split(",") if name.strip())
 
 
 def column_values(pairs: Sequence[str]) -> dict[str, object]:

@@ -1,23 +1,26 @@
 """Set-ups side by side: each with the base where both ran the same operation at the same size and load.
 
 A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
-protocol, the rate it was limited to, and server settings. Only cells with the same operation, workers and threads
-are compared; what else differs in a cell (table size, operations, the node that clients connect to) is said beside
-the ratio.
+protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared where the
+rest of their configuration agrees, but for the size of the table and the number of operations, which are pooled; what
+differs in them, or in the node that clients connect to, is said beside the ratio. The command that says the same is
+`compare DIR --by variant --pool records,scale_factor,operations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import Selection
 from citus_analysis.report.words import counted, interval_text, listed
-from citus_analysis.stats import Comparison, compare, compare_many, summarise_runs
+from citus_analysis.runs import comparability
+from citus_analysis.stats import Comparison, summarise_runs
+from citus_analysis.stats.runs import Question, compare_levels
 
 __all__ = [
     "ComparisonStudy",
@@ -29,7 +32,8 @@ __all__ = [
 ]
 
 _METRIC: Final = "throughput_ops_s"
-_VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings")
+#: Columns that are not held equal, because variants were often measured with tables of another size.
+POOLED: Final = ("records", "scale_factor", "operations")
 _CELL: Final = ("operation", "workers", "threads")
 #: What may differ within a cell; it is said, not held equal.
 _SAID: Final = {
@@ -74,7 +78,7 @@ class ComparisonStudy:
 def study_comparison(
     selection: Selection, *, base: str = "", level: float = 0.95, margin: float = 0.05
 ) -> ComparisonStudy:
-    """Compare every variant with the base, cell by cell; verdicts are adjusted per variant (Holm).
+    """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
 
     Args:
         selection: runs with their set-up.
@@ -86,7 +90,7 @@ def study_comparison(
         InsufficientDataError: of no run all are known: what it did, its workers and its threads.
         UnknownNameError: no variant has the name of the base.
     """
-    runs = _named(selection.runs)
+    runs = selection.runs.drop_nulls(_CELL)
     if runs.is_empty():
         raise InsufficientDataError(
             "no run whose workload, workers and threads are known",
@@ -96,51 +100,25 @@ def study_comparison(
     start = base or names[0]
     if start not in names:
         raise UnknownNameError("variant", start, names)
-    comparisons = tuple(_compare(runs, start, level, margin))
+    strata = comparability(runs, "variant", POOLED).strata
+    question = Question(_METRIC, "variant", start, strata, POOLED, margin, level)
+    comparisons = tuple(_placed(compare_levels(runs, question), runs))
     ratios = _ratios(comparisons)
     met = set(ratios["variant"]) | {start}
     shared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
-    means = summarise_runs(shared, _METRIC, by=[*_CELL, "variant"], level=level) if shared.height else pl.DataFrame()
+    groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
+    means = summarise_runs(shared, _METRIC, by=groups, level=level) if shared.height else pl.DataFrame()
     return ComparisonStudy(start, means, ratios, comparisons, tuple(name for name in sorted(names) if name not in met))
 
 
-def _named(runs: pl.DataFrame) -> pl.DataFrame:
-    known = runs.drop_nulls([*_CELL])
-    varying = {name for name in ("system", "query_mode") if known[name].drop_nulls().n_unique() > 1}
-    variants = [_variant(row, varying) for row in known.select(_VARIANT).iter_rows(named=True)]
-    return known.with_columns(pl.Series("variant", variants, dtype=pl.String))
-
-
-def _variant(row: Mapping[str, Any], varying: Container[str]) -> str:
-    system, protocol = (row[name] if name in varying else "" for name in ("system", "query_mode"))
-    family, drivers = row["family"], row["drivers"]
-    generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
-    parts = [system, family or "main grid", generators, protocol, row["limit"], row["settings"]]
-    return ", ".join(part for part in parts if part)
-
-
-def _compare(runs: pl.DataFrame, base: str, level: float, margin: float) -> Iterator[Comparison]:
-    families: dict[str, list[Comparison]] = {}
-    for cell, part in runs.group_by(_CELL, maintain_order=True):
-        reference = part.filter(pl.col("variant") == base)
-        for (variant,), mine in part.filter(pl.col("variant") != base).group_by("variant", maintain_order=True):
-            if reference.is_empty():
-                continue
-            one = compare(
-                mine[_METRIC].to_numpy(),
-                reference[_METRIC].to_numpy(),
-                margin,
-                level=level,
-                label_a=str(variant),
-                label_b=base,
-                metric=_METRIC,
-            )
-            one.stratum.update(
-                zip(_CELL, cell, strict=True), differs=_differs(mine, reference), n_base=reference.height
-            )
-            families.setdefault(str(variant), []).append(one)
-    for family in families.values():
-        yield from compare_many(family, level=level)
+def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:
+    """Comparisons that say by `stratum` to which cell they belong, and what else differs there."""
+    for one in comparisons:
+        same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items()]
+        cell = runs.filter(same) if same else runs
+        mine, reference = (cell.filter(pl.col("variant") == name) for name in (one.label_a, one.label_b))
+        place = dict(zip(_CELL, mine.select(_CELL).row(0), strict=True))
+        yield replace(one, stratum={**place, "differs": _differs(mine, reference), "n_base": reference.height})
 
 
 def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
@@ -165,6 +143,8 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
             "n": c.mean_a.n,
             "n_base": c.mean_b.n,
             "verdict": c.verdict,
+            "p_difference": c.p_difference if c.ratio.exists else None,
+            "p_difference_adjusted": c.p_difference_adjusted if c.ratio.exists else None,
             "runs_missing": c.runs_missing,
             "also_differs": c.stratum["differs"],
         }
@@ -177,7 +157,8 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
         "variant": pl.String(),
         **_NUMBERS,
     }
-    schema |= {"verdict": pl.String(), "runs_missing": pl.Int64(), "also_differs": pl.String()}
+    schema |= {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
+    schema |= {"runs_missing": pl.Int64(), "also_differs": pl.String()}
     return pl.DataFrame(rows, schema=schema).sort("operation", "variant", "workers", "threads")
 
 

@@ -1,22 +1,24 @@
 """Throughput, speedup and efficiency along workers and threads, and latency against load.
 
 Speedup, efficiency and psi are those of :func:`citus_analysis.scaling.relative_scaling`. Whether throughput
-changed is decided by :func:`citus_analysis.stats.compare`, adjusted by Holm's procedure over the series of the
-same operation at the same value of the axis.
+changed is decided by :func:`citus_analysis.stats.runs.compare_levels`, as the commands `compare` and `scale` decide it:
+adjusted by Holm's procedure over all comparisons of the same operation along the axis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.report.series import SETUP, Selection, series_names
+from citus_analysis.report.series import Selection, series_names
+from citus_analysis.runs import comparability
 from citus_analysis.scaling import ScalePoint, relative_scaling
-from citus_analysis.stats import Comparison, compare, compare_many, summarise_runs
+from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.intervals import MeanMethod
+from citus_analysis.stats.runs import Question, compare_levels
 
 __all__ = ["Axis", "ScalabilityStudy", "latency_by_load", "outside_series", "study_scalability"]
 
@@ -24,7 +26,6 @@ Axis = Literal["workers", "threads"]
 
 _METRIC: Final = "throughput_ops_s"
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
-_WORDS: Final = {"faster": "higher", "slower": "lower", "equivalent": "equivalent", "inconclusive": "inconclusive"}
 _MEANS: Final = {
     "operation": pl.String(),
     "series": pl.String(),
@@ -43,11 +44,11 @@ class ScalabilityStudy:
 
     Attributes:
         axis: `workers` or `threads`.
-        base: value of the axis that speedup and efficiency refer to; 0 where there is no series.
+        base: value of the axis that speedup and efficiency of most series refer to; 0 where there is no series.
         runs: single runs that stand in a series, with `operation` and `series`.
         means: per operation, series and value: n, mean, sd, low, high, level, method, warnings.
         relative: per operation, series and value: speedup, efficiency, psi, each with its interval, and the
-            verdict of the comparison with the base.
+            verdict of the comparison with the base and its p-value, raw and adjusted.
         comparisons: what the verdicts rest on; their stratum names operation, series and value.
         order: names of all series, so that each keeps its colour over several figures.
     """
@@ -89,23 +90,25 @@ def study_scalability(
     Args:
         selection: runs with their set-up.
         axis: what grows along a series.
-        base: value that speedup refers to; 0: the smallest of most series.
+        base: value that speedup refers to; 0: the smallest of each series.
         level: confidence level of every interval and test.
         method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
     """
-    keys = _keys(axis)
-    runs = _placed(selection.runs).drop_nulls("operation")
-    start = base or _common_base(runs, axis)
-    runs = runs.filter(_in_series(axis) & (pl.col(axis) == start).any().over(keys))
-    runs = _with_series(runs, keys).sort("operation", _OTHER[axis], "series", axis)
-    comparisons = tuple(_comparisons(runs, axis, start, level, margin))
+    runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
+    strata = comparability(runs, axis).strata
+    question = Question(_METRIC, axis, base or None, strata, margin=margin, level=level)
+    compared = compare_levels(runs, question)
+    keys = _keys(strata, axis)
+    inside = _in_series(axis, keys) & ((pl.col(axis) == base).any().over(keys) if base else pl.lit(value=True))
+    runs = _with_series(runs.filter(inside), keys).sort("operation", _OTHER[axis], "series", axis)
+    comparisons = tuple(_in_figures(compared, runs, strata, axis))
     return ScalabilityStudy(
         axis,
-        start,
+        base if base and compared else _usual_base(comparisons),
         runs.select("operation", "series", axis, _METRIC, "iteration", "run_id", "resource"),
         _means(runs, axis, level, method),
-        _relative(runs, comparisons, axis, start, level),
+        _relative(runs, comparisons, axis, base or None, level),
         comparisons,
         tuple(runs["series"].unique(maintain_order=True)),
     )
@@ -130,11 +133,12 @@ def latency_by_load(
 
     Columns: operation, series, threads, throughput_ops_s, n, mean, sd, low, high (of `metric`).
     """
-    keys = _keys("threads")
     own = latencies.filter(
         (pl.col("role").cast(pl.String) == "main") & ~pl.col("operation").str.contains(_NO_OPERATION)
     ).select("run_id", "resource", pl.col("operation").alias("section"), metric)
-    runs = _placed(selection.runs).drop_nulls("operation").filter(_in_series("threads"))
+    runs = _placed(selection.runs).drop_nulls("operation")
+    keys = _keys(comparability(runs, "threads").strata, "threads")
+    runs = runs.filter(_in_series("threads", keys))
     joined = runs.join(own, on=["run_id", "resource"]).drop_nulls(metric).sort("workers", "threads", "section")
     if joined.is_empty():
         return pl.DataFrame(schema=_MEANS | {"threads": pl.Int32(), _METRIC: pl.Float64()})
@@ -146,12 +150,13 @@ def latency_by_load(
     return means.join(joined.group_by(by).agg(pl.col(_METRIC).mean()), on=by, maintain_order="left")
 
 
-def _keys(axis: Axis) -> list[str]:
-    return [*SETUP, _OTHER[axis]]
+def _keys(strata: Sequence[str], axis: Axis) -> list[str]:
+    """Columns whose values make a series; the other axis stands last and is always among them."""
+    return [*(name for name in strata if name != _OTHER[axis]), _OTHER[axis]]
 
 
-def _in_series(axis: Axis) -> pl.Expr:
-    return pl.col(axis).n_unique().over(_keys(axis)) > 1
+def _in_series(axis: Axis, keys: Sequence[str]) -> pl.Expr:
+    return pl.col(axis).n_unique().over(keys) > 1
 
 
 def _placed(runs: pl.DataFrame) -> pl.DataFrame:
@@ -159,9 +164,9 @@ def _placed(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.drop_nulls(["workers", "threads"])
 
 
-def _common_base(runs: pl.DataFrame, axis: Axis) -> int:
-    smallest = runs.filter(_in_series(axis)).group_by(_keys(axis)).agg(pl.col(axis).min())[axis]
-    return int(smallest.mode().sort()[0]) if len(smallest) else 0
+def _usual_base(comparisons: Sequence[Comparison]) -> int:
+    bases = pl.Series([int(one.label_b) for one in comparisons], dtype=pl.Int64)
+    return int(bases.mode().sort()[0]) if len(bases) else 0
 
 
 def _with_series(runs: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -186,39 +191,43 @@ def _parts(runs: pl.DataFrame) -> Iterator[tuple[dict[str, object], pl.DataFrame
         yield {"operation": operation, "series": series}, part
 
 
-def _comparisons(runs: pl.DataFrame, axis: Axis, base: int, level: float, margin: float) -> Iterator[Comparison]:
-    families: dict[tuple[object, int], list[Comparison]] = {}
-    for stratum, part in _parts(runs):
-        values = {int(key[0]): rows[_METRIC].to_numpy() for key, rows in part.group_by(axis, maintain_order=True)}
-        for value in values.keys() - {base}:
-            one = compare(
-                values[value],
-                values[base],
-                margin,
-                level=level,
-                label_a=f"{value} {axis}",
-                label_b=f"{base} {axis}",
-                metric=_METRIC,
-            )
-            one.stratum.update(stratum, **{axis: value})
-            families.setdefault((stratum["operation"], value), []).append(one)
-    for family in families.values():
-        yield from compare_many(family, level=level)
+def _in_figures(
+    comparisons: Sequence[Comparison], runs: pl.DataFrame, strata: Sequence[str], axis: Axis
+) -> Iterator[Comparison]:
+    """Comparisons that say by `stratum` where in the figures they belong: operation, series and value of the axis."""
+    places = {
+        tuple(row[name] for name in strata): (row["operation"], row["series"])
+        for row in runs.select({"operation", "series", *strata}).unique().iter_rows(named=True)
+    }
+    for one in comparisons:
+        operation, series = places[tuple(one.stratum[name] for name in strata)]
+        yield replace(one, stratum={"operation": operation, "series": series, axis: int(one.label_a)})
 
 
 def _relative(
-    runs: pl.DataFrame, comparisons: Sequence[Comparison], axis: Axis, base: int, level: float
+    runs: pl.DataFrame, comparisons: Sequence[Comparison], axis: Axis, base: int | None, level: float
 ) -> pl.DataFrame:
-    verdicts = {(c.stratum["operation"], c.stratum["series"], c.stratum[axis]): c.verdict for c in comparisons}
+    compared = {(c.stratum["operation"], c.stratum["series"], c.stratum[axis]): c for c in comparisons}
     rows = []
     for stratum, part in _parts(runs):
         for point in relative_scaling(part[axis].to_numpy(), part[_METRIC].to_numpy(), base, level=level):
-            verdict = verdicts.get((stratum["operation"], stratum["series"], int(point.size)))
-            word = _WORDS[verdict] if verdict else "base"
-            rows.append({**stratum, axis: int(point.size), **_point(point), "verdict": word, "n": point.throughput.n})
+            one = compared.get((stratum["operation"], stratum["series"], int(point.size)))
+            rows.append({**stratum, axis: int(point.size), **_point(point), **_decision(one), "n": point.throughput.n})
     numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
     schema = {"operation": pl.String(), "series": pl.String(), axis: pl.Int32(), **numbers}
-    return pl.DataFrame(rows, schema=schema | {"verdict": pl.String(), "n": pl.Int64()})
+    decision = {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
+    return pl.DataFrame(rows, schema=schema | decision | {"n": pl.Int64()})
+
+
+def _decision(one: Comparison | None) -> dict[str, object]:
+    if one is None:
+        return {"verdict": "base", "p_difference": None, "p_difference_adjusted": None}
+    tested = one.ratio.exists
+    return {
+        "verdict": one.verdict,
+        "p_difference": one.p_difference if tested else None,
+        "p_difference_adjusted": one.p_difference_adjusted if tested else None,
+    }
 
 
 _ENDS: Final = ("", "_low", "_high")

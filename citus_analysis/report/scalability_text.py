@@ -11,6 +11,8 @@ from citus_analysis.report.scalability import Axis, ScalabilityStudy
 from citus_analysis.report.series import Selection, caveats
 from citus_analysis.report.words import counted, interval_text, listed
 from citus_analysis.stats import Comparison
+from citus_analysis.stats.comparison import CHANGE_WORDS
+from citus_analysis.stats.formatting import p_words
 
 __all__ = ["IN_OPENING", "growth_sentences", "opening_sentences", "scalability_warnings"]
 
@@ -54,29 +56,27 @@ def _growth(operation: str, study: ScalabilityStudy) -> str:
     shown = {name: largest[name] for name in study.order if name in largest}
     ends = {_value(c, axis) for c in shown.values()}
     to = f"to {min(ends)}" if len(ends) == 1 else "to the most"
+    starts = {c.label_b for c in shown.values()}
+    start = min(starts) if len(starts) == 1 else "the fewest"
     at = {name: "" if len(ends) == 1 else f" and {_value(c, axis)} {axis}" for name, c in shown.items()}
-    ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}" for name, c in shown.items()]
+    ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
     claim = _claim([c.verdict for c in shown.values()])
-    return f"{operation}: from {study.base} {to} {axis}, throughput {claim}. The ratio is {listed(ratios)}."
+    return f"{operation}: from {start} {to} {axis}, throughput {claim}. The ratio is {listed(ratios)}."
+
+
+def _tested(comparison: Comparison) -> str:
+    return f" ({words})" if (words := p_words(comparison)) else ""
 
 
 def _claim(verdicts: Sequence[str]) -> str:
     """The verdicts of several series as one predicate."""
     total = len(verdicts)
-    counts = {word: sum(verdict == key for verdict in verdicts) for key, word in _PREDICATES.items()}
+    counts = {word: sum(verdict == key for verdict in verdicts) for key, word in CHANGE_WORDS.items()}
     present = [(word, count) for word, count in counts.items() if count]
     if len(present) == 1:
         return f"{present[0][0]} in all {total} series" if total > 1 else present[0][0]
     first, *rest = present
     return listed([f"{first[0]} in {first[1]} of {total} series", *(f"{word} in {count}" for word, count in rest)])
-
-
-_PREDICATES: Final = {
-    "faster": "grows",
-    "slower": "falls",
-    "equivalent": "stays the same within the margin",
-    "inconclusive": "shows no change that these runs can prove",
-}
 
 
 def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:

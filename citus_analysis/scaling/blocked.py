@@ -15,11 +15,12 @@ from typing import Any, Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs import CONFIGURATION
 from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.mva import mva
 from citus_analysis.scaling.whatif import what_if
 from citus_analysis.stats import Interval, mean_interval
-from citus_analysis.stats.frames import CONFIGURATION, Frame, TableSource, strata_of, tables_of
+from citus_analysis.stats.frames import Frame, TableSource, strata_of, tables_of
 from citus_analysis.stats.intervals import mean_method
 from citus_analysis.units import US_PER_S
 
@@ -108,7 +109,7 @@ def blocked_time(source: TableSource | Mapping[str, Frame], *, level: float = 0.
     joined = per_run.join(runs, on=["run_id", "resource"])
     if joined.is_empty():
         raise InsufficientDataError("no run has both traced statements and client latencies")
-    columns = [name for name in CONFIGURATION if name in joined.columns]
+    columns = [name for name in ("resource", *CONFIGURATION) if name in joined.columns]
     return tuple(_of_configuration(key, part, level) for key, part in strata_of(joined, columns))
 
 

@@ -236,9 +236,9 @@ def _peak_words(place: Interval, sizes: Floats, supported: bool) -> str:
         )
     ends = f"{place.estimate:.3g} ({place.level * 100:g} % interval {place.low:.3g} to {place.high:.3g})"
     if place.estimate <= smallest:
-        return f"throughput falls from the smallest measured size on: the peak lies at {ends}"
+        return f"the curve falls from the smallest measured size on: its peak lies at {ends}"
     where = "within the measured range" if place.high <= largest else "partly beyond the measured range"
-    return f"throughput peaks at size {ends}, {where}"
+    return f"the curve peaks at size {ends}, {where}"
 
 
 def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float | None) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from citus_analysis.runs import setting_text
 from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy
 from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
+from citus_analysis.stats.formatting import ADJUSTED
 from citus_analysis.stats.results import Interval
 from citus_analysis.units import label
 
@@ -20,23 +22,25 @@ def format_scaling(study: ScalingStudy) -> str:
         >>> import polars as pl
         >>> runs = pl.DataFrame({"workers": [1] * 4 + [2] * 4, "throughput_ops_s": [99.0, 100, 101, 100] * 2})
         >>> from citus_analysis.scaling import scale_runs
-        >>> print(format_scaling(scale_runs(runs, models=["amdahl"])))
+        >>> for line in format_scaling(scale_runs(runs, models=["amdahl"])).splitlines():
+        ...     print(line[:93])
         throughput [operations/s] over workers
-        workers  n  throughput         speedup            efficiency         psi
-        1        4  100 [98.7, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
-        2        4  100 [98.7, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
-        throughput stays the same from 1 to 2 workers (factor 1 [0.986, 1.014] (95 %, Welch t on the log ratio, n = 4)).
+        workers  n  throughput          speedup            efficiency         psi
+        1        4  100 [98.71, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
+        2        4  100 [98.71, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
+        throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.986,
         amdahl: gamma = 100, alpha = 1 (weight 1.00)
     """
     notes = unique(note for curve in study for note in curve.notes())
     numbers = {note: i for i, note in enumerate(notes, 1)}
     blocks = [_block(study, curve, numbers) for curve in study]
     remarks = [f"[{i}] {note}" for note, i in numbers.items()] + [f"note: {note}" for note in study.warnings]
+    remarks += [f"note: {ADJUSTED}"] if any(curve.growth.family_size > 1 for curve in study) else []
     return "\n\n".join([*blocks, *(["\n".join(remarks)] if remarks else [])])
 
 
 def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
-    where = "".join(f"  {name}={value}" for name, value in curve.stratum.items())
+    where = "".join(f"  {name}={setting_text(name, value)}" for name, value in curve.stratum.items())
     rows: list[tuple[str, ...]] = [(study.x, "n", "throughput", "speedup", "efficiency", "psi")]
     for point in curve.points:
         shares = (point.speedup, point.efficiency, point.psi)

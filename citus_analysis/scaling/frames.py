@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import comparability, pooled
 from citus_analysis.scaling.fitting import RESAMPLES, fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, relative_scaling
 from citus_analysis.scaling.results import ScalingFit
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.comparison import Comparison, compare
-from citus_analysis.stats.families import compare_many
+from citus_analysis.stats.comparison import CHANGE_WORDS, Comparison
+from citus_analysis.stats.formatting import p_words
 from citus_analysis.stats.frames import (
     Frame,
     TableSource,
-    dimensions,
-    pooled_values,
-    runs_with_metric,
+    measured_runs,
+    runs_of,
     strata_of,
     values_of,
+    with_values,
 )
 from citus_analysis.stats.results import Interval
+from citus_analysis.stats.runs import Question, check_columns, compare_levels, split_selection
 
 __all__ = ["ScalingCurve", "ScalingStudy", "scale_runs"]
-
-_FEWEST_SIZES: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +41,8 @@ class ScalingCurve:
         stratum: what the runs have in common.
         points: throughput, speedup, efficiency and psi per size.
         fits: fitted models; None where there are too few sizes for any.
-        growth: largest against smallest size; its verdict says whether throughput grew at all. Over several curves
-            it is adjusted by Holm's procedure.
+        comparisons: each size against the base, as `compare_runs` compares them; adjusted by Holm's procedure over
+            all curves of the same operation.
         warnings: what a reader must know.
     """
 
@@ -51,8 +50,13 @@ class ScalingCurve:
     stratum: dict[str, object]
     points: tuple[ScalePoint, ...]
     fits: ScalingFit | None
-    growth: Comparison
+    comparisons: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def growth(self) -> Comparison:
+        """The largest size against the base: whether throughput grew at all."""
+        return self.comparisons[-1]
 
     def notes(self) -> tuple[str, ...]:
         """Warnings of the curve and of its growth."""
@@ -60,16 +64,10 @@ class ScalingCurve:
 
     def sentence(self) -> str:
         """Whether throughput grew with size, in one sentence."""
-        first, last = self.points[0], self.points[-1]
-        span = f"from {first.size:g} to {last.size:g} {self.x}"
-        ratio = f"factor {self.growth.ratio}"
-        words = {
-            "faster": f"throughput grows {span} ({ratio})",
-            "slower": f"throughput falls {span} ({ratio})",
-            "equivalent": f"throughput stays the same {span} ({ratio})",
-            "inconclusive": f"whether throughput changes {span} cannot be told ({ratio})",
-        }
-        return f"{words[self.growth.verdict]}."
+        growth = self.growth
+        span = f"from {growth.label_b} to {growth.label_a} {self.x}"
+        tested = f"; {p_words(growth)}" if growth.ratio.exists else ""
+        return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.ratio}{tested}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +119,7 @@ def scale_runs(
     base: float | None = None,
     *,
     within: Sequence[str] | None = None,
+    pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     models: Sequence[str] = tuple(MODELS),
     level: float = 0.95,
@@ -129,16 +128,18 @@ def scale_runs(
 ) -> ScalingStudy:
     """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
 
-    Runs form a curve where all other configuration columns agree. A column of which no value occurs at two sizes (the
-    resource, when each cluster size has its own) cannot be held equal and is reported.
+    Runs form a curve where the rest of their configuration agrees, as in :func:`citus_analysis.stats.compare_runs`,
+    which gives the same numbers and verdicts. A column of the system of which no value occurs at two sizes (the
+    family, when each cluster size has its own) cannot be held equal and is reported.
 
     Args:
         source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
         x: size: `workers`, `threads`, `drivers`, or any numeric column.
         metric: a rate; more is better.
         base: size that speedup refers to; by default each curve's smallest.
-        within: columns to hold equal, instead of all configuration columns that can be.
-        only: column -> value; only runs that have it enter.
+        within: columns to hold equal, instead of the whole configuration.
+        pool: columns of the configuration that need not be equal.
+        only: column -> value; only curves (or runs, for a column that is not held equal) that have it.
         models: models to fit, each where there are enough sizes for its parameters.
         level: confidence level.
         resamples: bootstrap resamples per fit.
@@ -151,74 +152,93 @@ def scale_runs(
     Example:
         >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [100.0, 102, 190, 194]})
         >>> (curve,) = scale_runs(runs)
-        >>> curve.sentence()
-        'throughput grows from 1 to 2 workers (factor 1.901 [1.787, 2.023] (95 %, Welch t on the log ratio, n = 2)).'
+        >>> curve.sentence()[:70]
+        'throughput grows from 1 to 2 workers: faster, factor 1.901 [1.787, 2.0'
     """
-    runs, notes = runs_with_metric(source, metric, statuses, only)
-    for name in (x, *(within or ())):
-        if name not in runs.columns:
-            raise UnknownNameError("column", name, runs.columns)
-    if not runs.schema[x].is_numeric():
-        raise UnknownNameError("numeric column", x, [c for c, t in runs.schema.items() if t.is_numeric()])
+    frame = runs_of(source, metric)
+    check_columns(frame, (x, *(within or ()), *pool))
+    if not frame.schema[x].is_numeric():
+        raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
+    _, notes = measured_runs(frame, metric, statuses, only)
+    runs, _ = measured_runs(frame, metric, statuses)
     measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():
         raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
-    strata, differing = dimensions(measured, x) if within is None else (tuple(within), ())
-    curves, single = [], 0
-    for stratum, part in strata_of(measured, strata):
-        if part[x].n_unique() < _FEWEST_SIZES:
-            single += 1
-            continue
-        curves.append(_curve(part, stratum, x, metric, base, models, level, resamples))
-    also = [f"{column} differs along with {x}: the curve is over both" for column in differing]
-    if single:
-        also.append(f"{single} configuration{'s' if single > 1 else ''} left out: one {x} value each")
-    if missing := runs.height - measured.height:
+    held = comparability(measured, x, pool)
+    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
+    shown, chosen = split_selection(only, strata)
+    measured = with_values(measured, chosen)
+    start = _known_size(base, measured[x])
+    compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), level=level))
+    options = _Options(x, metric, start, tuple(models), level, resamples)
+    curves, left_out = [], 0
+    for stratum, part in strata_of(with_values(measured, shown), strata):
+        own = tuple(one for one in compared if one.stratum == stratum)
+        if own:
+            curves.append(options.curve(part, stratum, own))
+        left_out += not own
+    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
+    if left_out:
+        what = f"one {x} value each" if start is None else f"no second {x} value beside {start:g}"
+        also.append(f"{left_out} configuration{'s' if left_out > 1 else ''} left out: {what}")
+    if missing := runs.height - runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0)).height:
         also.append(f"{missing} run{'s' if missing > 1 else ''} left out: {x} or {metric} is unknown or 0")
-    adjusted = compare_many([curve.growth for curve in curves], level=level)
-    curves = [replace(curve, growth=growth) for curve, growth in zip(curves, adjusted, strict=True)]
     return ScalingStudy(x, metric, tuple(curves), (*notes, *also))
 
 
-def _curve(
-    part: pl.DataFrame,
-    stratum: dict[str, object],
-    x: str,
-    metric: str,
-    base: float | None,
-    models: Sequence[str],
-    level: float,
-    resamples: int,
-) -> ScalingCurve:
-    sizes, values = values_of(part, x), values_of(part, metric)
-    known = base if base is not None and base in sizes else None
-    points = relative_scaling(sizes, values, known, level=level)
-    first, last = points[0], points[-1]
-    growth = compare(
-        last.runs, first.runs, level=level, label_a=f"{x} {last.size:g}", label_b=f"{x} {first.size:g}", metric=metric
-    )
-    possible = [name for name in models if len(MODELS[name].parameters) <= len(points)]
-    fits = fit(sizes, values, possible, level=level, resamples=resamples) if possible else None
-    notes = [f"{x} {point.size:g}: {note}" for point in points for note in _point_notes(part, x, point, stratum)]
-    if base is not None and known is None:
-        notes.append(f"no run at {x} {base:g}: speedup refers to {points[0].size:g}")
-    return ScalingCurve(x, stratum, points, fits, growth, unique(notes))
+def _known_size(base: float | None, sizes: pl.Series) -> float | None:
+    if base is not None and not (sizes == base).any():
+        raise UnknownNameError(sizes.name, f"{base:g}", [f"{size:g}" for size in sizes.unique().sort()])
+    return base
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What is asked of each curve."""
+
+    x: str
+    metric: str
+    base: float | None
+    models: tuple[str, ...]
+    level: float
+    resamples: int
+
+    def curve(self, part: pl.DataFrame, stratum: dict[str, object], compared: tuple[Comparison, ...]) -> ScalingCurve:
+        """The curve of one stratum."""
+        sizes, values = values_of(part, self.x), values_of(part, self.metric)
+        points = relative_scaling(sizes, values, self.base, level=self.level)
+        possible = [name for name in self.models if len(MODELS[name].parameters) <= len(points)]
+        fits = fit(sizes, values, possible, level=self.level, resamples=self.resamples) if possible else None
+        notes = [f"{self.x} {p.size:g}: {note}" for p in points for note in _point_notes(part, self.x, p, stratum)]
+        return ScalingCurve(self.x, stratum, points, fits, compared, unique(notes))
 
 
 def _point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
     runs = part.filter(pl.col(x) == point.size)
-    return [f"pools several values of {words}" for words in pooled_values(runs, {x, *stratum})]
+    return [f"pools several values of {words}" for words in pooled(runs, {x, *stratum})]
 
 
 def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
-    ratio = curve.growth.ratio
     return {
         "stratum": curve.stratum,
         "finding": curve.sentence(),
-        "growth": {"verdict": curve.growth.verdict, "n": ratio.n, **_ends("ratio", ratio)},
+        "growth": _growth_dict(curve.growth),
         "points": [_record(curve, point) for point in curve.points],
         "models": list(_model_records(curve)),
         "warnings": list(curve.notes()),
+    }
+
+
+def _growth_dict(growth: Comparison) -> dict[str, object]:
+    tested = growth.ratio.exists
+    return {
+        "verdict": growth.verdict,
+        "n": growth.ratio.n,
+        **_ends("ratio", growth.ratio),
+        "p_difference": growth.p_difference if tested else None,
+        "p_difference_adjusted": growth.p_difference_adjusted if tested else None,
+        "family": growth.family,
+        "family_size": growth.family_size,
     }
 
 

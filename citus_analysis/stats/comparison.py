@@ -20,11 +20,18 @@ from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_s
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
 
-__all__ = ["Comparison", "Verdict", "compare", "compare_summaries", "decide"]
+__all__ = ["CHANGE_WORDS", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 Summary = tuple[float, float, int]
 
+#: What each verdict says of a throughput along an axis; every command and report uses these words.
+CHANGE_WORDS: Final[dict[Verdict, str]] = {
+    "faster": "grows",
+    "slower": "falls",
+    "equivalent": "stays the same within the margin",
+    "inconclusive": "shows no change that these runs can prove",
+}
 #: Chance of reaching a verdict that `runs_needed` plans for.
 POWER: Final = 0.8
 _MOST_RUNS: Final = 100_000
@@ -41,8 +48,12 @@ class Comparison:
         mean_a: mean of `a` with its interval.
         mean_b: mean of `b` with its interval.
         margin: relative difference that counts as none.
-        p_difference: two-sided Welch test on the log ratio; adjusted where `compare_many` made it.
-        p_equivalence: TOST on the log ratio.
+        p_difference: two-sided Welch test on the log ratio, of this comparison alone; nan where one run has no spread.
+        p_equivalence: TOST on the log ratio, of this comparison alone.
+        p_difference_adjusted: the same after Holm's adjustment over the family; the verdict rests on it.
+        p_equivalence_adjusted: likewise.
+        family: what the comparisons that were adjusted together have in common: the operation.
+        family_size: how many they are.
         p_welch: two-sided Welch test of the difference of means.
         p_mann_whitney: two-sided Mann-Whitney test; None where only summaries are known.
         shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
@@ -69,10 +80,14 @@ class Comparison:
     shift: Interval | None
     cliffs_delta: float | None
     runs_needed: int | None
+    p_difference_adjusted: float
+    p_equivalence_adjusted: float
     higher_is_better: bool = True
     label_a: str = "a"
     label_b: str = "b"
     metric: str = ""
+    family: str = ""
+    family_size: int = 1
     stratum: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -209,6 +224,8 @@ def compare_summaries(
         shift=None,
         cliffs_delta=None,
         runs_needed=_runs_needed(abs(log_ratio), bound, a, b, 1 - level),
+        p_difference_adjusted=p_difference,
+        p_equivalence_adjusted=p_equivalence,
         higher_is_better=higher_is_better,
         label_a=label_a,
         label_b=label_b,
@@ -232,7 +249,7 @@ def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float
 
 def _two_sided(log_ratio: float, error: float, freedom: float) -> float:
     if not freedom:
-        return 1.0
+        return math.nan
     if error == 0:
         return float(log_ratio == 0)
     return 2 * t_tail(abs(log_ratio) / error, freedom)
@@ -241,7 +258,7 @@ def _two_sided(log_ratio: float, error: float, freedom: float) -> float:
 def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float:
     """The larger p-value of the two one-sided tests against -bound and +bound."""
     if not freedom:
-        return 1.0
+        return math.nan
     if error == 0:
         return float(abs(log_ratio) >= bound)
     return t_tail((bound - abs(log_ratio)) / error, freedom)
@@ -249,7 +266,7 @@ def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float
 
 def _welch(a: Summary, b: Summary) -> float:
     if min(a[2], b[2]) < 2:
-        return 1.0
+        return math.nan
     if a[1] == b[1] == 0:
         return float(a[0] == b[0])
     parts = [sd**2 / n for _, sd, n in (a, b)]

@@ -6,7 +6,8 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,10 +35,13 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def compare_many(comparisons: Sequence[Comparison], *, level: float = 0.95) -> tuple[Comparison, ...]:
-    """Adjust the verdicts of a family of comparisons by Holm's procedure.
+    """Adjust the verdicts of comparisons by Holm's procedure, family by family.
 
-    The tests for a difference form one family, those for equivalence another; a verdict that rests on an adjusted
-    p-value above 1 - level becomes `inconclusive`. Intervals stay as they are, each for its own comparison.
+    A family is what one question asks of one operation (`Comparison.family`): all set-ups and levels that a command
+    or a section of a report compares for INSERT, say. The tests for a difference are adjusted among themselves,
+    those for equivalence likewise; a verdict that rests on an adjusted p-value above 1 - level becomes
+    `inconclusive`. A comparison that cannot be tested (one run on a side) does not count. Intervals stay as they are,
+    each for its own comparison.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -45,24 +49,31 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = 0.95) -> t
         >>> one.verdict, compare_many([one] * 3)[0].verdict
         ('faster', 'inconclusive')
     """
-    if len(comparisons) < 2:
-        return tuple(comparisons)
     alpha = 1 - check_level(level)
-    differences = holm([c.p_difference for c in comparisons])
-    equivalences = holm([c.p_equivalence for c in comparisons])
-    adjusted = []
-    for comparison, p_difference, p_equivalence in zip(comparisons, differences, equivalences, strict=True):
+    families: dict[str, list[int]] = {}
+    for place, comparison in enumerate(comparisons):
+        if math.isfinite(comparison.p_difference):
+            families.setdefault(comparison.family, []).append(place)
+    adjusted = list(comparisons)
+    for places in families.values():
+        for place, one in zip(places, _adjusted([comparisons[i] for i in places], alpha), strict=True):
+            adjusted[place] = one
+    return tuple(adjusted)
+
+
+def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison]:
+    differences = holm([c.p_difference for c in family])
+    equivalences = holm([c.p_equivalence for c in family])
+    for comparison, p_difference, p_equivalence in zip(family, differences, equivalences, strict=True):
         verdict = decide(comparison.ratio.estimate, p_difference, p_equivalence, alpha, comparison.higher_is_better)
         notes = comparison.warnings
         if verdict != comparison.verdict:
             notes = (*notes, f"{comparison.verdict} on its own, but not after Holm's adjustment")
-        adjusted.append(
-            replace(
-                comparison,
-                verdict=verdict,
-                p_difference=float(p_difference),
-                p_equivalence=float(p_equivalence),
-                warnings=unique(notes),
-            )
+        yield replace(
+            comparison,
+            verdict=verdict,
+            p_difference_adjusted=float(p_difference),
+            p_equivalence_adjusted=float(p_equivalence),
+            family_size=len(family),
+            warnings=unique(notes),
         )
-    return tuple(adjusted)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Final
 
+from citus_analysis.runs import setting_text
 from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison
@@ -12,9 +15,11 @@ from citus_analysis.stats.results import Interval
 from citus_analysis.stats.runs import RunComparison
 from citus_analysis.units import label
 
-__all__ = ["format_comparison"]
+__all__ = ["ADJUSTED", "format_comparison", "p_text", "p_words"]
 
-_HEAD = ("", "n", "mean", "interval", "vs base", "p", "verdict")
+#: What the adjusted p-values are, for a legend.
+ADJUSTED: Final = "verdicts rest on p adjusted by Holm over all comparisons of one operation"
+_HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 
 
 def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
@@ -24,13 +29,12 @@ def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
 
     Example:
         >>> from citus_analysis.stats import compare
-        >>> print(format_comparison([compare([20.0, 21, 22], [10.0, 11, 12], label_a="y", label_b="x")]))
-                  n  mean  ±      vs base                    p      verdict
-        x (base)  3  11    ±23 %
-        y         3  21    ±12 %  +91 % [+58 %, +130 %] [1]  0.002  faster
-        <BLANKLINE>
-        [1] 3 against 3 runs are too few for a rank test at 0.05 (smallest p 0.1)
-        ±: half the 95 % interval of the mean (Student t); vs base: ratio with 95 % interval (Welch t on the log ratio)
+        >>> text = format_comparison([compare([20.0, 21, 22], [10.0, 11, 12], label_a="y", label_b="x")])
+        >>> for line in text.splitlines()[:3]:
+        ...     print(line)
+                  n  mean  interval        vs base                    p      p adjusted  verdict
+        x (base)  3  11    [8.776, 13.79]
+        y         3  21    [18.66, 23.64]  +91 % [+58 %, +130 %] [1]  0.002  0.002       faster
     """
     whole = comparisons.warnings if isinstance(comparisons, RunComparison) else ()
     items = list(comparisons)
@@ -48,7 +52,7 @@ def _legend(items: list[Comparison]) -> list[str]:
         return []
     mean, ratio = items[0].mean_a, items[0].ratio
     level = f"{ratio.level * 100:g} %"
-    adjusted = "; verdicts and p after Holm's adjustment" if len(items) > 1 else ""
+    adjusted = f"; {ADJUSTED}" if any(item.family_size > 1 for item in items) else ""
     return [
         f"interval: {level}, of the mean ({mean.method}); "
         f"vs base: ratio with {level} interval ({ratio.method}){adjusted}"
@@ -56,7 +60,7 @@ def _legend(items: list[Comparison]) -> list[str]:
 
 
 def _title(metric: str, stratum: dict[str, object]) -> list[str]:
-    where = "  ".join(f"{name}={value}" for name, value in stratum.items())
+    where = "  ".join(f"{name}={setting_text(name, value)}" for name, value in stratum.items())
     line = "  ".join(part for part in (label(metric) if metric else "", where) if part)
     return [line] if line else []
 
@@ -67,10 +71,11 @@ def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
     for item in group:
         if item.label_b not in shown:
             shown.add(item.label_b)
-            rows.append([f"{item.label_b} (base)", *_mean(item.mean_b), "", "", ""])
+            rows.append([f"{item.label_b} (base)", *_mean(item.mean_b), "", "", "", ""])
         marks = " ".join(f"[{numbers[note]}]" for note in item.warnings)
         change = f"{_change(item)} {marks}".strip()
-        rows.append([item.label_a, *_mean(item.mean_a), change, _p_value(item.p_difference), _verdict(item)])
+        p_values = (p_text(item.p_difference), p_text(item.p_difference_adjusted))
+        rows.append([item.label_a, *_mean(item.mean_a), change, *p_values, _verdict(item)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -91,8 +96,31 @@ def _percent(ratio: float) -> str:
     return f"{change:+.0f} %" if abs(change) >= 10 else f"{change:+.1f} %"
 
 
-def _p_value(p: float) -> str:
+def p_text(p: float) -> str:
+    """A p-value as people read it.
+
+    Example:
+        >>> p_text(0.01423), p_text(0.00001), p_text(float("nan"))
+        ('0.014', '<0.001', '-')
+    """
+    if math.isnan(p):
+        return "-"
     return "<0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def p_words(comparison: Comparison) -> str:
+    """The p-value of a difference and what adjusting made of it, for a sentence; empty where nothing can be tested.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> p_words(compare([20.0, 21, 22], [10.0, 11, 12]))
+        'p = 0.002'
+    """
+    if not comparison.ratio.exists:
+        return ""
+    raw = p_text(comparison.p_difference)
+    adjusted = f", adjusted {p_text(comparison.p_difference_adjusted)}" if comparison.family_size > 1 else ""
+    return f"p {'' if raw.startswith('<') else '= '}{raw}{adjusted}"
 
 
 def _verdict(item: Comparison) -> str:

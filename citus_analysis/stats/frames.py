@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import narwhals as nw
@@ -11,48 +10,30 @@ import polars as pl
 from narwhals.typing import IntoDataFrame
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.runs import described, setting_text
 from citus_analysis.stats._validate import Floats
 from citus_analysis.stats.intervals import MeanMethod, mean_interval, mean_method
 
 __all__ = [
-    "CONFIGURATION",
     "Frame",
     "TableSource",
     "as_polars",
-    "dimensions",
     "lower_is_better",
-    "pooled_values",
+    "measured_runs",
+    "runs_of",
     "runs_with_metric",
     "strata_of",
     "summarise_runs",
     "tables_of",
     "times_of",
     "values_of",
+    "with_values",
 ]
 
-#: Columns that describe a configuration: what a comparison holds equal unless it is about them.
-CONFIGURATION: Final = (
-    "resource",
-    "system",
-    "phase",
-    "workload",
-    "operation",
-    "threads",
-    "records",
-    "operations",
-    "workers",
-    "drivers",
-    "query_mode",
-    "scale_factor",
-    "rate_limited",
-    "target_ops_s",
-    "monitored",
-)
 #: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
 Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
 
 _TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
-_LEVELS_NAMED: Final = 4
 _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
 
 
@@ -114,7 +95,7 @@ def runs_with_metric(
     statuses: Sequence[str] = ("ok",),
     only: Mapping[str, object] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Runs of the given statuses that have the metric, and words on those that were left out.
+    """Runs of the given statuses that have the metric, with their set-up, and words on those that were left out.
 
     A metric that the table `runs` lacks is looked up in `operation_latencies` when a dataset is given; each
     operation then is a configuration of its own. `only` keeps the runs whose columns have the given values, compared
@@ -124,13 +105,29 @@ def runs_with_metric(
         UnknownNameError: there is no such metric or column.
         InsufficientDataError: no run is left.
     """
-    frame = _joined(source, metric) if isinstance(source, TableSource) else as_polars(source)
+    return measured_runs(runs_of(source, metric), metric, statuses, only)
+
+
+def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
+    """All runs with their set-up (:func:`citus_analysis.runs.described`), and with the metric.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+    """
+    if isinstance(source, TableSource):
+        frame = described(_joined(source, metric), as_polars(source.table("settings")))
+    else:
+        frame = described(as_polars(source))
     if metric not in frame.columns or not frame.schema[metric].is_numeric():
         raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
-    for name, value in (only or {}).items():
-        if name not in frame.columns:
-            raise UnknownNameError("column", name, frame.columns)
-        frame = frame.filter(pl.col(name).cast(pl.String) == str(value))
+    return frame
+
+
+def measured_runs(
+    runs: pl.DataFrame, metric: str, statuses: Sequence[str], only: Mapping[str, object] | None = None
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Those runs that have a status, the values asked for and the metric; see :func:`runs_with_metric`."""
+    frame = with_values(runs, only or {})
     notes = []
     kept = frame
     if "status" in frame.columns:
@@ -145,6 +142,20 @@ def runs_with_metric(
         where = "".join(f", {name}={value}" for name, value in (only or {}).items())
         raise InsufficientDataError(f"no run with status {' or '.join(statuses)}{where} has a {metric}")
     return measured, tuple(notes)
+
+
+def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
+    """The runs whose columns have the given values, as a reader sees them.
+
+    Raises:
+        UnknownNameError: there is no such column.
+    """
+    for name, value in only.items():
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+        seen = [setting_text(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
+        runs = runs.filter(pl.Series(seen, dtype=pl.Boolean))
+    return runs
 
 
 def _joined(source: TableSource, metric: str) -> pl.DataFrame:
@@ -232,27 +243,3 @@ def times_of(runs: pl.DataFrame) -> Floats | None:
     ):
         return None
     return runs["start_time"].dt.epoch("ms").cast(pl.Float64).to_numpy()
-
-
-def dimensions(runs: pl.DataFrame, by: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Configuration columns that can be held equal, and those that change along with the compared column."""
-    shared: list[str] = []
-    differing: list[str] = []
-    for column in CONFIGURATION:
-        if column == by or column not in runs.columns or runs[column].n_unique() < 2:
-            continue
-        pairs = runs.select(by, column).unique()
-        (shared if pairs.height > pairs[column].n_unique() else differing).append(column)
-    return tuple(shared), tuple(differing)
-
-
-def pooled_values(runs: pl.DataFrame, held: AbstractSet[str]) -> list[str]:
-    """Configuration columns that vary although they should be equal, each with its values, in words."""
-    columns = [name for name in CONFIGURATION if name in runs.columns and name not in held]
-    return [f"{name}: {_named(runs[name])}" for name in columns if runs[name].n_unique() > 1]
-
-
-def _named(values: pl.Series) -> str:
-    names = [str(value) for value in values.unique().sort().to_list()]
-    more = f" and {len(names) - _LEVELS_NAMED} more" if len(names) > _LEVELS_NAMED else ""
-    return ", ".join(names[:_LEVELS_NAMED]) + more

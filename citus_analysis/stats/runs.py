@@ -1,13 +1,18 @@
-"""Comparisons over a table of runs: who is compared with whom, and what varies unnoticed."""
+"""Comparisons over a table of runs: who is compared with whom, and what varies unnoticed.
+
+`compare`, `scale` and the reports all come here, so that the same runs give the same numbers, p-values and words.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import closest_difference, comparability, differing, operation_of, pooled, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.drift import are_interleaved, detect_drift
@@ -15,16 +20,16 @@ from citus_analysis.stats.families import compare_many
 from citus_analysis.stats.frames import (
     Frame,
     TableSource,
-    dimensions,
     lower_is_better,
-    pooled_values,
-    runs_with_metric,
+    measured_runs,
+    runs_of,
     strata_of,
     times_of,
     values_of,
+    with_values,
 )
 
-__all__ = ["RunComparison", "compare_runs"]
+__all__ = ["Question", "RunComparison", "compare_levels", "compare_runs", "split_selection"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class RunComparison:
         by: compared column.
         metric: compared metric.
         strata: columns that each comparison holds equal.
+        pool: columns that need not be equal, as asked for.
         warnings: about the table as a whole: runs left out, columns that differ along with `by`.
     """
 
@@ -43,6 +49,7 @@ class RunComparison:
     by: str
     metric: str
     strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Comparison]:
@@ -62,6 +69,7 @@ class RunComparison:
             "metric": self.metric,
             "by": self.by,
             "strata": list(self.strata),
+            "pool": list(self.pool),
             "comparisons": [{**_record(c, self.strata), "warnings": list(c.warnings)} for c in self.comparisons],
             "warnings": list(self.warnings),
         }
@@ -74,6 +82,7 @@ def compare_runs(
     base: object = None,
     *,
     within: Sequence[str] | None = None,
+    pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     margin: float = 0.05,
     level: float = 0.95,
@@ -82,17 +91,19 @@ def compare_runs(
 ) -> RunComparison:
     """Compare the levels of one column of a table of runs, like with like.
 
-    Runs are compared only where all other configuration columns agree (same workload, threads, phase ...). A
-    configuration column of which the levels share no value (the resource, when systems are compared) cannot be held
-    equal: it is reported as differing along with `by`. Several comparisons are adjusted by Holm's procedure.
+    Runs are compared only where the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase,
+    workload, threads, records, settings ... A column of the system of which the levels share no value (the family,
+    when systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of
+    one operation are a family and adjusted by Holm's procedure, whichever of them `only` shows.
 
     Args:
         source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
         metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
-        by: column whose levels are compared.
+        by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
         base: level the others are compared with; by default the first level of each stratum.
-        within: columns to hold equal, instead of all configuration columns that can be.
-        only: column -> value; only runs that have it enter.
+        within: columns to hold equal, instead of the whole configuration.
+        pool: columns of the configuration that need not be equal.
+        only: column -> value; only comparisons (or runs, for a column that is not held equal) that have it.
         margin: relative difference that counts as none.
         level: confidence level.
         statuses: run statuses that enter.
@@ -100,28 +111,62 @@ def compare_runs(
 
     Raises:
         UnknownNameError: no such column, metric or base level.
-        InsufficientDataError: no run is left.
+        InsufficientDataError: no run is left, or no two levels have runs that agree in all that is held equal.
 
     Example:
         >>> runs = pl.DataFrame({"system": ["x"] * 3 + ["y"] * 3, "throughput_ops_s": [10.0, 11, 12, 20, 21, 22]})
         >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
         [('y', 'faster')]
     """
-    runs, notes = runs_with_metric(source, metric, statuses, only)
-    for name in (by, *(within or ())):
-        if name not in runs.columns:
-            raise UnknownNameError("column", name, runs.columns)
-    levels = runs[by].unique().sort()
-    chosen = _base_level(levels, base, by)
-    strata, differing = dimensions(runs, by) if within is None else (tuple(within), ())
+    frame = runs_of(source, metric)
+    check_columns(frame, (by, *(within or ()), *pool))
+    _, notes = measured_runs(frame, metric, statuses, only)
+    runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, statuses)
+    held = comparability(runs, by, pool)
+    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
+    shown, chosen = split_selection(only, strata)
+    runs = with_values(runs, chosen)
+    base_level = _base_level(runs[by].unique().sort(), base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
     better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
-    plan = _Plan(metric, by, chosen, strata, margin, level, better)
-    comparisons = [one for stratum, part in strata_of(runs, strata) for one in plan.compare(part, stratum)]
-    if not comparisons:
-        notes = (*notes, _nothing_to_compare(levels, by, strata))
-    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in differing if comparisons)
-    return RunComparison(compare_many(comparisons, level=level), by, metric, strata, unique((*notes, *unusable, *also)))
+    question = Question(metric, by, base_level, strata, tuple(pool), margin, level, better)
+    found = compare_levels(runs, question)
+    if not found:
+        notes = (*notes, _nothing_to_compare(runs, question))
+    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in along if found)
+    kept = tuple(one for one in found if _is_shown(one, shown))
+    return RunComparison(kept, by, metric, strata, tuple(pool), unique((*notes, *unusable, *also)))
+
+
+def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
+    """That the table has these columns.
+
+    Raises:
+        UnknownNameError: it has not.
+    """
+    for name in names:
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+
+
+def split_selection(
+    only: Mapping[str, object] | None, strata: Sequence[str]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """What selects among comparisons, and what selects runs before anything is compared.
+
+    Columns that are held equal only choose what is shown: a family of comparisons, and with it each p-value, is the
+    same however many of them a person looks at.
+    """
+    asked = dict(only or {})
+    shown = {name: value for name, value in asked.items() if name in strata}
+    return shown, {name: value for name, value in asked.items() if name not in strata}
+
+
+def _is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
+    return all(
+        str(value) in (setting_text(name, comparison.stratum[name]), str(comparison.stratum[name]))
+        for name, value in shown.items()
+    )
 
 
 def _with_ratio(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
@@ -135,29 +180,50 @@ def _with_ratio(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple
 def _base_level(levels: pl.Series, base: object, by: str) -> object:
     if base is None:
         return None
-    named = {str(value): value for value in levels.to_list()}
-    if str(base) not in named:
+    named = {setting_text(by, value): value for value in levels.to_list()}
+    if setting_text(by, base) not in named:
         raise UnknownNameError(by, str(base), named)
-    return named[str(base)]
+    return named[setting_text(by, base)]
 
 
-def _nothing_to_compare(levels: pl.Series, by: str, strata: Sequence[str]) -> str:
-    if levels.len() < 2:
+def _nothing_to_compare(runs: pl.DataFrame, question: Question) -> str:
+    """Why there is nothing, where that is all there is to say; otherwise it is refused with the way out."""
+    by, strata = question.by, question.strata
+    if runs[by].n_unique() < 2:
         return f"nothing to compare: {by} has one level"
-    return f"nothing to compare: no two levels of {by} share {', '.join(strata)}"
+    closest = closest_difference(runs, by, strata)
+    if not closest:
+        return f"nothing to compare: no run at {by} {question.base} agrees with any other in {', '.join(strata)}"
+    raise InsufficientDataError(
+        f"nothing to compare: no two levels of {by} have runs with equal {', '.join(strata)}; "
+        f"the closest differ in {', '.join(closest)}",
+        way_out=f"pool these to compare them all the same (--pool {','.join(closest)}; pool={list(closest)} in Python)",
+    )
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is asked of each stratum."""
+class Question:
+    """What is asked of a table of runs.
+
+    Attributes:
+        metric: measured metric.
+        by: compared column.
+        base: level the others are compared with; None: the first of each stratum.
+        strata: columns that are held equal.
+        pool: columns that need not be equal; what differs in them is said.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        higher_is_better: true for a throughput, false for a latency.
+    """
 
     metric: str
     by: str
     base: object
     strata: tuple[str, ...]
-    margin: float
-    level: float
-    higher_is_better: bool
+    pool: tuple[str, ...] = ()
+    margin: float = 0.05
+    level: float = 0.95
+    higher_is_better: bool = True
 
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
         """Each level of the stratum against its base; nothing where the base is absent."""
@@ -176,24 +242,39 @@ class _Plan:
                 self.margin,
                 level=self.level,
                 higher_is_better=self.higher_is_better,
-                label_a=str(name),
-                label_b=str(base),
+                label_a=setting_text(self.by, name),
+                label_b=setting_text(self.by, base),
                 metric=self.metric,
             )
-            notes = self._design_notes({str(name): tested, str(base): reference})
-            yield replace(comparison, stratum=stratum, warnings=unique((*comparison.warnings, *notes)))
+            notes = self._design_notes(tested, reference, (comparison.label_a, comparison.label_b))
+            yield replace(
+                comparison,
+                stratum=stratum,
+                family=operation_of(pl.concat([tested, reference])),
+                warnings=unique((*comparison.warnings, *notes)),
+            )
 
-    def _design_notes(self, sides: dict[str, pl.DataFrame]) -> list[str]:
-        notes: list[str] = []
+    def _design_notes(self, tested: pl.DataFrame, reference: pl.DataFrame, labels: tuple[str, str]) -> list[str]:
+        sides = dict(zip(labels, (tested, reference), strict=True))
+        notes = [f"differs in {words}" for words in differing(tested, reference, self.pool)]
         for name, runs in sides.items():
-            notes += [
-                f"{name} pools several values of {words}" for words in pooled_values(runs, {self.by, *self.strata})
-            ]
+            notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
             notes += [f"{name}: {words}" for words in _drift_notes(runs, self.metric)]
         times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
         if len(times) == len(sides) and not are_interleaved(times):
             notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
         return notes
+
+
+def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:
+    """All comparisons that a question asks of runs, adjusted family by family.
+
+    Args:
+        runs: described runs, all of which have the metric and a level.
+        question: what is asked.
+    """
+    found = [one for stratum, part in strata_of(runs, question.strata) for one in question.compare(part, stratum)]
+    return compare_many(found, level=question.level)
 
 
 def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
@@ -221,9 +302,13 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "ratio": comparison.ratio.estimate,
         **dict(zip(("ratio_low", "ratio_high"), comparison.ratio.ends, strict=True)),
         "verdict": comparison.verdict,
-        "p_difference": comparison.p_difference,
-        "p_equivalence": comparison.p_equivalence,
-        "p_welch": comparison.p_welch,
+        "p_difference": _known(comparison.p_difference),
+        "p_difference_adjusted": _known(comparison.p_difference_adjusted),
+        "p_equivalence": _known(comparison.p_equivalence),
+        "p_equivalence_adjusted": _known(comparison.p_equivalence_adjusted),
+        "family": comparison.family,
+        "family_size": comparison.family_size,
+        "p_welch": _known(comparison.p_welch),
         "p_mann_whitney": comparison.p_mann_whitney,
         "cliffs_delta": comparison.cliffs_delta,
         "shift": comparison.shift.estimate if comparison.shift else None,
@@ -232,3 +317,7 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "level": comparison.ratio.level,
         "method": comparison.ratio.method,
     }
+
+
+def _known(p: float) -> float | None:
+    return None if math.isnan(p) else p

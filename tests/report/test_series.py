@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.report.series import caveats, family_of, select_runs, series_names
+from citus_analysis.report.series import caveats, select_runs, series_names
+from citus_analysis.runs import family_of
 from tests.report.conftest import Tables
 
 

@@ -52,13 +52,34 @@ def test_a_curve_is_the_runs_that_agree_in_everything_else(
     assert table["psi"][2] == pytest.approx(4391.405562 / 4032.455118 / 2)
 
 
-def test_what_cannot_be_held_equal_and_what_is_pooled_is_named(by_workers: scaling.ScalingStudy) -> None:
-    assert "resource differs along with workers: the curve is over both" in by_workers.warnings
+def test_what_cannot_be_held_equal_is_named(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
     assert "3 runs left out: status failed" in by_workers.warnings
-    pooled = [curve for curve in by_workers if curve.stratum["records"] == 30_000]
-    assert (
-        "workers 2: pools several values of resource: w2-binary-t16-insert, w2-coord-t16-insert" in pooled[0].warnings
+    own = runs.filter(pl.col("resource").str.contains(r"^w\d-t16-insert$")).with_columns(
+        resource=pl.format("cluster-of-{}-nodes", "workers")
     )
+    (curve,) = (study := scaling.scale_runs(own, "workers", resamples=50))
+    assert [point.size for point in curve.points] == [1, 2, 4]
+    assert study.warnings == ("family differs along with workers: the curve is over both",)
+
+
+def test_different_set_ups_are_never_one_curve(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
+    # Once pooled: w2-binary-t16-insert with w2-coord-t16-insert, against w1-local-t16-insert.
+    assert not any("pools" in note for curve in by_workers for note in curve.warnings)
+    assert {curve.stratum["family"] for curve in by_workers} == {""}
+    pooled = scaling.scale_runs(runs, "workers", pool=["family"], resamples=50)
+    notes = [note for curve in pooled for note in curve.notes()]
+    assert any("pools several values of resource: w2-binary-t16-insert, w2-coord-t16-insert" in note for note in notes)
+
+
+def test_what_is_selected_does_not_change_the_answer(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
+    whole = {tuple(curve.stratum.values()): curve.growth for curve in by_workers}
+    for only in ({"threads": 16}, {"phase": "load"}, {"phase": "load", "threads": 64}):
+        chosen = scaling.scale_runs(runs, "workers", only=only, resamples=50)
+        assert 0 < len(chosen) < len(by_workers)
+        for curve in chosen:
+            growth = whole[tuple(curve.stratum.values())]
+            assert curve.growth.p_difference_adjusted == growth.p_difference_adjusted
+            assert curve.growth.verdict == growth.verdict
 
 
 def test_threads_over_one_cluster(runs: pl.DataFrame) -> None:
@@ -74,8 +95,8 @@ def test_threads_over_one_cluster(runs: pl.DataFrame) -> None:
 def test_text_names_every_curve_and_note(by_workers: scaling.ScalingStudy) -> None:
     text = scaling.format_scaling(by_workers)
     assert text.count("throughput [operations/s] over workers") == len(by_workers)
-    assert "note: resource differs along with workers" in text
-    assert "throughput falls from the smallest measured size on" in text
+    assert "note: verdicts rest on p adjusted by Holm over all comparisons of one operation" in text
+    assert "the curve falls from the smallest measured size on" in text
 
 
 def test_columns_and_sizes_that_do_not_exist(runs: pl.DataFrame) -> None:
@@ -85,8 +106,11 @@ def test_columns_and_sizes_that_do_not_exist(runs: pl.DataFrame) -> None:
         scaling.scale_runs(runs, "phase")
     with pytest.raises(InsufficientDataError, match="no run has both a workers and a throughput_ops_s above 0"):
         scaling.scale_runs(runs.with_columns(workers=pl.lit(None, pl.Int32)))
-    lacking = scaling.scale_runs(runs.filter(pl.col("records") == 60_000), base=3, resamples=50)
-    assert all("no run at workers 3: speedup refers to 1" in curve.warnings for curve in lacking)
+    with pytest.raises(UnknownNameError, match=r"no workers is named '3' \(known: 1, 2, 4\)"):
+        scaling.scale_runs(runs, base=3)
+    lacking = scaling.scale_runs(runs.filter((pl.col("threads") != 4) | (pl.col("workers") != 1)), base=1, resamples=50)
+    assert {curve.stratum["threads"] for curve in lacking} == {16, 64}
+    assert any("no second workers value beside 1" in note for note in lacking.warnings)
 
 
 def test_a_single_size_is_left_out_and_said(runs: pl.DataFrame) -> None:

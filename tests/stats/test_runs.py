@@ -60,7 +60,7 @@ def test_what_changes_along_with_the_compared_column_is_named() -> None:
     rows = [{**row, "resource": f"{row['system']}-cluster"} for row in grid(x=[1, 2, 3], y=[2, 3, 4])]
     result = stats.compare_runs(runs(*rows))
     assert result.strata == ()
-    assert result.warnings == ("resource differs along with system: the comparison is of both",)
+    assert result.warnings == ("family differs along with system: the comparison is of both",)
 
 
 def test_pooled_configurations_are_warned_about() -> None:
@@ -107,7 +107,7 @@ class FakeDataset:
         self.tables = tables
 
     def table(self, name: str) -> pl.DataFrame:
-        return self.tables[name]
+        return self.tables[name] if name in self.tables else schema.TABLES[name].empty()
 
 
 def test_latency_metrics_come_from_the_operations_of_a_dataset() -> None:
@@ -168,6 +168,68 @@ def test_only_selects_runs_by_value() -> None:
         stats.compare_runs(frame, only={"iter": 1})
     with pytest.raises(InsufficientDataError, match="iteration=9"):
         stats.compare_runs(frame, only={"iteration": 9})
+
+
+def test_what_the_clients_did_is_never_pooled_unasked() -> None:
+    rows = grid(on=[98, 131, 90, 110], off=[105, 95, 125, 102])
+    mixed = [
+        {
+            **row,
+            "monitored": row["system"] == "on",
+            "system": "citus",
+            "phase": "load" if row["system"] == "on" else "run",
+        }
+        for row in rows
+    ]
+    with pytest.raises(InsufficientDataError, match="the closest differ in phase") as refused:
+        stats.compare_runs(runs(*mixed), by="monitored")
+    assert "--pool phase" in str(refused.value.way_out)
+    (comparison,) = stats.compare_runs(runs(*mixed), by="monitored", pool=["phase"])
+    assert "differs in phase: load against run" in comparison.warnings
+
+
+@pytest.mark.parametrize("column", ["phase", "workload", "records", "operations", "threads", "query_mode"])
+def test_levels_are_compared_within_each_load(column: str) -> None:
+    values: tuple[object, object] = {
+        "phase": ("load", "run"),
+        "workload": ("A", "C"),
+        "query_mode": ("prepared", "simple"),
+    }.get(column, (200, 60_000))
+    rows = [{**row, column: value} for value in values for row in grid(x=[10, 11, 12], y=[20, 21, 22])]
+    # A third load was measured with one system only: it is compared with nothing.
+    frame = runs(*rows, *({**row, column: None} for row in grid(x=[90, 91])))
+    result = stats.compare_runs(frame)
+    assert result.strata == (column,)
+    assert [c.stratum[column] for c in result] == list(values)
+    assert [(c.mean_a.n, c.mean_b.n) for c in result] == [(3, 3), (3, 3)]
+
+
+def test_raw_and_adjusted_p_stand_side_by_side() -> None:
+    rows = [{**row, "threads": t} for t in (4, 16, 64) for row in grid(x=[10, 11, 12.5], y=[13, 12, 14])]
+    rows += [{**row, "phase": "run", "workload": "C"} for row in grid(x=[10, 11, 12], y=[13, 12, 14])]
+    rows += [{**row, "threads": 1} for row in grid(x=[10], y=[12])]
+    found = stats.compare_runs(runs(*({"phase": "load", **row} for row in rows)))
+    inserts = [c for c in found if c.family == "INSERT (load)" and c.ratio.exists]
+    assert [c.family_size for c in inserts] == [3, 3, 3]
+    assert [c.p_difference_adjusted for c in inserts] == pytest.approx([3 * inserts[0].p_difference] * 3)
+    (other,) = [c for c in found if c.family == "Workload C"]
+    assert (other.family_size, other.p_difference_adjusted) == (1, other.p_difference)
+    table = found.to_polars()
+    assert {"p_difference", "p_difference_adjusted", "family", "family_size"} <= set(table.columns)
+    assert table.filter(threads=1)["p_difference"].to_list() == [None]
+    assert "p      p adjusted  verdict" in stats.format_comparison(found)
+
+
+def test_what_is_shown_does_not_change_the_answer() -> None:
+    rows = [{**row, "threads": t} for t in (4, 16, 64) for row in grid(x=[10, 11, 12.5], y=[13, 12, 14])]
+    whole = stats.compare_runs(runs(*rows))
+    for shown in whole:
+        (one,) = stats.compare_runs(runs(*rows), only=shown.stratum)
+        assert (one.stratum, one.p_difference_adjusted, one.verdict) == (
+            shown.stratum,
+            shown.p_difference_adjusted,
+            shown.verdict,
+        )
 
 
 def test_nothing_to_compare_is_said() -> None:

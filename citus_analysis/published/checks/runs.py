@@ -16,16 +16,18 @@ from citus_analysis.published._numbers import show
 from citus_analysis.published.checks._registry import Finding, Severity
 from citus_analysis.published.checks.little import BUSY, TOLERANCE
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
+from citus_analysis.runs import CONFIGURATION
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
-from citus_analysis.stats.frames import CONFIGURATION
 
 __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
 
 Cells = Mapping[str, Any]
 
 #: Columns whose combination is one configuration; its runs are repetitions.
-_REPEATED: Final = tuple(name for name in CONFIGURATION if name in TABLES["runs"].names())
+_REPEATED: Final = tuple(
+    name for name in ("resource", *CONFIGURATION, "rate_limited", "target_ops_s") if name in TABLES["runs"].names()
+)
 #: Sections that hold the time of other sections, or none of the workload's.
 _COMPOSITE: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL", "TOTAL")
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")

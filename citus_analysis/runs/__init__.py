@@ -1,0 +1,33 @@
+"""What a run was: its set-up, the operation that it measured, and which runs may be compared with which."""
+
+from citus_analysis.runs.comparable import Comparability, closest_difference, comparability, differing, pooled
+from citus_analysis.runs.setups import (
+    CONFIGURATION,
+    LOAD,
+    SYSTEM,
+    VARIANT,
+    described,
+    family_of,
+    operation_name,
+    operation_of,
+    setting_text,
+    with_operations,
+)
+
+__all__ = [
+    "CONFIGURATION",
+    "LOAD",
+    "SYSTEM",
+    "VARIANT",
+    "Comparability",
+    "closest_difference",
+    "comparability",
+    "described",
+    "differing",
+    "family_of",
+    "operation_name",
+    "operation_of",
+    "pooled",
+    "setting_text",
+    "with_operations",
+]

@@ -1,0 +1,188 @@
+"""The one definition of a run's set-up, which commands and reports share.
+
+A run's *set-up* is everything that could explain a difference: the system, the *family* of its resource (the name
+without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` is of family
+`binary` and `w2-t16-insert` of the main one), every server setting in which the resources differ, and the load:
+phase, workload (for pgbench: its scripts), the client's protocol and the rate it was limited to, number of load
+generators, table size (for pgbench: its scaling factor), operations.
+A *configuration* is a set-up at one number of workers and threads. A *variant* is what is measured, apart from its
+size: system, family, number of load generators, protocol, limit and settings.
+
+Example:
+    >>> family_of("w2-binary-t16-insert", workers=2, threads=16)
+    'binary'
+    >>> family_of("w4-t64-select", workers=4, threads=64)
+    ''
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+__all__ = [
+    "CONFIGURATION",
+    "LOAD",
+    "SYSTEM",
+    "VARIANT",
+    "described",
+    "family_of",
+    "operation_name",
+    "operation_of",
+    "setting_text",
+    "with_operations",
+]
+
+#: What is measured. Such a column may change along with a compared one: each system has settings of its own.
+SYSTEM: Final = ("system", "family", "settings", "workers")
+#: What the clients do. Runs that differ here are never compared unless a person asks for it.
+LOAD: Final = (
+    "phase",
+    "workload",
+    "operation",
+    "query_mode",
+    "limit",
+    "threads",
+    "records",
+    "scale_factor",
+    "operations",
+    "drivers",
+    "monitored",
+)
+#: All columns that describe a configuration: what a comparison holds equal unless it is about them.
+CONFIGURATION: Final = (*SYSTEM, *LOAD)
+#: Columns behind a variant's name.
+VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings")
+
+_PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
+_SEPARATORS: Final = re.compile(r"[-_]+")
+#: Settings that change what is logged, not what is measured, or that merely restate the topology.
+_IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
+_MAIN_FAMILY: Final = "main grid"
+#: What an empty text of these columns stands for.
+_EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
+
+
+def family_of(resource: str, *, workers: int | None, threads: int | None, drivers: int | None = 1) -> str:
+    """A resource's name without the parts that repeat its workers, threads and phase; may be empty."""
+    per_driver = threads // drivers if threads and drivers else threads
+    repeated = {f"w{workers}", f"t{threads}", f"t{per_driver}", f"{workers}w", f"{threads}t"} | _PHASE_WORDS
+    return "-".join(token for token in _SEPARATORS.split(resource) if token.lower() not in repeated)
+
+
+def operation_name(phase: str | None, workload: str | None) -> str | None:
+    """What a phase does, as a reader knows it; None where neither is known.
+
+    Example:
+        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "select only")
+        ('INSERT (load)', 'Workload C', 'select only')
+    """
+    if phase == "load":
+        return "INSERT (load)"
+    return f"Workload {workload}" if workload and len(workload) == 1 else workload
+
+
+def with_operations(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the column `operation`: what each does, as :func:`operation_name` says it."""
+    names = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
+    return runs.with_columns(pl.Series("operation", names, dtype=pl.String))
+
+
+def operation_of(runs: pl.DataFrame) -> str:
+    """What runs did: their phase and workload and, where a table has it, the operation of the client."""
+    columns = [
+        runs[name].cast(pl.String) if name in runs.columns else pl.Series(name, [None] * runs.height, dtype=pl.String)
+        for name in ("phase", "workload", "operation")
+    ]
+    found = pl.DataFrame(columns).unique(maintain_order=True)
+    names = [
+        " ".join(dict.fromkeys(part for part in (operation_name(phase, workload), operation) if part))
+        for phase, workload, operation in found.iter_rows()
+    ]
+    return ", ".join(dict.fromkeys(name or "unknown operation" for name in names))
+
+
+def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Runs with the columns `family`, `settings`, `limit` and `variant`; those that are there already stay.
+
+    Args:
+        runs: rows of the table `runs`.
+        settings: the table `settings`; without it no resource has settings of its own.
+    """
+    found = runs
+    if "resource" in found.columns and "family" not in found.columns:
+        found = found.with_columns(_families(found))
+    if "resource" in found.columns and "settings" not in found.columns and settings is not None:
+        own = _differing_settings(settings, found["resource"])
+        found = found.join(own, on="resource", how="left", maintain_order="left")
+        found = found.with_columns(pl.col("settings").fill_null(""))
+    if "limit" not in found.columns and {"rate_limited", "target_ops_s"} <= set(found.columns):
+        found = found.with_columns(_limits())
+    return found if "variant" in found.columns else found.with_columns(_variants(found))
+
+
+def _limits() -> pl.Expr:
+    """The rate that clients were limited to, in words; empty where there was none."""
+    # Frames that come from pandas hold columns of nulls as texts.
+    target = pl.col("target_ops_s").cast(pl.Float64)
+    limited = pl.col("rate_limited").cast(pl.String).str.to_lowercase() == "true"
+    words = pl.format("at most {}/s", target.round(2)).str.replace(r"\.0(/s)$", "$1")
+    rate = pl.when(target.is_null()).then(pl.lit("limited rate")).otherwise(words)
+    return pl.when(limited).then(rate).otherwise(pl.lit("")).alias("limit")
+
+
+def _families(runs: pl.DataFrame) -> pl.Series:
+    known = [runs[name] if name in runs.columns else [None] * runs.height for name in ("workers", "threads", "drivers")]
+    names = [
+        family_of(resource or "", workers=w, threads=t, drivers=d)
+        for resource, w, t, d in zip(runs["resource"], *known, strict=True)
+    ]
+    return pl.Series("family", names, dtype=pl.String)
+
+
+def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.DataFrame:
+    """resource, settings: the settings in which the resources differ, as `name=value, ...`."""
+    relevant = settings.filter(
+        pl.col("resource").is_in(resources.unique().implode())
+        & pl.col("name").str.starts_with("settings.")
+        & ~pl.col("name").str.contains(_IRRELEVANT)
+    )
+    several = relevant.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)["name"]
+    usual = relevant.group_by("name").agg(pl.col("value").mode().sort().first().alias("usual"))
+    return (
+        relevant.filter(pl.col("name").is_in(several.implode()))
+        .join(usual, on="name")
+        .filter(pl.col("value") != pl.col("usual"))
+        .sort("resource", "name")
+        .with_columns(pl.format("{}={}", pl.col("name").str.strip_prefix("settings."), "value").alias("settings"))
+        .group_by("resource")
+        .agg(pl.col("settings").str.join(", "))
+    )
+
+
+def _variants(runs: pl.DataFrame) -> pl.Series:
+    columns = [name for name in VARIANT if name in runs.columns]
+    varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
+    names = [_variant(row, varying) for row in runs.select(columns).iter_rows(named=True)]
+    return pl.Series("variant", names or [_MAIN_FAMILY] * runs.height, dtype=pl.String)
+
+
+def _variant(row: Mapping[str, Any], varying: Container[str]) -> str:
+    system, protocol = (row[name] if name in varying else "" for name in ("system", "query_mode"))
+    family, drivers = row.get("family") or "", row.get("drivers")
+    generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
+    parts = [system, family or _MAIN_FAMILY, generators, protocol, row.get("limit"), row.get("settings")]
+    return ", ".join(part for part in parts if part)
+
+
+def setting_text(column: str, value: object) -> str:
+    """A value of the set-up as a reader sees it and as a person asks for it.
+
+    Example:
+        >>> setting_text("family", ""), setting_text("settings", ""), setting_text("threads", 16)
+        ('main grid', 'usual', '16')
+    """
+    return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
