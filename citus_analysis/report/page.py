@@ -58,7 +58,7 @@ class Page:
     """
 
     def __init__(self, dataset: Source, tables: str = "", **parameters: Scalar) -> None:
-        self.folder = Path(tables) if tables else None
+        self.folder = Path(tables).absolute() if tables else None
         self.dataset = dataset
         self.parameters = parameters
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.output_files import put_in_place
+from citus_analysis.report.links import check_links
 from citus_analysis.report.notebooks import (
     Scalar,
     check_parameters,
@@ -50,6 +51,8 @@ class ReportResult:
         tables: the CSV files, one per figure and table, by name.
         findings: the sentences the report opens with.
         title: the report's heading.
+
+    All paths are absolute.
     """
 
     name: str
@@ -100,7 +103,8 @@ def render_report(
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
     given = check_parameters(name, parameters or {})
-    return _render(name, Path(dataset), Path(out), given, html=html, watch=None)
+    source, target = _resolved(dataset, out)
+    return _render(name, source, target, given, html=html, watch=None)
 
 
 def render_reports(
@@ -133,14 +137,14 @@ def render_reports(
     """
     wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
+    source, target = _resolved(dataset, out)
     results: list[ReportResult] = []
     left_out: dict[str, str] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
         watches = {name: partial(progress, name) if progress else None for name in wanted}
         futures = [
-            pool.submit(_render, name, Path(dataset), Path(out), given[name], html=html, watch=watches[name])
-            for name in wanted
+            pool.submit(_render, name, source, target, given[name], html=html, watch=watches[name]) for name in wanted
         ]
         for name, future in zip(wanted, futures, strict=True):
             try:
@@ -150,12 +154,17 @@ def render_reports(
             except ReportError as error:
                 failures.append(error)
     if html and results and len(wanted) > 1:
-        _write_index(results, Path(out))
+        _write_index(results, target)
     if failures:
         raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
     if not results:
         raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
     return Rendered(tuple(results), left_out)
+
+
+def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
+    """Both folders independent of the working directory: a kernel runs in another one."""
+    return Path(dataset).absolute(), Path(out).absolute()
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
@@ -190,7 +199,7 @@ def _render(
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()
-        places = {"dataset": fspath(dataset.resolve()), "tables": fspath(tables)}
+        places = {"dataset": fspath(dataset), "tables": fspath(tables)}
         try:
             execute_notebook(source, executed, {**parameters, **places}, folder=scratch, watch=watch)
         except NothingToReportError:
@@ -203,7 +212,9 @@ def _render(
         if html:
             from citus_analysis.report.html import export_html
 
-            (scratch / f"{name}.html").write_text(export_html(executed, title=title, tables=name), encoding="utf-8")
+            page = scratch / f"{name}.html"
+            page.write_text(export_html(executed, title=title, tables=name), encoding="utf-8")
+            check_links(page)
         return _publish(name, scratch, out, html=html, title=title, findings=_findings(document))
 
 
@@ -292,4 +303,5 @@ def _write_index(results: Sequence[ReportResult], out: Path) -> None:
     with _scratch(out) as scratch:
         page = scratch / "index.html"
         page.write_text(index_html("Reports", links), encoding="utf-8")
+        check_links(page, folder=out)
         put_in_place(page, out / "index.html")

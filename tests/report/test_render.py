@@ -10,6 +10,7 @@ import pytest
 
 from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
+from citus_analysis.report.links import linked_files
 
 Shelf = Callable[..., Path]
 
@@ -60,6 +61,38 @@ def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Pat
     assert "word = &#x27;this&#x27;" in page
     assert len(page.encode()) < 6_000_000
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["one", "one.html", "one.ipynb"]
+
+
+def test_relative_folders_give_pages_whose_every_link_leads_to_a_file(
+    shelf: Shelf, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    shelf("two", SHOW, parameters=WORD)
+    elsewhere = tmp_path / "else" / "where"
+    elsewhere.mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    # Before Python 3.12 mkdtemp() gives a relative folder a relative name; the kernel works in another folder.
+    for word in ("first", "second"):
+        rendered = render_reports("all", Path("..", "..", dataset.name), "out", {"word": word}, jobs=2)
+    out = elsewhere / "out"
+    for page in ("one.html", "two.html", "index.html"):
+        links = linked_files((out / page).read_text(encoding="utf-8"))
+        assert links, page
+        assert [link for link in links if not (out / link).is_file()] == []
+    assert (out / "one" / "points.csv").read_text(encoding="utf-8") == "name,value_ms\nsecond,1.5\n"
+    assert all(table.is_absolute() and table.is_file() for result in rendered.results for table in result.tables)
+
+
+def test_a_page_with_a_dead_link_fails_and_the_previous_report_stays(
+    shelf: Shelf, dataset: Path, tmp_path: Path
+) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    before = render_report("one", dataset, tmp_path / "out")
+    kept = [path.read_bytes() for path in (before.notebook, *before.tables)]
+    shelf("one", SHOW, "(page.folder / 'points.csv').unlink()", parameters=WORD)
+    with pytest.raises(ReportError, match=r"^one.html: links to one/points.csv: not written"):
+        render_report("one", dataset, tmp_path / "out")
+    assert [path.read_bytes() for path in (before.notebook, *before.tables)] == kept
 
 
 def test_the_same_input_gives_the_same_files(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
