@@ -18,6 +18,7 @@ LAYER = {
     "units": 0,
     "shipped": 0,
     "yaml_text": 0,
+    "words": 0,
     "formats": 1,
     "runs": 2,
     "spans": 2,

@@ -6,8 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots._intervals import error_bars, has_interval, interval_words
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["plot_published", "plot_ratios"]
@@ -29,7 +31,7 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = 0.05, 
         margin: the band that counts as no difference, drawn in grey.
         title: what is shown, in words.
     """
-    frame = as_polars(ratios).with_row_index("row")
+    frame = with_columns_of(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
     figure = new_figure(title or f"Ratio to {base}", height=150 + _ROW * frame.height)
     figure.add_vrect(
         x0=1 / (1 + margin), x1=1 + margin, fillcolor="rgba(107, 114, 128, 0.15)", line_width=0, layer="below"
@@ -49,25 +51,17 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = 0.05, 
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:
     if rows.is_empty():
         return
-    ratio, low, high = (rows[name].to_numpy() for name in ("ratio", "low", "high"))
-    known = np.isfinite(low) & np.isfinite(high) & (low > 0)
+    # On a logarithmic axis a bar that begins at 0 has no place either.
+    drawn = rows.with_columns(low=pl.when(pl.col("low") > 0).then("low"))
+    known = drawn.select(has_interval()).to_series().to_numpy()
     figure.add_scatter(
-        x=ratio,
+        x=rows["ratio"].to_numpy(),
         y=rows["row"].to_numpy(),
         mode="markers",
         name=verdict,
         marker={"size": 9, "color": np.where(known, colour, "white"), "line": {"color": colour, "width": 1.5}},
-        error_x={
-            "array": np.where(known, high - ratio, 0),
-            "arrayminus": np.where(known, ratio - low, 0),
-            "color": colour,
-            "thickness": 1.5,
-            "width": 4,
-        },
-        customdata=[
-            f"[{a:.2f}, {b:.2f}]" if known_one else "one run: no interval"
-            for a, b, known_one in zip(low, high, known, strict=True)
-        ],
+        error_x=error_bars(drawn, "ratio", color=colour, thickness=1.5, width=4),
+        customdata=[interval_words(low, high) for low, high in drawn.select("low", "high").iter_rows()],
         text=[text(name) for name in rows["name"]],
         hovertemplate="%{text}<br>%{x:.3f} %{customdata}<extra>%{fullData.name}</extra>",
     )
@@ -81,7 +75,8 @@ def plot_published(published: Frame, *, metric: str = "throughput_ops_s", title:
         metric: the metric that is shown.
         title: what is shown, in words.
     """
-    rows = as_polars(published).filter((pl.col("metric") == metric) & (pl.col("value") > 0))
+    stated = with_columns_of(published, "published", "metric", "value", "system", "source", "table", "row")
+    rows = stated.filter((pl.col("metric") == metric) & (pl.col("value") > 0))
     systems = rows["system"].fill_null("unnamed").unique().sort().to_list()
     figure = new_figure(title or f"Published: {label(metric)}", height=170 + 2 * _ROW * max(1, len(systems)))
     for number, (source, part) in enumerate(groups(rows.sort("source"), "source")):

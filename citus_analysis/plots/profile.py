@@ -8,8 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
 
 __all__ = ["plot_distribution", "plot_spans"]
 
@@ -31,7 +32,8 @@ def plot_spans(profile: Frame, *, title: str = "Mean time of a statement") -> go
         profile: columns `name` (of the bar), `quantity` (`P`, `C`, `L`; `T` for local executions), `mean_us`.
         title: what is shown, in words.
     """
-    frame = as_polars(profile).with_columns(pl.col("quantity").cast(pl.String))
+    needed = with_columns_of(profile, "profile", "name", "quantity", "mean_us")
+    frame = needed.with_columns(pl.col("quantity").cast(pl.String))
     figure = new_figure(title, height=170 + 34 * frame["name"].n_unique())
     names = frame["name"].unique(maintain_order=True).to_list()
     for quantity, (words, colour) in _STACK.items():
@@ -59,7 +61,7 @@ def plot_distribution(times: Frame, *, column: str = "total_us", title: str = ""
         column: the time, in microseconds.
         title: what is shown, in words.
     """
-    frame = as_polars(times).drop_nulls(column)
+    frame = with_columns_of(times, "times", "series", column).drop_nulls(column)
     figure = new_figure(title or "Distribution of statement times")
     shares = np.linspace(0, 1, _POINTS)
     for number, (name, part) in enumerate(groups(frame, "series")):

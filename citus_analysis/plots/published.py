@@ -7,9 +7,11 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
 from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
 from citus_analysis.scaling import ScalingFit
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
@@ -34,25 +36,24 @@ def plot_stated_intervals(
         metric: what the means are of; its name's suffix gives the unit.
         title: what is shown, in words.
     """
-    frame = as_polars(summaries)
+    frame = with_columns_of(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     sizes = frame[x].to_numpy()
     kinds = (("as stated", "stated_low", "stated_high", 1 / _APART), ("Student's t", "low", "high", _APART))
     for number, (name, low, high, shift) in enumerate(kinds):
         colour, symbol, _ = style_of(number)
-        mean = frame["mean"].to_numpy()
         figure.add_scatter(
             x=sizes * shift,
-            y=mean,
-            error_y={"array": frame[high].to_numpy() - mean, "arrayminus": mean - frame[low].to_numpy(), "width": 5},
+            y=frame["mean"].to_numpy(),
+            error_y=error_bars(frame, "mean", low, high, width=5),
             mode="markers",
             name=text(name),
             marker={"color": colour, "symbol": symbol, "size": 8},
-            customdata=[f"{a:,.0f} to {b:,.0f}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()],
-            hovertemplate="%{y:,.0f} [%{customdata}]<extra>%{fullData.name}</extra>",
+            customdata=[f"{interval_words(a, b)}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()],
+            hovertemplate="%{y:,.0f} %{customdata}<extra>%{fullData.name}</extra>",
         )
     figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{size:g}" for size in sizes], minor={"ticks": ""})
-    return figure.update_yaxes(rangemode="tozero")
+    return from_zero(figure, frame["mean"], frame["stated_high"], reach=frame["high"])
 
 
 def plot_fits(
@@ -72,7 +73,7 @@ def plot_fits(
         metric: what the means are of.
         title: what is shown, in words.
     """
-    frame = as_polars(summaries)
+    frame = with_columns_of(summaries, "summaries", x, "mean", "low", "high")
     figure = new_figure(title or f"models of {label(metric)} by {x}", x=x, y=metric)
     mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
     grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
@@ -96,7 +97,7 @@ def plot_fits(
     figure.add_scatter(
         x=sizes,
         y=mean,
-        error_y={"array": frame["high"].to_numpy() - mean, "arrayminus": mean - frame["low"].to_numpy(), "width": 4},
+        error_y=error_bars(frame, "mean", width=4),
         mode="markers",
         name="published mean, Student's t",
         marker={"color": GREY, "size": 8},

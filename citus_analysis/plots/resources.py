@@ -7,8 +7,9 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["plot_cpu", "plot_device", "plot_symbols"]
@@ -31,7 +32,7 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
             (and `nice_percent`, which is counted as user).
         title: what is shown, in words.
     """
-    frame = as_polars(samples).sort("elapsed_s")
+    frame = with_columns_of(samples, "samples", "elapsed_s", *_SHARES).sort("elapsed_s")
     if "nice_percent" in frame.columns:
         frame = frame.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     figure = new_figure(title, x="elapsed_s", height=320)
@@ -60,15 +61,15 @@ def plot_device(
 
     Args:
         samples: columns `elapsed_s`, `series` and the metric.
-        checkpoints: columns `start_s`, `end_s`, `node`; None: none are marked.
+        checkpoints: columns `start_s`, `end_s`; None: none are marked.
         metric: `await_ms`, `utilization_percent`, `write_kb_s` or another column of `device_samples`.
         title: what is shown, in words.
     """
-    frame = as_polars(samples).sort("elapsed_s")
+    frame = with_columns_of(samples, "samples", "elapsed_s", "series", metric).sort("elapsed_s")
     figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=320)
-    marks = as_polars(checkpoints).drop_nulls("end_s") if checkpoints is not None else None
-    if marks is not None and marks.height:
-        _shade(figure, marks)
+    marks = None if checkpoints is None else with_columns_of(checkpoints, "checkpoints", "start_s", "end_s")
+    if marks is not None and marks["end_s"].count():
+        _shade(figure, marks.drop_nulls("end_s"))
     for number, (name, part) in enumerate(groups(frame, "series")):
         colour, _, dash = style_of(number)
         figure.add_scatter(
@@ -110,7 +111,8 @@ def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Symbols by sha
         most: number of bars.
         title: what is shown, in words.
     """
-    frame = as_polars(symbols).sort("self_percent", descending=True).head(most)
+    frame = with_columns_of(symbols, "symbols", "symbol", "shared_object", "self_percent")
+    frame = frame.sort("self_percent", descending=True).head(most)
     objects = frame["shared_object"].unique(maintain_order=True).to_list()
     figure = new_figure(title, x="self_percent", height=130 + 24 * frame.height)
     # Two symbols of one name can be in different objects: the bar's place is its row, not its name.

@@ -7,15 +7,18 @@ Each function draws one panel. The frames have one row per series and value of x
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
 from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
 from citus_analysis.units import label
+from citus_analysis.words import counted, noun_for
 
 __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 
@@ -23,6 +26,7 @@ __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 _LOG_FROM = 8.0
 #: Single runs stand beside their mean, or the mean would hide them: spread in per cent of a step.
 _SPREAD = 0.018
+_MEAN: Final = ("mean", "low", "high")
 
 
 def plot_series(
@@ -37,7 +41,7 @@ def plot_series(
     """Means with their intervals as bands along x, one line per series, single runs as points.
 
     Args:
-        means: columns `series`, x, `mean`, `low`, `high`, `n`.
+        means: columns `series`, x, `mean`, `low`, `high`; the ends are null where there is no interval.
         runs: single runs: columns `series`, x, `metric` and, for the hover text, `run_id`; None: no points.
         x: `workers`, `threads` or another numeric column.
         metric: what is shown; its name's suffix gives the unit.
@@ -51,15 +55,16 @@ def plot_series(
         >>> [trace.name for trace in plot_series(means, x="workers").data if trace.showlegend]
         ['a']
     """
-    frame = as_polars(means).sort(x, maintain_order=True)
+    frame = with_columns_of(means, "means", "series", x, *_MEAN).sort(x, maintain_order=True)
+    singles = None if runs is None else with_columns_of(runs, "runs", "series", x, metric)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         _add_line(figure, part, x, name, names, metric)
-    if runs is not None:
-        _add_runs(figure, as_polars(runs), x, metric, names)
+    if singles is not None:
+        _add_runs(figure, singles, x, metric, names)
     _x_axis(figure, frame[x])
-    return figure.update_yaxes(rangemode="tozero")
+    return from_zero(figure, frame["mean"], *([] if singles is None else [singles[metric]]), reach=frame["high"])
 
 
 def plot_relative(
@@ -81,9 +86,9 @@ def plot_relative(
         title: what is shown, in words.
         order: names of all series.
     """
-    frame = as_polars(relative).sort(x, maintain_order=True)
+    frame = with_columns_of(relative, "relative", "series", x, *_MEAN).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
-    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(x.removesuffix('s') if base == 1 else x)}")
+    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(noun_for(base, x.removesuffix('s')))}")
     values = frame[x].unique().sort().to_numpy()
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}
@@ -92,7 +97,7 @@ def plot_relative(
     for name, part in _in_order(frame, names):
         _add_line(figure, part, x, name, names, quantity)
     _x_axis(figure, frame[x])
-    return figure.update_yaxes(rangemode="tozero")
+    return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
 
 
 def plot_latency_load(
@@ -110,18 +115,18 @@ def plot_latency_load(
         title: what is shown, in words.
         order: names of all series.
     """
-    frame = as_polars(latency).sort("threads", maintain_order=True)
+    needed = ("series", "threads", "throughput_ops_s", *_MEAN)
+    frame = with_columns_of(latency, "latency", *needed).sort("threads", maintain_order=True)
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
     figure.update_yaxes(title_text=f"{text(label(metric.removesuffix('_us') + '_latency_us'))}", type="log")
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         colour, symbol, dash = style_of(names.index(name))
-        above, below = part["high"] - part["mean"], part["mean"] - part["low"]
         figure.add_scatter(
             x=part["throughput_ops_s"].to_numpy(),
             y=part["mean"].to_numpy(),
-            error_y={"array": _finite(above), "arrayminus": _finite(below), "thickness": 1, "width": 3},
-            text=[f"{threads} threads" for threads in part["threads"]],
+            error_y=error_bars(part, "mean", thickness=1, width=3),
+            text=[counted(threads, "thread") for threads in part["threads"]],
             mode="lines+markers",
             name=text(name),
             line={"color": colour, "dash": dash, "width": 1.5},
@@ -138,34 +143,27 @@ def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.D
 
 def _add_line(figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str) -> None:
     colour, symbol, dash = style_of(names.index(name))
-    banded = part.filter(pl.col("low").is_finite() & pl.col("high").is_finite())
+    banded = part.filter(has_interval())
     if banded.height > 1:
         edge = {"color": colour, "width": 0}
         common = {"mode": "lines", "line": edge, "hoverinfo": "skip", "showlegend": False, "legendgroup": text(name)}
         figure.add_scatter(x=banded[x].to_numpy(), y=banded["high"].to_numpy(), **common)
         low = banded["low"].to_numpy()
         figure.add_scatter(x=banded[x].to_numpy(), y=low, fill="tonexty", fillcolor=faded(colour), **common)
-    single = banded if banded.height == 1 == part.height else banded.clear()
-    above, below = ((single[a] - single[b]).to_numpy() for a, b in (("high", "mean"), ("mean", "low")))
     reading = f"%{{x}} {text(x)}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
     figure.add_scatter(
         x=part[x].to_numpy(),
         y=part["mean"].to_numpy(),
-        error_y=None if single.is_empty() else {"array": above, "arrayminus": below, "thickness": 1},
+        error_y=error_bars(part, "mean", thickness=1) if banded.height == 1 else None,
         mode="lines+markers",
         name=text(name),
         legendgroup=text(name),
         showlegend=True,
         line={"color": colour, "dash": dash, "width": 2},
         marker={"color": colour, "symbol": symbol, "size": 9},
-        customdata=[_interval(low, high) for low, high in part.select("low", "high").iter_rows()],
+        customdata=[interval_words(low, high) for low, high in part.select("low", "high").iter_rows()],
         hovertemplate=reading + "<extra>%{fullData.name}</extra>",
     )
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    known = low is not None and high is not None and np.isfinite([low, high]).all()
-    return f"[{low:,.4g}, {high:,.4g}]" if known else "(one run: no interval)"
 
 
 def _add_runs(figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str]) -> None:
@@ -203,8 +201,3 @@ def _x_axis(figure: go.Figure, values: pl.Series) -> None:
         ticktext=[f"{tick:g}" for tick in ticks],
         minor={"ticks": ""},
     )
-
-
-def _finite(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
-    array = values.to_numpy().astype(float)
-    return np.where(np.isfinite(array), array, np.nan)

@@ -10,11 +10,13 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.errors import UnknownNameError
+from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
 from citus_analysis.spans import TailProfile
 from citus_analysis.spans.composition import COMPONENTS, compose
 from citus_analysis.spans.layout import lay_out
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.stats import Frame
+from citus_analysis.words import counted
 
 __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
 
@@ -26,6 +28,26 @@ PARTS: Final = {
     "child_us": ("child", COLOURS[2]),
     "latency_us": ("network and queue", COLOURS[1]),
 }
+
+#: Columns of table `statements` from which T is taken apart.
+_PARTS_OF_T: Final = ("failed", "total_us", "wait_us", "child_us", "parse_us", "bind_us", "execute_us", "latency_us")
+#: Columns of table `spans` that place a span and name it.
+_SPAN: Final = (
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "kind",
+    "name",
+    "node",
+    "pid",
+    "start_time",
+    "end_time",
+    "duration_us",
+    "shard_id",
+    "match",
+    "source_id",
+    "byte_offset",
+)
 
 #: Said wherever statements whose T contains the commit stand beside statements whose T does not.
 COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
@@ -58,7 +80,7 @@ def plot_waterfall(
     Raises:
         UnknownNameError: no span has this trace_id.
     """
-    frame = as_polars(spans).filter(pl.col("trace_id") == trace_id)
+    frame = with_columns_of(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
     if frame.is_empty():
         raise UnknownNameError("trace", str(trace_id), ())
     placed = _in_tree_order(_remotes_within_tasks(lay_out(frame)))
@@ -132,7 +154,7 @@ def plot_flame(
         statements: rows of table `statements`.
         title: what is shown, in words.
     """
-    composed = compose(as_polars(statements))
+    composed = compose(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
     sums = (
         composed.group_by("statement_kind", "executed")
         .agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).sum())
@@ -179,7 +201,8 @@ def plot_heat_map(
         bins: number of stretches of time.
         title: what is shown, in words.
     """
-    known = as_polars(statements).filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
+    frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
+    known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
     begin = pl.col("end_time").min()
     width = ((pl.col("end_time").max() - begin).dt.total_microseconds() // bins + 1).cast(pl.Int64)
     binned = (
@@ -230,7 +253,7 @@ def plot_percentile_profile(
         relative: shares of T instead of microseconds.
         title: what is shown, in words.
     """
-    frame = as_polars(profile).sort("percentile")
+    frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
     at = [f"p{percentile:g}" for percentile in frame["percentile"]]
     figure = new_figure(
         title or "Composition of T by percentile", x="percentile", y="share_percent" if relative else "total_us"
@@ -251,7 +274,8 @@ def plot_profile(
         by: columns to group by.
         title: what is shown, in words.
     """
-    composed = compose(as_polars(statements))
+    needed = ("executed", "includes_commit", *_PARTS_OF_T, *by)
+    composed = compose(with_columns_of(statements, "statements", *needed))
     means = composed.group_by(list(by)).agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean()).sort(by)
     names = [text(" ".join(str(value) for value in row)) for row in means.select(by).rows()]
     figure = new_figure(title or "Mean composition of T", y="mean_us")
@@ -286,9 +310,8 @@ def plot_tail(profile: TailProfile, *, most: int = 12, title: str = "") -> go.Fi
     """
     shown = profile.factors.head(most)
     names = [text(f"{factor}: {level}") for factor, level in shown.select("factor", "level").rows()]
-    figure = new_figure(
-        title or f"Slowest {profile.n_tail} of {profile.n} statements", x="share_percent", height=140 + 28 * len(names)
-    )
+    shares = f"Slowest {profile.n_tail} of {counted(profile.n, 'statement')}"
+    figure = new_figure(title or shares, x="share_percent", height=140 + 28 * len(names))
     for column, name, colour in (("rest_share", "the rest", GREY), ("tail_share", "slowest", COLOURS[1])):
         figure.add_scatter(
             name=name,

@@ -1,5 +1,6 @@
 """Figures of comparisons, profiles and machines draw the numbers of their tables."""
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.plots import (
@@ -27,7 +28,12 @@ def test_ratios_without_interval_are_hollow() -> None:
     figure = plot_ratios(ratios, base="text")
     faster, open_ = figure.data
     assert (faster.name, list(faster.x), list(faster.marker.color)) == ("faster", [1.2], ["#009E73"])
-    assert (open_.name, list(open_.marker.color), list(open_.error_x.array)) == ("inconclusive", ["white"], [0])
+    assert (open_.name, list(open_.marker.color), list(open_.customdata)) == (
+        "inconclusive",
+        ["white"],
+        ["(one run: no interval)"],
+    )
+    assert not np.isfinite([*open_.error_x.array, *open_.error_x.arrayminus]).any()
     assert list(figure.layout.yaxis.ticktext) == ["&lt;a&gt;", "b"]
 
 

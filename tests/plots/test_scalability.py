@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -14,8 +15,8 @@ MEANS = pl.DataFrame(
         "series": ["a", "a", "<b>", "<b>"],
         "workers": [1, 4, 1, 4],
         "mean": [10.0, 30.0, 9.0, 8.0],
-        "low": [9.0, 28.0, 8.0, float("-inf")],
-        "high": [11.0, 32.0, 10.0, float("inf")],
+        "low": [9.0, 28.0, 8.0, None],
+        "high": [11.0, 32.0, 10.0, None],
         "n": [3, 3, 3, 1],
     }
 )
@@ -69,6 +70,25 @@ def test_latency_against_load_has_bars_where_there_are_intervals() -> None:
     assert figure.layout.yaxis.title.text == "p99 latency [µs]"
     assert list(figure.data[0].x) == [1, 2]
     assert list(figure.data[0].error_y.array) == [1, 2]
+
+
+def test_no_axis_follows_an_interval_that_runs_away() -> None:
+    wide = MEANS.with_columns(low=pl.lit(0.01), high=pl.lit(5_000.0))
+    for figure in (plot_series(wide, RUNS, x="workers"), plot_relative(wide, x="workers", quantity="speedup", base=1)):
+        low, high = figure.layout.yaxis.range
+        assert (low, 30 <= high <= 70) == (0, True)
+    assert plot_series(MEANS, x="workers").layout.yaxis.range[1] == pytest.approx(32 * 1.05)
+
+
+def test_one_run_a_point_is_a_line_without_any_interval() -> None:
+    single = MEANS.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64))
+    figure = plot_series(single, x="workers")
+    assert len(figure.data) == 2
+    assert all(trace.fill is None and trace.error_y.array is None for trace in figure.data)
+    assert {words for trace in figure.data for words in trace.customdata} == {"(one run: no interval)"}
+    latency = single.rename({"workers": "threads"}).with_columns(throughput_ops_s=pl.Series([1.0, 2, 3, 4]))
+    for trace in plot_latency_load(latency).data:
+        assert np.isnan([*trace.error_y.array, *trace.error_y.arrayminus]).all()
 
 
 def test_nothing_to_draw_is_an_empty_figure() -> None:

@@ -1,0 +1,34 @@
+"""The one check of what a figure's table must hold."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from citus_analysis.errors import UsageError
+from citus_analysis.stats import Frame, as_polars
+
+__all__ = ["with_columns_of"]
+
+
+def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
+    """A caller's table as a polars frame that has the columns a figure is drawn from.
+
+    Args:
+        frame: the table.
+        name: what the caller knows it as.
+        columns: what is needed of it.
+
+    Raises:
+        UsageError: it lacks a column; the message names those that are missing and those that there are.
+
+    Example:
+        >>> with_columns_of(pl.DataFrame({"mean_us": [1.0]}), "profile", "name", "mean_us")
+        Traceback (most recent call last):
+        citus_analysis.errors.UsageError: the table `profile` lacks name (it has: mean_us)
+    """
+    table = as_polars(frame)
+    missing = [column for column in dict.fromkeys(columns) if column not in table.columns]
+    if missing:
+        there = f"it has: {', '.join(table.columns)}" if table.columns else "it has no columns"
+        raise UsageError(f"the table `{name}` lacks {', '.join(missing)}", way_out=there)
+    return table

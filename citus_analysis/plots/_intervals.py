@@ -1,0 +1,68 @@
+"""Intervals in figures: drawn where there are any, in words on the marks, and never in command of the axis."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+from numpy.typing import NDArray
+
+__all__ = ["error_bars", "from_zero", "has_interval", "interval_words"]
+
+#: An interval of few runs can reach many times beyond what was measured; the axis follows it up to this factor.
+_REACH: Final = 2.0
+_HEADROOM: Final = 1.05
+
+
+def has_interval(low: str = "low", high: str = "high") -> pl.Expr:
+    """Whether a row has an interval: one run has none."""
+    return (pl.col(low).is_finite() & pl.col(high).is_finite()).fill_null(value=False)
+
+
+def error_bars(
+    frame: pl.DataFrame, centre: str, low: str = "low", high: str = "high", **style: object
+) -> dict[str, Any]:
+    """Plotly's error bars from the ends of intervals; none where a row has no interval."""
+    known, middle = has_interval(low, high), pl.col(centre)
+    lengths = frame.select(
+        array=pl.when(known).then(pl.col(high) - middle), arrayminus=pl.when(known).then(middle - pl.col(low))
+    )
+    return {length.name: _numbers(length) for length in lengths} | style
+
+
+def interval_words(low: float | None, high: float | None) -> str:
+    """An interval as a mark's text.
+
+    Example:
+        >>> interval_words(9.5, 10_250.0), interval_words(None, None)
+        ('[9.5, 1.025e+04]', '(one run: no interval)')
+    """
+    if low is None or high is None or not np.isfinite([low, high]).all():
+        return "(one run: no interval)"
+    return f"[{low:,.4g}, {high:,.4g}]"
+
+
+def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.Figure:
+    """A y axis from 0 to what was measured, and further to where intervals reach, but not to where they run away.
+
+    Args:
+        figure: the figure, with a linear y axis of a quantity that is not negative.
+        measured: values that must be seen.
+        reach: upper ends of their intervals.
+    """
+    largest = max((_largest(values) for values in measured), default=0.0)
+    if largest <= 0:
+        return figure.update_yaxes(rangemode="tozero")
+    top = max(largest, min(_largest(reach), _REACH * largest))
+    return figure.update_yaxes(range=[0, _HEADROOM * top])
+
+
+def _largest(values: pl.Series) -> float:
+    numbers = _numbers(values)
+    return float(np.max(numbers, initial=0.0, where=np.isfinite(numbers)))
+
+
+def _numbers(values: pl.Series) -> NDArray[np.float64]:
+    return values.cast(pl.Float64).to_numpy()

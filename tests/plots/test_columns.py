@@ -1,0 +1,108 @@
+"""Every figure says which column its table lacks, and which it has."""
+
+from collections.abc import Callable
+
+import plotly.graph_objects as go
+import polars as pl
+import pytest
+
+from citus_analysis import plots
+from citus_analysis.errors import UsageError
+from citus_analysis.plots import (
+    plot_cpu,
+    plot_device,
+    plot_distribution,
+    plot_fits,
+    plot_flame,
+    plot_heat_map,
+    plot_latency_load,
+    plot_percentile_profile,
+    plot_profile,
+    plot_published,
+    plot_ratios,
+    plot_relative,
+    plot_series,
+    plot_spans,
+    plot_stated_intervals,
+    plot_symbols,
+    plot_waterfall,
+)
+from citus_analysis.published import published
+from citus_analysis.scaling import fit
+from citus_analysis.spans import percentile_profile
+from tests.spans.recordings import traces_of
+
+RESOURCE = "w2-t4-insert"
+MEANS = pl.DataFrame(
+    {"series": ["a", "a"], "workers": [1, 2], "threads": [1, 2], "throughput_ops_s": [1.0, 2.0]}
+    | {"mean": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5], "n": [3, 3], "run_id": ["r", "s"]}
+)
+STATED = MEANS.with_columns(stated_low="low", stated_high="high")
+SAMPLES = pl.DataFrame(
+    {"elapsed_s": [1.0], "series": ["a"], "await_ms": [1.0], "start_s": [0.5], "end_s": [1.5]}
+    | {f"{share}_percent": [1.0] for share in ("user", "system", "iowait", "steal")}
+)
+RATIOS = pl.DataFrame({"name": ["a"], "ratio": [1.0], "low": [0.9], "high": [1.1], "verdict": ["equivalent"]})
+SPANS = pl.DataFrame({"name": ["r"], "quantity": ["T"], "mean_us": [1.0]})
+SYMBOLS = pl.DataFrame({"symbol": ["f"], "shared_object": ["a"], "self_percent": [1.0]})
+TIMES = pl.DataFrame({"series": ["a"], "total_us": [1.0]})
+FIT = fit([1, 1, 1, 2, 2, 2, 4, 4, 4], [99, 100, 101, 190, 195, 199, 360, 370, 380], models=["linear"])
+
+
+def _statements() -> pl.DataFrame:
+    return traces_of(RESOURCE).statements
+
+
+def _spans() -> pl.DataFrame:
+    return traces_of(RESOURCE).spans
+
+
+Draw = Callable[[pl.DataFrame], go.Figure]
+#: Function -> argument -> how it is called with that table, and a table that it can draw.
+CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
+    "plot_series": {
+        "means": (lambda t: plot_series(t, x="workers"), lambda: MEANS),
+        "runs": (lambda t: plot_series(MEANS, t, x="workers"), lambda: MEANS),
+    },
+    "plot_relative": {"relative": (lambda t: plot_relative(t, x="workers", quantity="speedup", base=1), lambda: MEANS)},
+    "plot_latency_load": {"latency": (plot_latency_load, lambda: MEANS)},
+    "plot_ratios": {"ratios": (plot_ratios, lambda: RATIOS)},
+    "plot_published": {"published": (plot_published, published)},
+    "plot_spans": {"profile": (plot_spans, lambda: SPANS)},
+    "plot_distribution": {"times": (plot_distribution, lambda: TIMES)},
+    "plot_cpu": {"samples": (plot_cpu, lambda: SAMPLES)},
+    "plot_device": {
+        "samples": (plot_device, lambda: SAMPLES),
+        "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
+    },
+    "plot_symbols": {"symbols": (plot_symbols, lambda: SYMBOLS)},
+    "plot_stated_intervals": {"summaries": (plot_stated_intervals, lambda: STATED)},
+    "plot_fits": {"summaries": (lambda t: plot_fits(t, FIT), lambda: STATED)},
+    "plot_waterfall": {"spans": (lambda t: plot_waterfall(t, _spans()["trace_id"][0]), _spans)},
+    "plot_flame": {"statements": (plot_flame, _statements)},
+    "plot_heat_map": {"statements": (plot_heat_map, _statements)},
+    "plot_profile": {"statements": (plot_profile, _statements)},
+    "plot_percentile_profile": {
+        "profile": (plot_percentile_profile, lambda: percentile_profile(_statements()).filter(executed="remote"))
+    },
+}
+#: Takes a result, not a table.
+RESULTS = {"plot_tail"}
+
+
+def test_every_figure_is_tried() -> None:
+    assert set(CASES) | RESULTS == {name for name in plots.__all__ if name.startswith("plot_")}
+
+
+@pytest.mark.parametrize(("function", "argument"), [(f, a) for f, arguments in CASES.items() for a in arguments])
+def test_a_missing_column_is_named(function: str, argument: str) -> None:
+    draw, table = CASES[function][argument]
+    frame = table()
+    assert isinstance(draw(frame), go.Figure)
+    with pytest.raises(UsageError, match=rf"^the table `{argument}` lacks \S.* \(it has: other\)$"):
+        draw(pl.DataFrame({"other": [1]}))
+    for column in frame.columns:
+        try:
+            draw(frame.drop(column))
+        except UsageError as error:
+            assert f"the table `{argument}` lacks {column} (it has: " in str(error)  # noqa: PT017 - or none is raised
