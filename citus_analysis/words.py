@@ -1,15 +1,15 @@
 """Numbers with their nouns, and lists, as they stand in sentences: the one place that knows singular from plural.
 
 Example:
-    >>> f"{counted(1, 'run')}, {cluster_size(0)}; {counted(1_200, 'run')}, {cluster_size(2)}"
-    '1 run, single server; 1,200 runs, 2 workers'
+    >>> f"{counted(1, 'run')}, {size_text(0)}; {counted(1_200, 'run')}, {size_text(2)}"
+    '1 run, one server; 1,200 runs, 2 workers'
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["cluster_size", "counted", "listed", "noun_for"]
+__all__ = ["counted", "listed", "noun_for", "size_text"]
 
 #: Nouns whose plural is no `s` more.
 _PLURALS = {"series": "series"}
@@ -35,14 +35,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun_for(number, noun)}"
 
 
-def cluster_size(workers: int) -> str:
-    """How large a cluster is: its workers, of which a single server has none.
+def size_text(workers: int) -> str:
+    """The size of a cluster; without workers it is a server of its own.
 
     Example:
-        >>> cluster_size(1), cluster_size(4), cluster_size(0)
-        ('1 worker', '4 workers', 'single server')
+        >>> size_text(1), size_text(4), size_text(0)
+        ('1 worker', '4 workers', 'one server')
     """
-    return counted(workers, "worker") if workers else "single server"
+    return counted(workers, "worker") if workers else "one server"
 
 
 def listed(items: Sequence[str], most: int = 8) -> str:

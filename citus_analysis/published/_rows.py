@@ -53,7 +53,8 @@ class Number:
 
     def __str__(self) -> str:
         text = self.stated.removeprefix(APPROXIMATE)
-        return f"{text} {self.unit}".strip() if _WHOLE.fullmatch(text) or text.replace(".", "").isdigit() else text
+        bare = text.replace(",", "").replace(".", "").isdigit()
+        return f"{text} {self.unit}".strip() if bare else text
 
     def printed(self, value: float) -> str:
         """Another value of the same quantity, in the unit this one is printed in."""

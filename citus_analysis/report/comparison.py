@@ -17,7 +17,7 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import Selection
-from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.report.words import counted, interval_text, listed, size_text
 from citus_analysis.runs import comparability
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.runs import Question, compare_levels
@@ -182,11 +182,13 @@ def comparison_sentences(study: ComparisonStudy) -> list[str]:
     sentences += _undecided(study)
     if single := study.ratios.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height:
         sentences.append(
-            f"In {single} of {total} cells one side was run only once: without a spread no difference can be told from "
-            "chance there, whatever the ratio is."
+            f"In {single} of {counted(total, 'cell')} one side was run only once: without a spread no difference can "
+            "be told from chance there, whatever the ratio is."
         )
     if unequal := study.ratios.filter(pl.col("also_differs") != "").height:
-        sentences.append(f"In {unequal} of {total} cells more than the variant differs; the table says what.")
+        sentences.append(
+            f"In {unequal} of {counted(total, 'cell')} more than the variant differs; the table says what."
+        )
     return sentences
 
 
@@ -216,8 +218,8 @@ def _word(c: Comparison) -> str:
 
 
 def _place(c: Comparison) -> str:
-    workers, threads = c.stratum["workers"], c.stratum["threads"]
-    return f"{c.stratum['operation']}, {workers} {'worker' if workers == 1 else 'workers'}, {threads} threads"
+    workers, threads = (int(str(c.stratum[name])) for name in ("workers", "threads"))
+    return f"{c.stratum['operation']}, {size_text(workers)}, {counted(threads, 'thread')}"
 
 
 def ratio_rows(study: ComparisonStudy, operation: str) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from citus_analysis.report.audit import audit_block
 from citus_analysis.report.notebooks import Scalar
 from citus_analysis.report.series import matching
 from citus_analysis.report.tables import html_table
+from citus_analysis.report.words import counted
 
 __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
 
@@ -101,8 +102,9 @@ class Page:
 
     def footer(self) -> None:
         """Show what the report was made from: data, versions, parameters."""
+        sources = counted(self.dataset.table("sources").height, "source")
         facts = {
-            "Dataset": f"content {self.dataset.content_hash}, {self.dataset.table('sources').height} sources",
+            "Dataset": f"content {self.dataset.content_hash}, {sources}",
             "Parameters": ", ".join(f"{key} = {value!r}" for key, value in self.parameters.items()),
             "Versions": ", ".join([f"Python {python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]),
         }

@@ -14,6 +14,7 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import Selection
+from citus_analysis.report.words import size_expr
 from citus_analysis.spans import coarse_profile
 from citus_analysis.stats import Comparison, as_polars, compare, compare_many
 from citus_analysis.stats.frames import TableSource
@@ -72,7 +73,7 @@ class ProfileStudy:
         family = pl.lit("") if main else pl.format("{}, ", "family")
         hidden = pl.col("warning").is_not_null().any().over("family", "workers", "executed")
         commit = pl.when(hidden & local).then(pl.lit(" (no commit)")).when(hidden).then(pl.lit(" (commit in L)"))
-        name = pl.format("{}{} {}, {}", family, "workers", _workers(), pl.col("executed").cast(pl.String))
+        name = pl.format("{}{}, {}", family, size_expr(), pl.col("executed").cast(pl.String))
         ordered = rows.filter(remote | local).sort("family", "workers", "executed", descending=[False, False, True])
         return ordered.with_columns(name=name + commit.otherwise(pl.lit("")))
 
@@ -81,7 +82,7 @@ class ProfileStudy:
         rows = self._shown(self.statements).filter(
             pl.col("statement_kind") == kind, pl.col("executed").is_in(["remote", "local"])
         )
-        series = pl.format("{} {}, {}", "workers", _workers(), pl.col("executed").cast(pl.String))
+        series = pl.format("{}, {}", size_expr(), pl.col("executed").cast(pl.String))
         return rows.sort("workers", "executed").select(series.alias("series"), "total_us")
 
     def _shown(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
@@ -134,10 +135,6 @@ def study_profile(
         _threads(found.filter(family=main), threads),
         skip_first,
     )
-
-
-def _workers() -> pl.Expr:
-    return pl.when(pl.col("workers") == 1).then(pl.lit("worker")).otherwise(pl.lit("workers"))
 
 
 def _threads(statements: pl.DataFrame, wanted: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.profile import ProfileStudy
-from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.report.words import counted, interval_text, listed, size_text
 from citus_analysis.stats import Comparison
 
 __all__ = ["profile_sentences", "profile_warnings"]
@@ -52,7 +52,7 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
         f"{100 * means[symbol] / means['T']:.0f} % {words}"
         for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
     ]
-    size = f"{counted(int(str(workers)), 'worker')} and {study.threads} threads"
+    size = f"{size_text(int(str(workers)))} and {counted(study.threads, 'thread')}"
     return [
         f"A remote {kind.upper()} on {size} takes {means['T'] / 1000:.2f} ms on average on the server (n = {n}): "
         f"{listed(shares)}."
@@ -63,10 +63,11 @@ def _sizes(study: ProfileStudy) -> list[str]:
     sentences = []
     for kind in sorted({str(c.stratum["kind"]) for c in study.sizes}):
         mine = [c for c in study.sizes if c.stratum["kind"] == kind]
-        small, large = mine[0].stratum["small"], mine[0].stratum["large"]
-        ratios = [f"{interval_text(c.ratio)} at {c.stratum['threads']} threads" for c in mine]
+        small, large = (int(str(mine[0].stratum[end])) for end in ("small", "large"))
+        sizes = f"from {small} to {counted(large, 'worker')}"
+        ratios = [f"{interval_text(c.ratio)} at {counted(int(str(c.stratum['threads'])), 'thread')}" for c in mine]
         sentences.append(
-            f"Time of a remote {kind.upper()} on the server, from {small} to {large} workers: {_claim(mine)}. "
+            f"Time of a remote {kind.upper()} on the server, {sizes}: {_claim(mine)}. "
             f"The ratio of the runs' means is {listed(ratios)}."
         )
     return sentences

@@ -84,9 +84,9 @@ def monitoring_sentence(comparison: Comparison) -> str:
     )
     verdict = "not decided" if comparison.verdict == "inconclusive" else comparison.verdict
     return (
-        f"Whether monitoring costs throughput is {verdict} by {comparison.mean_a.n} runs each: monitored over not "
-        f"monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], within ± {comparison.margin:.0%} "
-        f"was asked{needed}."
+        f"Whether monitoring costs throughput is {verdict} by {counted(comparison.mean_a.n, 'run')} each: monitored "
+        f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
+        f"within ± {comparison.margin:.0%} was asked{needed}."
     )
 
 

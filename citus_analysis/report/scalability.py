@@ -95,6 +95,7 @@ def study_scalability(
         method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
     """
+    # A single server is no cluster of 0 workers, but another system.
     runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
     strata = comparability(runs, axis).strata
     question = Question(_METRIC, axis, base or None, strata, margin=margin, level=level)

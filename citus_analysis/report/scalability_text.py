@@ -55,13 +55,14 @@ def _growth(operation: str, study: ScalabilityStudy) -> str:
             largest[str(comparison.stratum["series"])] = comparison
     shown = {name: largest[name] for name in study.order if name in largest}
     ends = {_value(c, axis) for c in shown.values()}
-    to = f"to {min(ends)}" if len(ends) == 1 else "to the most"
+    noun = axis.removesuffix("s")
+    to = f"to {counted(min(ends), noun)}" if len(ends) == 1 else f"to the most {axis}"
     starts = {c.label_b for c in shown.values()}
     start = min(starts) if len(starts) == 1 else "the fewest"
-    at = {name: "" if len(ends) == 1 else f" and {_value(c, axis)} {axis}" for name, c in shown.items()}
+    at = {name: "" if len(ends) == 1 else f" and {counted(_value(c, axis), noun)}" for name, c in shown.items()}
     ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
     claim = _claim([c.verdict for c in shown.values()])
-    return f"{operation}: from {start} {to} {axis}, throughput {claim}. The ratio is {listed(ratios)}."
+    return f"{operation}: from {start} {to}, throughput {claim}. The ratio is {listed(ratios)}."
 
 
 def _tested(comparison: Comparison) -> str:
@@ -85,8 +86,8 @@ def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:
         return []
     best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
     places = [
-        f"{row['operation']} {row['mean']:,.0f} operations/s at {row['series']} and {row[study.axis]} "
-        f"{_unit(study.axis, row[study.axis])} (n = {row['n']})"
+        f"{row['operation']} {row['mean']:,.0f} operations/s at {row['series']} and "
+        f"{counted(row[study.axis], study.axis.removesuffix('s'))} (n = {row['n']})"
         for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
     ]
     return [f"Highest mean throughput in a series: {listed(places)}."]
@@ -107,10 +108,6 @@ def scalability_warnings(selection: Selection, studies: Sequence[ScalabilityStud
 def _value(comparison: Comparison, axis: Axis) -> int:
     value = comparison.stratum[axis]
     return value if isinstance(value, int) else 0
-
-
-def _unit(axis: Axis, value: int) -> str:
-    return axis.removesuffix("s") if value == 1 else axis
 
 
 def _are(number: int) -> str:

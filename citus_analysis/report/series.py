@@ -17,7 +17,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.report.words import listed
+from citus_analysis.report.words import counted, listed, size_text
 from citus_analysis.runs import described, setting_text, with_operations
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
@@ -153,10 +153,12 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
 def _word(name: str, value: object) -> str:
     if name == "family":
         return setting_text(name, value)
-    if name in {"threads", "workers", "drivers"} and isinstance(value, int):
-        return f"{value} {name if value != 1 else name.removesuffix('s')}"
+    if name == "workers" and isinstance(value, int):
+        return size_text(value)
+    if name in {"threads", "drivers"} and isinstance(value, int):
+        return counted(value, name.removesuffix("s"))
     if name in {"records", "operations"} and isinstance(value, int):
-        return f"{value:,} {name}"
+        return counted(value, name.removesuffix("s"))
     if name == "scale_factor":
         return f"scale {value}" if value is not None else ""
     return f"workload {value}" if name == "workload" else str(value or "")

@@ -9,6 +9,7 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report.profile import ProfileStudy
+from citus_analysis.report.words import counted, size_text
 from citus_analysis.spans import TailProfile, autovacuum_intervals, percentile_profile, tail_profile
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
@@ -70,9 +71,8 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
         remote = chosen.filter(pl.col("executed") == "remote")
         followed = (remote if remote.height else chosen).sort("total_us", "trace_id")
         typical, slowest = followed["trace_id"][followed.height // 2], followed["trace_id"][-1]
-        nodes = "single server" if not workers else f"{workers} worker{'' if workers == 1 else 's'}"
         yield TraceStudy(
-            label=f"{kind.upper()}, {nodes}, {study.threads} threads",
+            label=f"{kind.upper()}, {size_text(workers)}, {counted(study.threads, 'thread')}",
             statements=chosen,
             of_one_run=chosen.filter(pl.col("run_id") == chosen["run_id"].value_counts(sort=True)["run_id"][0]),
             percentiles=percentile_profile(followed),

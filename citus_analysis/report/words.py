@@ -1,33 +1,21 @@
-"""Small pieces of sentences: counts, lists, numbers with their intervals."""
+"""Small pieces of sentences: counts and lists (:mod:`citus_analysis.words`), and numbers with their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import polars as pl
 
 from citus_analysis.stats import Interval
+from citus_analysis.words import counted, listed, size_text
 
-__all__ = ["counted", "interval_text", "listed"]
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    Example:
-        >>> counted(1, "run"), counted(3, "run")
-        ('1 run', '3 runs')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+__all__ = ["counted", "interval_text", "listed", "size_expr", "size_text"]
 
 
-def listed(items: Sequence[str], most: int = 8) -> str:
-    """Items as a list in a sentence; beyond `most`, the rest is counted.
-
-    Example:
-        >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=1)
-        ('a, b and c', 'a and 2 more')
-    """
-    shown = [*items[:most], f"{len(items) - most} more"] if len(items) > most else list(items)
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "none"
+def size_expr(workers: str = "workers") -> pl.Expr:
+    """:func:`size_text` for a column."""
+    number = pl.col(workers)
+    several = pl.format("{} workers", number)
+    few = pl.when(number == 0).then(pl.lit(size_text(0))).when(number == 1).then(pl.lit(size_text(1)))
+    return few.otherwise(several)
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:

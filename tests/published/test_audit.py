@@ -33,6 +33,12 @@ def of(tmp_path: Path, text: str) -> AuditResult:
     return audit([path])
 
 
+def test_no_unit_is_printed_twice(shipped_audit: AuditResult) -> None:
+    stated = shipped_audit.details["stated"]
+    assert "25%" in stated
+    assert not stated.str.contains("% ?%").any()
+
+
 def alarms(result: AuditResult) -> list[tuple[str, str]]:
     return result.findings.filter(pl.col("severity") != "green").select("severity", "check").rows()
 

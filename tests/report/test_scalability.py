@@ -74,6 +74,17 @@ def test_a_run_of_which_nobody_says_what_it_did_is_never_plotted(selection: Sele
     assert latency_by_load(nameless, operations).is_empty()
 
 
+def test_a_single_server_is_no_cluster_of_0_workers(selection: Selection) -> None:
+    single = selection.runs.filter(pl.col("workers") == 1).with_columns(workers=pl.lit(0, pl.Int32))
+    mixed = Selection(pl.concat([selection.runs, single]), selection.left_out)
+    workers, threads = studies(mixed)
+    assert workers.runs["workers"].min() == 1
+    assert threads.order == ("one server", "1 worker", "2 workers", "4 workers")
+    sentences = " ".join([*opening_sentences(mixed, [workers, threads]), *growth_sentences(threads)])
+    assert "at one server" in sentences
+    assert "0 workers" not in sentences
+
+
 def test_means_are_those_of_the_client_logs(selection: Selection) -> None:
     workers, _ = studies(selection)
     row = workers.means.filter(operation="INSERT (load)", series="16 threads", workers=2).row(0, named=True)
