@@ -25,10 +25,10 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from os import PathLike, fspath
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = [
     "CitusAnalysisError",
@@ -44,6 +44,10 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
 ]
+
+
+#: A message names at most this many of the known names; further ones would hide the first.
+_LISTED: Final = 20
 
 
 class CitusAnalysisError(Exception):
@@ -81,7 +85,7 @@ class UsageError(CitusAnalysisError):
 
 
 class UnknownNameError(UsageError):
-    """A name that is not among the known ones; the message lists the closest.
+    """A name that is not among the known ones; the message has the closest, and the first of all.
 
     Example:
         >>> str(UnknownNameError("report", "profil", ["profile", "resources"]))
@@ -90,9 +94,20 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {', '.join(names)}")
+        close = _closest(name, names)
+        hint = f"did you mean {close!r}? " if close else ""
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        quoted = map(repr, names) if any("," in other for other in names) else names
+        listed = ", ".join(list(quoted)[:_LISTED]) + more
+        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {listed or 'none'}")
+
+
+def _closest(name: str, names: Sequence[str]) -> str | None:
+    """The name that is spelt alike, or holds what was typed, or begins with a word that is spelt alike."""
+    within = [other for other in names if name and name.casefold() in other.casefold()]
+    beginnings = {other.split(",")[0]: other for other in reversed(names)}
+    alike = [beginnings[word] for word in get_close_matches(name, beginnings, n=1)]
+    return next(iter(get_close_matches(name, names, n=1) or within or alike), None)
 
 
 class InputError(CitusAnalysisError):

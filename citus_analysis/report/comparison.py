@@ -24,6 +24,7 @@ from citus_analysis.stats.runs import Question, compare_levels
 
 __all__ = [
     "ComparisonStudy",
+    "base_variant",
     "comparison_sentences",
     "published_numbers",
     "published_systems",
@@ -82,7 +83,7 @@ def study_comparison(
 
     Args:
         selection: runs with their set-up.
-        base: name of a variant; empty: the one with the most runs.
+        base: name of a variant, or its first part; empty: the one with the most runs.
         level: confidence level.
         margin: relative difference that counts as none.
 
@@ -96,10 +97,8 @@ def study_comparison(
             "no run whose workload, workers and threads are known",
             way_out="say them when the files are read: citus-analysis ingest --meta workload=... --meta workers=...",
         )
-    names = runs["variant"].value_counts(sort=True)["variant"].to_list()
-    start = base or names[0]
-    if start not in names:
-        raise UnknownNameError("variant", start, names)
+    names = _variants(runs)
+    start = _resolved_base(base, names)
     strata = comparability(runs, "variant", POOLED).strata
     question = Question(_METRIC, "variant", start, strata, POOLED, margin, level)
     comparisons = tuple(_placed(compare_levels(runs, question), runs))
@@ -109,6 +108,30 @@ def study_comparison(
     groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
     means = summarise_runs(shared, _METRIC, by=groups, level=level) if shared.height else pl.DataFrame()
     return ComparisonStudy(start, means, ratios, comparisons, tuple(name for name in sorted(names) if name not in met))
+
+
+def base_variant(selection: Selection, base: str) -> str:
+    """The variant that a base stands for: its whole name, or the first part of it (which figures show) if it is unique.
+
+    Raises:
+        UnknownNameError: no variant has that name.
+    """
+    return _resolved_base(base, _variants(selection.runs.drop_nulls(_CELL)))
+
+
+def _variants(runs: pl.DataFrame) -> list[str]:
+    """Names of the variants, the one with the most runs first."""
+    counts = runs.group_by("variant", maintain_order=True).len()
+    return counts.sort("len", descending=True, maintain_order=True)["variant"].to_list()
+
+
+def _resolved_base(base: str, names: Sequence[str]) -> str:
+    if not base:
+        return names[0]
+    short = [name for name in names if name.split(", ")[0] == base]
+    if base not in names and len(short) != 1:
+        raise UnknownNameError("variant", base, names)
+    return base if base in names else short[0]
 
 
 def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:

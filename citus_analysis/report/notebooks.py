@@ -1,9 +1,10 @@
 """The report notebooks: where they are, which parameters they take, and how they stay diffable.
 
 A report notebook has one cell tagged `parameters` that holds nothing but annotated assignments of typed
-scalars, each with its meaning behind it::
+scalars, each with its meaning behind it, and at its end the choices where there are some. papermill's own inspection
+(`papermill --help-notebook`) reads the same lines; a type of another form it would not know::
 
-    x: Literal["workers", "threads"] = "workers"  # what grows along the series
+    x: str = "workers"  # what grows along the series (workers | threads)
     base: int = 0  # value of x that speedup refers to; 0 = the smallest measured
 
 Example:
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,12 +45,14 @@ Scalar = str | int | float | bool
 RESERVED: Final = ("dataset", "tables")
 
 _NAMED_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
+#: `... (one | another)` at the end of a parameter's meaning.
+_CHOICES: Final = re.compile(r"\(([^()|]+(?:\|[^()|]+)+)\)$")
 _TRUE, _FALSE = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0"})
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a report: its name, type, default, meaning and (for `Literal`) its choices."""
+    """One parameter of a report: its name, type, default, meaning and choices (none: any value of the type)."""
 
     name: str
     type: str
@@ -139,30 +143,30 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
     """The parameters that a parameters cell declares.
 
     Raises:
-        ValueError: the cell holds anything but annotated assignments of scalars (and imports for them).
+        ValueError: the cell holds anything but annotated assignments of scalars, or a default is not among its choices.
     """
     lines = source.splitlines()
     found = []
     for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom):
-            continue
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
             raise ValueError(f"parameters cell, line {node.lineno}: not of the form `name: type = value  # meaning`")
-        default = ast.literal_eval(node.value)
-        kind, choices = _annotation(node.annotation)
-        meaning = lines[node.lineno - 1][node.end_col_offset :].strip().removeprefix("#").strip()
+        default, kind = ast.literal_eval(node.value), ast.unparse(node.annotation)
+        if kind not in _NAMED_TYPES:
+            raise ValueError(f"parameters cell, line {node.lineno}: type {kind} is not str, int, float or bool")
+        # ast counts bytes, and a default need not be ASCII.
+        comment = lines[node.lineno - 1].encode()[node.end_col_offset :].decode()
+        meaning = comment.strip().removeprefix("#").strip()
+        choices = _choices(meaning, kind)
+        if choices and default not in choices:
+            raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
         found.append(Parameter(node.target.id, kind, default, meaning, choices))
     return tuple(found)
 
 
-def _annotation(node: ast.expr) -> tuple[str, tuple[Scalar, ...]]:
-    if isinstance(node, ast.Name) and node.id in _NAMED_TYPES:
-        return node.id, ()
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal":
-        values = ast.literal_eval(node.slice)
-        choices = values if isinstance(values, tuple) else (values,)
-        return type(choices[0]).__name__, choices
-    raise ValueError(f"parameters cell, line {node.lineno}: type {ast.unparse(node)} is not str, int, float or bool")
+def _choices(meaning: str, kind: str) -> tuple[Scalar, ...]:
+    listed = _CHOICES.search(meaning)
+    words = [word.strip() for word in listed[1].split("|")] if listed else []
+    return tuple(value for word in words if (value := _from_text(word, kind)) is not None)
 
 
 def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar]:

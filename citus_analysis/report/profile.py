@@ -19,8 +19,9 @@ from citus_analysis.spans import coarse_profile
 from citus_analysis.stats import Comparison, as_polars, compare, compare_many
 from citus_analysis.stats.frames import TableSource
 
-__all__ = ["ProfileStudy", "study_profile"]
+__all__ = ["ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
+_SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 _SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
@@ -113,15 +114,9 @@ def study_profile(
         InsufficientDataError: none of the runs has sampled statements.
         UnknownNameError: no run has that number of threads.
     """
-    setup = selection.runs.select("resource", "run_id", "family", "workers", "threads")
-    statements = as_polars(dataset.table("statements")).filter(
-        pl.col("statement_kind").cast(pl.String).is_in(list(_DATA_KINDS)) & pl.col("executed").is_not_null()
-    )
-    found = statements.join(setup, on=["resource", "run_id"], maintain_order="left")
-    if found.is_empty():
-        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
-    families = found["family"].value_counts(sort=True)["family"].to_list()
-    main = "" if "" in families else str(families[0])
+    setup = selection.runs.select(_SETUP)
+    found = profiled_statements(selection, dataset)
+    main = _main_family(found)
     profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
     return ProfileStudy(
@@ -132,13 +127,39 @@ def study_profile(
         tuple(_compare_places(found.filter(family=main), level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
         main,
-        _threads(found.filter(family=main), threads),
+        profiled_threads(found, threads),
         skip_first,
     )
 
 
-def _threads(statements: pl.DataFrame, wanted: int) -> int:
-    sizes = statements.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
+def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFrame:
+    """The sampled statements of the chosen runs, with their runs' `family`, `workers` and `threads`.
+
+    Raises:
+        InsufficientDataError: there are none.
+    """
+    statements = as_polars(dataset.table("statements")).filter(
+        pl.col("statement_kind").cast(pl.String).is_in(list(_DATA_KINDS)) & pl.col("executed").is_not_null()
+    )
+    found = statements.join(selection.runs.select(_SETUP), on=["resource", "run_id"], maintain_order="left")
+    if found.is_empty():
+        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
+    return found
+
+
+def _main_family(statements: pl.DataFrame) -> str:
+    families = statements["family"].value_counts(sort=True)["family"].to_list()
+    return "" if "" in families else str(families[0])
+
+
+def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
+    """The number of threads that the figures show: the wanted one, or that with the most cluster sizes.
+
+    Raises:
+        UnknownNameError: the main family was not measured with the wanted number.
+    """
+    main = statements.filter(family=_main_family(statements))
+    sizes = main.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
     if wanted and wanted not in sizes["threads"]:
         raise UnknownNameError("number of threads", str(wanted), map(str, sizes["threads"]))
     return wanted or int(sizes.sort("workers", "count", descending=True)["threads"][0])
@@ -151,9 +172,7 @@ def _beside_client(
     group = ["family", "workers", "threads", "statement_kind"]
     server = coarse_profile(statements, by=group, skip_first=skip_first).filter(pl.col("quantity") == "T")
     sampled = statements.select("resource", "run_id").unique()
-    setup = selection.runs.select("resource", "run_id", "family", "workers", "threads").join(
-        sampled, on=["resource", "run_id"], how="semi"
-    )
+    setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
     sent = pl.col("operation").replace_strict(_SENT, default=None, return_dtype=pl.String)
     monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
     client = (

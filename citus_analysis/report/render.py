@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.output_files import put_in_place
 from citus_analysis.report.links import check_links
 from citus_analysis.report.notebooks import (
@@ -96,14 +96,16 @@ def render_report(
         html: also write the HTML page.
 
     Raises:
-        UnknownNameError: there is no such report, parameter or choice; nothing was executed.
-        UsageError: a parameter has the wrong type; nothing was executed.
-        DatasetError: there is no such folder; nothing was executed.
+        UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
+        UsageError: a parameter has the wrong type or is out of range; nothing was executed.
+        DatasetError: there is no dataset in the folder; nothing was executed.
         NothingToReportError: the dataset has nothing of what the report shows.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
     given = check_parameters(name, parameters or {})
     source, target = _resolved(dataset, out)
+    if reason := _obstacle(name, source, given):
+        raise NothingToReportError(reason, path=source)
     return _render(name, source, target, given, html=html, watch=None)
 
 
@@ -129,24 +131,25 @@ def render_reports(
         progress: called with a report's name, its cells done and all its cells, from several threads.
 
     Raises:
-        UnknownNameError: there is no such report, parameter or choice; nothing was executed.
-        UsageError: a parameter has the wrong type; nothing was executed.
-        DatasetError: there is no such folder; nothing was executed.
+        UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
+        UsageError: a parameter has the wrong type or is out of range; nothing was executed.
+        DatasetError: there is no dataset in the folder; nothing was executed.
         NothingToReportError: the dataset has nothing of what any of the reports shows.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
     wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
+    left_out = {name: reason for name in wanted if (reason := _obstacle(name, source, given[name]))}
+    shown = [name for name in wanted if name not in left_out]
     results: list[ReportResult] = []
-    left_out: dict[str, str] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
-        watches = {name: partial(progress, name) if progress else None for name in wanted}
+        watches = {name: partial(progress, name) if progress else None for name in shown}
         futures = [
-            pool.submit(_render, name, source, target, given[name], html=html, watch=watches[name]) for name in wanted
+            pool.submit(_render, name, source, target, given[name], html=html, watch=watches[name]) for name in shown
         ]
-        for name, future in zip(wanted, futures, strict=True):
+        for name, future in zip(shown, futures, strict=True):
             try:
                 results.append(future.result())
             except NothingToReportError as error:
@@ -165,6 +168,24 @@ def render_reports(
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
     """Both folders independent of the working directory: a kernel runs in another one."""
     return Path(dataset).absolute(), Path(out).absolute()
+
+
+def _obstacle(name: str, dataset: Path, given: Mapping[str, Scalar]) -> str | None:
+    """Why a report would have nothing to show; None where it may have something.
+
+    Raises:
+        DatasetError: there is no dataset in the folder.
+        UsageError: the dataset does not know a value that was given.
+    """
+    # Statistics take a moment to import; a misspelt parameter must not wait for them.
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.report.choices import check_choices
+
+    try:
+        check_choices(name, open_dataset(dataset), given)
+    except InsufficientDataError as error:
+        return error.problem
+    return None
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
@@ -194,8 +215,6 @@ def _render(
     from citus_analysis.report.kernel import execute_notebook
 
     source = find_notebook(name)
-    if not dataset.is_dir():
-        raise DatasetError("no dataset there", path=dataset, way_out="make one: citus-analysis ingest SRC --out DIR")
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()

@@ -13,7 +13,7 @@ import polars as pl
 
 from citus_analysis.bottleneck import align_to_runs, one_source
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.series import matching
+from citus_analysis.report.series import check_known, matching
 from citus_analysis.runs import with_operations
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
@@ -79,10 +79,12 @@ def study_resources(
 
     Raises:
         InsufficientDataError: the chosen resources have no samples at all.
-        UnknownNameError: the resource or iteration for the detail has no samples.
+        UnknownNameError: no run is of a resource that a pattern matches, or the resource or iteration for the detail
+            has no samples.
     """
-    runs = matching(as_polars(dataset.table("runs")), resources).with_columns(pl.col("phase", "status").cast(pl.String))
-    runs = runs.filter(pl.col("status") == "ok")
+    table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(table, resources)
+    runs = matching(table, resources).filter(pl.col("status") == "ok")
     cpu = _within(_chosen(dataset, "cpu_samples", runs), runs, by=("node",))
     single = _chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False))
     devices = _within(single, runs, by=("node", "device"))

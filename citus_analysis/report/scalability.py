@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.series import Selection, series_names
 from citus_analysis.runs import comparability
 from citus_analysis.scaling import ScalePoint, relative_scaling
@@ -20,7 +21,7 @@ from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.intervals import MeanMethod
 from citus_analysis.stats.runs import Question, compare_levels
 
-__all__ = ["Axis", "ScalabilityStudy", "latency_by_load", "outside_series", "study_scalability"]
+__all__ = ["Axis", "ScalabilityStudy", "check_base", "latency_by_load", "outside_series", "study_scalability"]
 
 Axis = Literal["workers", "threads"]
 
@@ -87,6 +88,9 @@ def study_scalability(
 ) -> ScalabilityStudy:
     """Means, speedup and efficiency of every set-up that was measured at two or more values of an axis.
 
+    Raises:
+        UnknownNameError: nothing was measured at the base.
+
     Args:
         selection: runs with their set-up.
         axis: what grows along a series.
@@ -95,6 +99,7 @@ def study_scalability(
         method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
     """
+    check_base(selection, axis, base)
     # A single server is no cluster of 0 workers, but another system.
     runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
     strata = comparability(runs, axis).strata
@@ -113,6 +118,17 @@ def study_scalability(
         comparisons,
         tuple(runs["series"].unique(maintain_order=True)),
     )
+
+
+def check_base(selection: Selection, axis: Axis, base: int) -> None:
+    """Refuse a base that nothing was measured at.
+
+    Raises:
+        UnknownNameError: no run has that number of workers or threads; 0 stands for none.
+    """
+    measured = selection.runs[axis].drop_nulls().unique().sort()
+    if base and base not in measured:
+        raise UnknownNameError(f"number of {axis} in these runs", str(base), map(str, measured))
 
 
 def outside_series(selection: Selection, studies: Sequence[ScalabilityStudy]) -> pl.DataFrame:

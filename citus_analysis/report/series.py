@@ -16,13 +16,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.words import counted, listed, size_text
 from citus_analysis.runs import described, setting_text, with_operations
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
-__all__ = ["Selection", "caveats", "matching", "select_runs", "series_names"]
+__all__ = ["Selection", "caveats", "check_known", "matching", "select_runs", "series_names"]
 
 #: Columns that can stand in a series' name, in this order.
 _NAMING: Final = (
@@ -58,11 +58,35 @@ class Selection:
     hardware: tuple[str, ...] = ()
 
 
+def _patterns(resources: str) -> list[str]:
+    return [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
+
+
 def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
     """The rows of resources that match one of several glob patterns, separated by commas."""
-    patterns = [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
+    patterns = _patterns(resources)
     chosen = [name for name in frame["resource"].unique() if any(fnmatchcase(name, p) for p in patterns)]
     return frame.filter(pl.col("resource").is_in(chosen))
+
+
+def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:
+    """Refuse patterns that match no resource, and a workload that no run has.
+
+    Args:
+        runs: the table `runs`.
+        resources: glob patterns, separated by commas; `*` is right for no runs too.
+        workload: a workload's name; empty: any.
+
+    Raises:
+        UnknownNameError: the first that is not there.
+    """
+    known = runs["resource"].unique().to_list()
+    for pattern in _patterns(resources):
+        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in known):
+            raise UnknownNameError("resource", pattern, known)
+    workloads = runs["workload"].drop_nulls().unique().to_list()
+    if workload and workload not in workloads:
+        raise UnknownNameError("workload", workload, workloads)
 
 
 def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
@@ -75,9 +99,12 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
         workload: one workload's name; empty: all. The load phase is not filtered by it.
 
     Raises:
-        InsufficientDataError: nothing matches, or no run that matches is ok.
+        UnknownNameError: no run is of a resource that a pattern matches, or of the workload.
+        InsufficientDataError: no run that matches is ok.
     """
-    runs = matching(as_polars(dataset.table("runs")), resources).with_columns(pl.col("phase", "status").cast(pl.String))
+    table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(table, resources, workload)
+    runs = matching(table, resources)
     settings = as_polars(dataset.table("settings"))
     if phase != "all":
         runs = runs.filter(pl.col("phase") == phase)

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from papermill import inspect_notebook
 
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.report.notebooks import (
@@ -123,6 +124,32 @@ def test_reserved_parameters_cannot_be_given() -> None:
 def test_unknown_reports_are_named_with_the_known() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'scalability'"):
         find_notebook("scalabilty")
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_papermill_knows_every_parameter_and_its_meaning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    inferred = inspect_notebook(str(path))
+    cell = next(c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["metadata"].get("tags"))
+    declared = parameters_in("".join(cell["source"]))
+    found = [(p["name"], p["inferred_type_name"], p["help"]) for p in inferred.values()]
+    assert found == [(p.name, p.type, p.meaning) for p in declared]
+    assert not caplog.records
+
+
+def test_choices_stand_at_the_end_of_the_meaning() -> None:
+    word, number, free = parameters_in(
+        'axis: str = "é"  # along (what) (é | threads)\n'
+        "most: int = 4  # at most (4 | 16)\n"
+        "level: float = 0.5  # of intervals (in words)"
+    )
+    assert (word.meaning, word.choices, number.choices, free.choices) == (
+        "along (what) (é | threads)",
+        ("é", "threads"),
+        (4, 16),
+        (),
+    )
+    with pytest.raises(ValueError, match="line 1: 'x' is not among"):
+        parameters_in('axis: str = "x"  # along (workers | threads)')
 
 
 @pytest.mark.parametrize("source", ["x = 1", "x: list = []", "x: int = 1\nprint(x)"])

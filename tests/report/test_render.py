@@ -2,16 +2,19 @@
 
 import json
 import resource
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from citus_analysis.dataset import ingest
 from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
 from citus_analysis.report.links import linked_files
 
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 Shelf = Callable[..., Path]
 
 SHOW = """
@@ -35,11 +38,16 @@ page.footer()
 WORD = 'dataset: str = ""\ntables: str = ""\nword: str = "nothing"  # what is shown'
 
 
-@pytest.fixture
-def dataset(tmp_path: Path) -> Path:
-    folder = tmp_path / "dataset"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "dataset"
+    ingest([RECORDED / "w2-pgbench" / "pg_dist_node.csv"], folder, jobs=1)
     return folder
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "dataset"))
 
 
 def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
@@ -160,8 +168,9 @@ def test_nothing_is_executed_for_wrong_parameters(shelf: Shelf, dataset: Path, t
 
 def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path: Path) -> None:
     shelf("one", "1")
-    with pytest.raises(DatasetError, match="no dataset there"):
+    with pytest.raises(DatasetError, match=r"nowhere: is not a dataset \(make one"):
         render_report("one", tmp_path / "nowhere", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_braces_in_a_path_are_no_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import caveats, select_runs, series_names
 from citus_analysis.runs import family_of
 from tests.report.conftest import Tables
@@ -80,7 +80,22 @@ def test_runs_are_chosen(recorded: Tables, resources: str, phase: str, workload:
     assert select_runs(recorded, resources, phase, workload).runs.height == count
 
 
-@pytest.mark.parametrize("choice", [("nothing*", "all", ""), ("w2-fail-clients", "all", ""), ("w2-t16-*", "run", "Z")])
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (("nothing*", "all", ""), r"^no resource is named 'nothing\*'"),
+        (("w2-t16-*, w2-t16-inser", "all", ""), "did you mean 'w2-t16-insert'"),
+        (("*", "all", "c"), r"^no workload is named 'c' \(did you mean 'C'"),
+    ],
+)
+def test_names_that_are_not_there_are_refused_with_the_closest(
+    recorded: Tables, choice: Sequence[str], message: str
+) -> None:
+    with pytest.raises(UnknownNameError, match=message):
+        select_runs(recorded, *choice)
+
+
+@pytest.mark.parametrize("choice", [("w2-fail-clients", "all", ""), ("w2-t16-insert", "run", "C")])
 def test_nothing_left_is_an_error_that_says_what_was_asked(recorded: Tables, choice: Sequence[str]) -> None:
     with pytest.raises(InsufficientDataError, match="no run with status ok"):
         select_runs(recorded, *choice)
