@@ -118,7 +118,7 @@ def plot_latency_load(
     needed = ("series", "threads", "throughput_ops_s", *_MEAN)
     frame = with_columns_of(latency, "latency", *needed).sort("threads", maintain_order=True)
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
-    figure.update_yaxes(title_text=f"{text(label(metric.removesuffix('_us') + '_latency_us'))}", type="log")
+    figure.update_yaxes(title_text=f"{text(label(metric.removesuffix('_us') + '_latency_us'))}", type="log", dtick=1)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         colour, symbol, dash = style_of(names.index(name))

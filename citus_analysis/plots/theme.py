@@ -47,8 +47,10 @@ _GRID: Final = "#e4e7eb"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 _AXIS: Final = {
     "automargin": True,
+    "exponentformat": "none",
     "gridcolor": _GRID,
     "linecolor": "#9aa5b1",
+    "separatethousands": True,
     "showline": True,
     "tickcolor": "#9aa5b1",
     "ticks": "outside",
@@ -79,7 +81,7 @@ TEMPLATE: Final = go.layout.Template(
         "separators": ". ",
         "title": {"font": {"size": 16}, "x": 0, "xref": "paper", "automargin": True, "yref": "container"},
         "xaxis": _AXIS,
-        "yaxis": _AXIS | {"exponentformat": "none", "separatethousands": True},
+        "yaxis": _AXIS,
     }
 )
 

@@ -2,11 +2,15 @@
 
 import csv
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest
@@ -97,6 +101,27 @@ def test_no_page_claims_that_throughput_grows_with_workers(reports: dict[str, Re
     sentences = [s for s in reports["scalability"].findings if "workers, throughput" in s]
     assert sentences
     assert not [sentence for sentence in sentences if "grows" in sentence]
+
+
+def test_no_page_says_a_thing_twice_or_counts_one_as_many(reports: dict[str, ReportResult]) -> None:
+    for result in reports.values():
+        assert result.html is not None
+        shown = result.html.read_text(encoding="utf-8").partition(END)[0]
+        said = [unescape(text) for text in re.findall(r"<(?:p|li|caption|figcaption)>(.+?)</", shown, re.DOTALL)]
+        assert [text for text, count in Counter(said).items() if count > 1] == [], result.name
+        counted = r"\b1 (?:workers|threads|runs|drivers|records|points|cells|resources|tasks)\b|\b0 workers\b|% ?%"
+        assert re.findall(counted, shown) == [], result.name
+
+
+def test_no_interval_of_a_rate_or_a_time_leaves_the_positive_numbers(reports: dict[str, ReportResult]) -> None:
+    ends = ("low", "high", "_low", "_high")
+    for table in (table for result in reports.values() for table in result.tables):
+        frame = pl.read_csv(table, infer_schema_length=None)
+        for column in (name for name in frame.columns if name.endswith(ends) and frame[name].dtype.is_numeric()):
+            values = frame[column].drop_nulls()
+            assert values.is_finite().all(), (table.name, column)
+            # A parameter of a model may lie on its bound.
+            assert (values >= 0).all(), (table.name, column)
 
 
 def test_hostile_names_are_shown_as_text(reports: dict[str, ReportResult]) -> None:
