@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.scalability import (
     Axis,
     ScalabilityStudy,
@@ -156,7 +157,15 @@ def test_one_size_gives_no_series(selection: Selection) -> None:
 
 
 def test_a_base_that_no_series_has_leaves_no_series(selection: Selection) -> None:
-    assert study_scalability(selection, "workers", base=3).operations() == []
+    four = Selection(selection.runs.filter(pl.col("workers") != 2), selection.left_out)
+    apart = four.runs.head(1).with_columns(workers=pl.lit(3, pl.Int32), family=pl.lit("apart"))
+    mixed = Selection(pl.concat([four.runs, apart]), four.left_out)
+    assert study_scalability(mixed, "workers", base=3).operations() == []
+
+
+def test_a_base_that_nothing_was_measured_at_is_refused(selection: Selection) -> None:
+    with pytest.raises(UnknownNameError, match="known: 1, 2, 4"):
+        study_scalability(selection, "workers", base=3)
     assert study_scalability(selection, "workers", base=2).relative.filter(workers=2)["speedup"].to_list() == [1.0] * 6
 
 
