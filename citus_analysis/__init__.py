@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from citus_analysis.lazily import imported_lazily
+from citus_analysis.shown import public
 
 if TYPE_CHECKING:
     from citus_analysis import (
@@ -81,6 +82,4 @@ __getattr__ = imported_lazily(
     },
 )
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = public(__all__)

@@ -30,6 +30,8 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import ClassVar, Final
 
+from citus_analysis.shown import public
+
 __all__ = [
     "CitusAnalysisError",
     "DatasetError",
@@ -44,6 +46,8 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
 ]
+
+__dir__ = public(__all__)
 
 
 #: A message names at most this many of the known names; further ones would hide the first.

@@ -39,6 +39,7 @@ from citus_analysis.column_types import (
     ColumnType,
     one_of,
 )
+from citus_analysis.shown import public
 from citus_analysis.units import unit_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ __all__ = [
     "Column",
     "Table",
 ]
+
+__dir__ = public(__all__)
 
 PARTITION_KEY: Final = "resource"
 

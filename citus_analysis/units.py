@@ -16,7 +16,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from citus_analysis.shown import public
+
 __all__ = ["SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "label", "unit_of"]
+
+__dir__ = public(__all__)
 
 US_PER_MS: Final = 1_000
 US_PER_S: Final = 1_000_000

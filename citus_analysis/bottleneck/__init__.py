@@ -10,6 +10,7 @@ from citus_analysis.bottleneck.profiles import cpu_share_by_object, symbols_of_s
 from citus_analysis.bottleneck.saturation import Saturation, saturation, saturation_frame
 from citus_analysis.bottleneck.timeline import checkpoint_marks, cpu_over_time, device_over_time
 from citus_analysis.bottleneck.utilization import resource_utilization
+from citus_analysis.shown import public
 
 __all__ = [
     "Saturation",
@@ -25,3 +26,5 @@ __all__ = [
     "symbols_of_stacks",
     "top_symbols",
 ]
+
+__dir__ = public(__all__)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["LEAST_SAMPLES", "NEAR_PERCENT", "RULE", "SATURATED_PERCENT", "Saturation", "saturation", "saturation_frame"]
@@ -29,8 +30,8 @@ RULE: Final = (
 Verdict = Literal["saturated", "near saturation", "headroom", "not measured"]
 
 
-@dataclass(frozen=True)
-class Saturation:
+@dataclass(frozen=True, repr=False)
+class Saturation(Shown):
     """The verdict on one run.
 
     Attributes:

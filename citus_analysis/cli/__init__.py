@@ -16,8 +16,11 @@ from typing import Final, NoReturn
 import click
 
 from citus_analysis.cli.endings import READER_LEFT, explain, say_nothing_more
+from citus_analysis.shown import public
 
 __all__ = ["commands", "main"]
+
+__dir__ = public(__all__)
 
 #: Command -> what it does, in the order of the help. The module of the same name holds it as `command`.
 _COMMANDS: Final = {

@@ -6,6 +6,7 @@ Names are imported when they are first used: who only writes parts need not wait
 from typing import TYPE_CHECKING
 
 from citus_analysis.lazily import imported_lazily
+from citus_analysis.shown import public
 
 if TYPE_CHECKING:
     from citus_analysis.dataset.access import Dataset, open_dataset
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from citus_analysis.dataset.summary import IngestSummary, Progress
 
 __all__ = ["Dataset", "IngestSummary", "Progress", "ingest", "open_dataset"]
+
+__dir__ = public(__all__)
 
 __getattr__ = imported_lazily(
     __name__,

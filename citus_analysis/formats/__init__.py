@@ -8,6 +8,7 @@ from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_r
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._redact import redact
 from citus_analysis.formats._registry import detect_format, format_named, formats
+from citus_analysis.shown import public
 
 __all__ = [
     "Block",
@@ -22,3 +23,5 @@ __all__ = [
     "redact",
     "reject_rows",
 ]
+
+__dir__ = public(__all__)

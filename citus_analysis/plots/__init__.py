@@ -14,6 +14,7 @@ from citus_analysis.plots.traces import (
     plot_tail,
     plot_waterfall,
 )
+from citus_analysis.shown import public
 
 __all__ = [
     "TEMPLATE",
@@ -37,3 +38,5 @@ __all__ = [
     "plot_tail",
     "plot_waterfall",
 ]
+
+__dir__ = public(__all__)

@@ -22,6 +22,7 @@ import polars as pl
 from citus_analysis.published._audit import AuditResult, audit, audit_runs
 from citus_analysis.published._load import published, read_published
 from citus_analysis.published._summaries import published_summaries, runs_like
+from citus_analysis.shown import public
 
 __all__ = [
     "AuditResult",
@@ -32,6 +33,8 @@ __all__ = [
     "read_published",
     "runs_like",
 ]
+
+__dir__ = public(__all__)
 
 
 class _Package(ModuleType):

@@ -14,6 +14,7 @@ from citus_analysis.published._rows import result_tables
 from citus_analysis.published.checks import CHECKS, Finding
 from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
 from citus_analysis.schema import TABLES
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["AuditResult", "audit", "audit_runs"]
@@ -21,8 +22,8 @@ __all__ = ["AuditResult", "audit", "audit_runs"]
 _FINDINGS: Final = TABLES["findings"]
 
 
-@dataclass(frozen=True)
-class AuditResult:
+@dataclass(frozen=True, repr=False)
+class AuditResult(Shown):
     """What an audit found.
 
     Attributes:
@@ -53,8 +54,13 @@ class AuditResult:
         """The worst severity there is; `green` where nothing was found."""
         return next((severity for severity in ("red", "amber") if self.count(severity)), "green")
 
-    def __str__(self) -> str:
-        return f"{self.count('red')} red, {self.count('amber')} amber, {self.count('green')} green"
+    def summary_lines(self) -> list[str]:
+        """How many findings there are of each severity."""
+        return [f"{self.count('red')} red, {self.count('amber')} amber, {self.count('green')} green"]
+
+    def summary_table(self) -> pl.DataFrame:
+        """The findings, red first."""
+        return self.findings
 
 
 def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditResult:

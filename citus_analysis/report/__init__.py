@@ -6,6 +6,7 @@
 
 from citus_analysis.report.notebooks import Parameter, report_names, report_parameters
 from citus_analysis.report.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
+from citus_analysis.shown import public
 
 __all__ = [
     "Parameter",
@@ -17,3 +18,5 @@ __all__ = [
     "report_names",
     "report_parameters",
 ]
+
+__dir__ = public(__all__)

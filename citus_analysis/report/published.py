@@ -61,6 +61,7 @@ class PublishedStudy:
                 "low": one.intervals[name].low,
                 "high": one.intervals[name].high,
                 "weight": self.fit.weights[one.model],
+                "rejected": self.fit.rejected.get(one.model),
             }
             for one in self.fit.fits.values()
             for name, value in one.parameters.items()

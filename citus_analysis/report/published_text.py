@@ -71,9 +71,9 @@ def _grown(study: PublishedStudy) -> str:
 
 
 def _modelled(study: PublishedStudy) -> str:
-    peak = study.fit["usl"].peak if "usl" in study.fit.fits else None
-    words = peak.words if peak else f"The data favour {study.fit.best.model}"
-    return f"Universal Scalability Law: {words.rstrip('.')}." if peak else f"{words}."
+    finding = f"Of the models, {study.fit.sentence()}."
+    peak = study.fit["usl"].peak if "usl" in study.fit.candidates else None
+    return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
 
 
 def monitoring_sentence(comparison: Comparison) -> str:

@@ -3,6 +3,7 @@
 from citus_analysis.runner.execute import RunnerEvent, RunnerSummary, run_experiment
 from citus_analysis.runner.experiment import Experiment, experiment_schema, load_experiment, parse_experiment
 from citus_analysis.runner.plan import PlannedRun, make_plan
+from citus_analysis.shown import public
 
 __all__ = [
     "Experiment",
@@ -15,3 +16,5 @@ __all__ = [
     "parse_experiment",
     "run_experiment",
 ]
+
+__dir__ = public(__all__)

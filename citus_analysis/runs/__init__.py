@@ -13,6 +13,7 @@ from citus_analysis.runs.setups import (
     setting_text,
     with_operations,
 )
+from citus_analysis.shown import public
 
 __all__ = [
     "CONFIGURATION",
@@ -31,3 +32,5 @@ __all__ = [
     "setting_text",
     "with_operations",
 ]
+
+__dir__ = public(__all__)

@@ -34,6 +34,7 @@ from citus_analysis.scaling.whatif import (
     what_if,
     what_if_classes,
 )
+from citus_analysis.shown import public
 
 __all__ = [
     "AMDAHL",
@@ -79,3 +80,5 @@ __all__ = [
     "what_if",
     "what_if_classes",
 ]
+
+__dir__ = public(__all__)

@@ -19,6 +19,7 @@ from citus_analysis.runs import CONFIGURATION
 from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.mva import mva
 from citus_analysis.scaling.whatif import what_if
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.frames import Frame, TableSource, strata_of, tables_of
 from citus_analysis.stats.intervals import mean_method
@@ -34,8 +35,8 @@ _KINDS: Final = ("select", "insert", "update", "delete")
 _TOLERATED: Final = 10.0
 
 
-@dataclass(frozen=True)
-class BlockedTime:
+@dataclass(frozen=True, repr=False)
+class BlockedTime(Shown):
     """Where the operations of one configuration spend their time; intervals are over its runs.
 
     Attributes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from citus_analysis.errors import UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval
 
 __all__ = ["CostFigures", "cost_figures"]
@@ -17,8 +18,8 @@ _SECONDS_PER_HOUR = 3_600
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True)
-class CostFigures:
+@dataclass(frozen=True, repr=False)
+class CostFigures(Shown):
     """What a throughput costs.
 
     Attributes:

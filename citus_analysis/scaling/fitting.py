@@ -19,7 +19,8 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling._solve import solve, solve_many
 from citus_analysis.scaling.models import MODELS, USL, Model, models_named
 from citus_analysis.scaling.relative import by_size
-from citus_analysis.scaling.results import REACH, ModelFit, Peak, ScalingFit
+from citus_analysis.scaling.results import ALPHA, REACH, ModelFit, Peak, ScalingFit
+from citus_analysis.scaling.selection import decide_model, rejections
 from citus_analysis.stats import Interval
 
 __all__ = ["fit", "fit_model", "fit_usl"]
@@ -38,7 +39,7 @@ def fit(
     resamples: int = RESAMPLES,
     seed: int = DEFAULT_SEED,
 ) -> ScalingFit:
-    """Fit several models to the same runs and weigh them by AICc.
+    """Fit several models to the same runs, weigh them by AICc, and say whether that decides for one.
 
     Args:
         n: size of each run (workers, threads ...); repeats of a size belong together.
@@ -55,8 +56,8 @@ def fit(
 
     Example:
         >>> fitted = fit([1, 2, 4, 8, 16, 32], [100, 190, 345, 590, 870, 1_150], resamples=200)
-        >>> fitted.best.model, round(fitted["usl"].parameters["alpha"], 3)
-        ('amdahl', 0.056)
+        >>> fitted.sentence(), round(fitted["usl"].parameters["alpha"], 3)
+        ('amdahl, usl cannot be told apart by these runs; amdahl is the simplest', 0.056)
     """
     fits = {
         model.name: fit_model(model, n, x, level=level, resamples=resamples, seed=seed)
@@ -69,7 +70,8 @@ def fit(
     weights = {name: float(value) / total if total else 0.0 for name, value in zip(fits, relative, strict=True)}
     left_out = [name for name, kept in zip(fits, ranked, strict=True) if not kept]
     notes = (f"too few runs to weigh {', '.join(left_out)}",) if left_out else ()
-    return ScalingFit(fits, weights, notes)
+    rejected = rejections(fits)
+    return ScalingFit(fits, weights, rejected, decide_model(fits, rejected), notes)
 
 
 def fit_usl(
@@ -248,7 +250,7 @@ def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float
         notes.append("alpha is at its bound 0: no contention can be seen")
     if values.get("alpha") == 1:
         notes.append("alpha is at its bound 1: throughput does not grow with size")
-    if lack is not None and lack < 0.05:
+    if lack is not None and lack < ALPHA:
         notes.append(f"the curve misses the means by more than the runs' spread explains (lack of fit, p = {lack:.2g})")
     if all(sample.size == 1 for sample in groups.values()):
         notes.append("one run per size: bands rest on the residuals of the fit, not on repeated runs")

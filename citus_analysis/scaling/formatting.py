@@ -29,6 +29,7 @@ def format_scaling(study: ScalingStudy) -> str:
         1        4  100 [98.71, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
         2        4  100 [98.71, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
         throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.986,
+        The runs decide for amdahl (weight 1.00).
         amdahl: gamma = 100, alpha = 1 (weight 1.00)
     """
     notes = unique(note for curve in study for note in curve.notes())
@@ -57,14 +58,14 @@ def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) ->
 def _model_lines(curve: ScalingCurve) -> list[str]:
     if curve.fits is None:
         return []
-    lines = []
-    for name, one in sorted(
-        curve.fits.fits.items(), key=lambda item: -curve.fits.weights[item[0]] if curve.fits else 0
-    ):
+    fits = curve.fits
+    lines = [f"{fits.sentence()[0].upper()}{fits.sentence()[1:]}."]
+    for name, one in sorted(fits.fits.items(), key=lambda item: -fits.weights[item[0]]):
         values = ", ".join(f"{key} = {readable(value)}" for key, value in one.parameters.items())
-        weight = f"weight {curve.fits.weights[name]:.2f}" if math.isfinite(one.aicc) else "too few runs to weigh"
-        lines.append(f"{name}: {values} ({weight})")
-        if one.peak:
+        weight = f"weight {fits.weights[name]:.2f}" if math.isfinite(one.aicc) else "too few runs to weigh"
+        against = f"; rejected: {fits.rejected[name]}" if name in fits.rejected else ""
+        lines.append(f"{name}: {values} ({weight}{against})")
+        if one.peak and not against:
             lines.append(f"  {one.peak.words}")
     return lines
 

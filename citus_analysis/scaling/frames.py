@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import comparability, pooled
+from citus_analysis.runs import comparability, pooled, setting_text
 from citus_analysis.scaling.fitting import RESAMPLES, fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, relative_scaling
 from citus_analysis.scaling.results import ScalingFit
+from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import CHANGE_WORDS, Comparison
 from citus_analysis.stats.formatting import p_words
@@ -32,8 +33,8 @@ from citus_analysis.stats.runs import Question, check_columns, compare_levels, s
 __all__ = ["ScalingCurve", "ScalingStudy", "scale_runs"]
 
 
-@dataclass(frozen=True, eq=False)
-class ScalingCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingCurve(Shown):
     """Throughput against size for runs that agree in everything else.
 
     Attributes:
@@ -62,6 +63,16 @@ class ScalingCurve:
         """Warnings of the curve and of its growth."""
         return unique((*self.warnings, *self.growth.warnings))
 
+    def summary_lines(self) -> list[str]:
+        """The finding and what the models say."""
+        where = ", ".join(setting_text(name, value) for name, value in self.stratum.items())
+        models = [f"  {self.fits.sentence()}"] if self.fits else []
+        return [f"{where}: {self.sentence()}" if where else self.sentence(), *models]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Throughput, speedup and efficiency per size."""
+        return pl.DataFrame([_record(self, point) for point in self.points], infer_schema_length=None)
+
     def sentence(self) -> str:
         """Whether throughput grew with size, in one sentence."""
         growth = self.growth
@@ -70,8 +81,8 @@ class ScalingCurve:
         return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.ratio}{tested}."
 
 
-@dataclass(frozen=True, eq=False)
-class ScalingStudy:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingStudy(Shown):
     """All curves that a table of runs holds.
 
     Attributes:
@@ -91,6 +102,16 @@ class ScalingStudy:
 
     def __len__(self) -> int:
         return len(self.curves)
+
+    def summary_lines(self) -> list[str]:
+        """One line per curve, and what was left out."""
+        first = f"{len(self)} curves of {self.metric} over {self.x} (format_scaling prints them all)"
+        curves = [f"  {curve.summary_lines()[0]}" for curve in self.curves]
+        return [first, *curves, *(f"  note: {note}" for note in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Throughput, speedup and efficiency per curve and size."""
+        return self.to_polars() if self.curves else None
 
     def to_polars(self) -> pl.DataFrame:
         """One row per curve and size: stratum, size, n, throughput, speedup, efficiency, psi with intervals."""
@@ -224,6 +245,7 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
         "finding": curve.sentence(),
         "growth": _growth_dict(curve.growth),
         "points": [_record(curve, point) for point in curve.points],
+        "model_finding": curve.fits.sentence() if curve.fits else None,
         "models": list(_model_records(curve)),
         "warnings": list(curve.notes()),
     }
@@ -272,6 +294,8 @@ def _model_records(curve: ScalingCurve) -> Iterator[dict[str, object]]:
             "aicc": one.aicc if math.isfinite(one.aicc) else None,
             "weight": curve.fits.weights[name],
             "lack_of_fit_p": one.lack_of_fit_p,
-            "peak": one.peak.words if one.peak else None,
+            "rejected": curve.fits.rejected.get(name),
+            "decided": name == curve.fits.decided,
+            "peak": one.peak.words if one.peak and name not in curve.fits.rejected else None,
             "warnings": "; ".join(one.warnings),
         }

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.errors import UsageError
+from citus_analysis.shown import Shown
 
 __all__ = ["NetworkSolution", "mva", "mva_multiclass"]
 
@@ -26,8 +27,8 @@ Floats = NDArray[np.float64]
 MOST_POPULATIONS: Final = 5_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkSolution:
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkSolution(Shown):
     """A solved closed network.
 
     Attributes:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval, mean_interval, ratio_interval
 
 __all__ = ["ScalePoint", "efficiency", "psi", "relative_scaling", "speedup"]
@@ -20,8 +21,8 @@ __all__ = ["ScalePoint", "efficiency", "psi", "relative_scaling", "speedup"]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ScalePoint:
+@dataclass(frozen=True, repr=False)
+class ScalePoint(Shown):
     """How a system of one size does relative to the base size and to the next smaller one.
 
     Attributes:

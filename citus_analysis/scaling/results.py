@@ -11,18 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling.models import model_named
+from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval
 
-__all__ = ["Band", "ModelFit", "Peak", "ScalingFit"]
+__all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
 
 Floats = NDArray[np.float64]
 
+#: Level of the tests that reject a model.
+ALPHA: Final = 0.05
 #: A fit speaks about sizes up to this multiple of the largest measured one.
 REACH: Final = 2.0
 
 
-@dataclass(frozen=True)
-class Peak:
+@dataclass(frozen=True, repr=False)
+class Peak(Shown):
     """The size at which a fit's throughput is largest.
 
     Attributes:
@@ -38,8 +41,8 @@ class Peak:
     words: str
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
+@dataclass(frozen=True, eq=False, repr=False)
+class Band(Shown):
     """Predicted throughput with a pointwise bootstrap band.
 
     Attributes:
@@ -57,8 +60,8 @@ class Band:
     level: float
 
 
-@dataclass(frozen=True, eq=False)
-class ModelFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelFit(Shown):
     """One fitted model.
 
     Attributes:
@@ -93,6 +96,22 @@ class ModelFit:
     replicates: Floats = field(repr=False)
     peak: Peak | None
     warnings: tuple[str, ...] = ()
+
+    def summary_lines(self) -> list[str]:
+        """The parameters with their intervals, and the warnings."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in self.parameters.items())
+        ends = [f"  {name}: {interval}" for name, interval in self.intervals.items()]
+        return [f"{self.model}: {values}", *ends, *(f"  {note}" for note in self.warnings)]
+
+    @property
+    def rss(self) -> float:
+        """Residual sum of squares."""
+        return float(self.residuals @ self.residuals)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether repeated runs show that the curve misses their means; its bands and peak then mean nothing."""
+        return self.lack_of_fit_p is not None and self.lack_of_fit_p < ALPHA
 
     @property
     def limit(self) -> float:
@@ -142,30 +161,55 @@ class ModelFit:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class ScalingFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingFit(Shown):
     """Several models fitted to the same runs.
 
     Attributes:
         fits: by name of the model, in the order asked for.
         weights: Akaike weights: how much the runs favour each model among these; they sum to 1.
+        rejected: models that the runs speak against, each with the reason.
+        decided: the model that the runs decide for; None where the candidates cannot be told apart.
         warnings: what a reader must know.
     """
 
     fits: dict[str, ModelFit]
     weights: dict[str, float]
+    rejected: dict[str, str] = field(default_factory=dict)
+    decided: str | None = None
     warnings: tuple[str, ...] = ()
+
+    def summary_lines(self) -> list[str]:
+        """What the runs decide, and each model's parameters and weight."""
+        models = [f"  {one.summary_lines()[0]}, weight {self.weights[name]:.2f}" for name, one in self.fits.items()]
+        return [self.sentence(), *models]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Models that the runs do not speak against."""
+        return tuple(name for name in self.fits if name not in self.rejected)
 
     @property
     def best(self) -> ModelFit:
-        """The fit with the largest weight.
+        """The fit that the runs decide for.
 
         Raises:
-            InsufficientDataError: the runs are too few to rank any model.
+            InsufficientDataError: the candidates cannot be told apart, or each model is rejected.
         """
-        if not self.weights or max(self.weights.values()) == 0:
-            raise InsufficientDataError("the runs are too few to rank the models", way_out="measure more sizes")
-        return self.fits[max(self.weights, key=lambda name: self.weights[name])]
+        if self.decided is None:
+            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+        return self.fits[self.decided]
+
+    def sentence(self) -> str:
+        """Which model the runs decide for, in words."""
+        if self.decided is not None:
+            return f"the runs decide for {self.decided} (weight {self.weights[self.decided]:.2f})"
+        if not self.candidates:
+            return "each model is rejected by these runs"
+        if len(self.candidates) == 1:
+            return f"the runs are too few to say whether {self.candidates[0]} holds"
+        simplest = min(self.candidates, key=lambda name: len(self.fits[name].parameters))
+        return f"{', '.join(self.candidates)} cannot be told apart by these runs; {simplest} is the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
         if name not in self.fits:

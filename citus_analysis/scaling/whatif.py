@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.mva import mva, mva_multiclass
+from citus_analysis.shown import Shown
 from citus_analysis.units import US_PER_S
 
 __all__ = ["Calibration", "WhatIf", "calibrate", "what_if", "what_if_classes"]
 
 
-@dataclass(frozen=True)
-class WhatIf:
+@dataclass(frozen=True, repr=False)
+class WhatIf(Shown):
     """The network with one resource changed.
 
     Attributes:
@@ -38,8 +39,8 @@ class WhatIf:
     bottleneck: str
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Shown):
     """Whether the network reproduces the run that its demands come from.
 
     Attributes:

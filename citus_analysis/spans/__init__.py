@@ -12,6 +12,7 @@ Example:
 from typing import TYPE_CHECKING
 
 from citus_analysis.lazily import imported_lazily
+from citus_analysis.shown import public
 
 if TYPE_CHECKING:
     from citus_analysis.spans.coarse import coarse_profile, log_line_profile
@@ -40,6 +41,8 @@ __all__ = [
     "tail_profile",
     "trace_iteration",
 ]
+
+__dir__ = public(__all__)
 
 __getattr__ = imported_lazily(
     __name__,

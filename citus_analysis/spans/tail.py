@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.shown import Shown
 from citus_analysis.spans.composition import COMPONENTS, compose
 
 __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
@@ -21,8 +22,8 @@ CONNECTION_START: Final = 5
 _EXEMPLARS: Final = 3
 
 
-@dataclass(frozen=True)
-class TailProfile:
+@dataclass(frozen=True, repr=False)
+class TailProfile(Shown):
     """The slowest statements beside the others.
 
     Attributes:

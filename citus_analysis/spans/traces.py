@@ -17,6 +17,7 @@ import polars as pl
 
 from citus_analysis.ahead import in_order
 from citus_analysis.schema import TABLES
+from citus_analysis.shown import Shown
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import Clocks, judge, matched
@@ -43,8 +44,8 @@ Keep = Callable[[Sessions], Callable[[], Sessions]]
 _Again = Callable[[], tuple[Sessions, Ordered]]
 
 
-@dataclass(frozen=True)
-class Traces:
+@dataclass(frozen=True, repr=False)
+class Traces(Shown):
     """Statements, spans, and how sure their links are.
 
     Attributes:

@@ -8,6 +8,7 @@
 docs/statistics.md says which to use when.
 """
 
+from citus_analysis.shown import public
 from citus_analysis.stats.bootstrap import bca_interval, nested_bootstrap
 from citus_analysis.stats.comparison import Comparison, compare, compare_summaries
 from citus_analysis.stats.drift import Drift, are_interleaved, detect_drift
@@ -90,3 +91,5 @@ __all__ = [
     "summarise_runs",
     "values_needed",
 ]
+
+__dir__ = public(__all__)

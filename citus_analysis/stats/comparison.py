@@ -14,6 +14,7 @@ from typing import Final, Literal
 from numpy.typing import ArrayLike
 
 from citus_analysis.errors import UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats._student import smallest, t_quantile, t_tail
 from citus_analysis.stats._validate import Floats, as_sample, check_level, unique
 from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_summary, ratio_interval_from_summaries
@@ -37,8 +38,8 @@ POWER: Final = 0.8
 _MOST_RUNS: Final = 100_000
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """Set `a` against the base `b`.
 
     Attributes:
@@ -102,6 +103,11 @@ class Comparison:
         if self.verdict != "inconclusive":
             return 0
         return None if self.runs_needed is None else max(1, self.runs_needed - self.ratio.n)
+
+    def summary_lines(self) -> list[str]:
+        """The finding with what it was adjusted over, and the warnings."""
+        where = ", ".join(f"{name} {value}" for name, value in self.stratum.items())
+        return [*([where] if where else []), self.sentence(), *(f"  {note}" for note in self.warnings)]
 
     def sentence(self) -> str:
         """The finding in one sentence.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.errors import UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import as_sample, check_level
 
 __all__ = ["Drift", "are_interleaved", "detect_drift"]
@@ -24,8 +25,8 @@ __all__ = ["Drift", "are_interleaved", "detect_drift"]
 _FEWEST: Final = 5
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Shown):
     """A trend of a metric over the order in which runs were made.
 
     Attributes:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats._student import normal_quantile, smallest, t_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
 from citus_analysis.stats.intervals import mean_interval
@@ -49,8 +50,8 @@ class StoppingRule:
         return "enough" if self.enough else f"{self.more} more"
 
 
-@dataclass(frozen=True, eq=False)
-class Influence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Influence(Shown):
     """What each run does to the mean; nothing is dropped.
 
     Attributes:

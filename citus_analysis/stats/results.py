@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from citus_analysis.shown import Shown
 from citus_analysis.stats._numbers import readable
 
 __all__ = ["Interval"]
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Shown):
     """An estimate with its confidence interval, or without one where the data give none (one run).
 
     Attributes:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import closest_difference, comparability, differing, operation_of, pooled, setting_text
+from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.drift import are_interleaved, detect_drift
@@ -32,8 +34,8 @@ from citus_analysis.stats.frames import (
 __all__ = ["Question", "RunComparison", "compare_levels", "compare_runs", "split_selection"]
 
 
-@dataclass(frozen=True)
-class RunComparison:
+@dataclass(frozen=True, repr=False)
+class RunComparison(Shown):
     """The comparisons that a table of runs allows.
 
     Attributes:
@@ -57,6 +59,19 @@ class RunComparison:
 
     def __len__(self) -> int:
         return len(self.comparisons)
+
+    def summary_lines(self) -> list[str]:
+        """How many comparisons ended in which word, and the decided ones."""
+        counts = Counter(one.verdict for one in self.comparisons)
+        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
+        first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
+        decided = [one for one in self.comparisons if one.verdict != "inconclusive"]
+        return [first, *(f"  {_line(one)}" for one in decided), *(f"  note: {note}" for note in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Both sides, ratio, p-values and verdict of each comparison."""
+        ratio = ("ratio", "ratio_low", "ratio_high", "p_difference", "p_difference_adjusted", "verdict")
+        return self.to_polars().select(*self.strata, "a", "b", *ratio) if self.comparisons else None
 
     def to_polars(self) -> pl.DataFrame:
         """One row per comparison: stratum, both sides, ratio with interval, tests, verdict, warnings."""
@@ -287,6 +302,11 @@ def _drift_notes(runs: pl.DataFrame, metric: str) -> tuple[str, ...]:
         return ()
     drift = detect_drift(values_of(runs, metric), times)
     return drift.warnings if drift.detected else ()
+
+
+def _line(one: Comparison) -> str:
+    where = ", ".join(setting_text(name, value) for name, value in one.stratum.items())
+    return f"{one.label_a} {one.verdict} against {one.label_b}{f' ({where})' if where else ''}: ratio {one.ratio}"
 
 
 def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import Floats, as_sample
 
 __all__ = [
@@ -33,8 +34,8 @@ DEFAULT_SKIP: Final = 5
 _BATCH: Final = 5
 
 
-@dataclass(frozen=True)
-class EffectiveSampleSize:
+@dataclass(frozen=True, repr=False)
+class EffectiveSampleSize(Shown):
     """How many independent values a correlated sequence is worth for its mean.
 
     Attributes:
@@ -55,8 +56,8 @@ class EffectiveSampleSize:
         return self.effective
 
 
-@dataclass(frozen=True, eq=False)
-class WarmUp:
+@dataclass(frozen=True, eq=False, repr=False)
+class WarmUp(Shown):
     """A sequence without its warm-up, and what was cut.
 
     Attributes:

@@ -53,7 +53,7 @@ def test_usl_peaks_where_r_says(sdm91: scaling.ModelFit) -> None:
     assert sdm91.peak is not None
     assert sdm91.peak.supported
     assert sdm91.peak.size.estimate == pytest.approx(96.52, abs=5e-3)
-    assert sdm91.peak.words.startswith("throughput peaks at size 96.5")
+    assert sdm91.peak.words.startswith("the curve peaks at size 96.5")
     assert sdm91.peak.throughput.estimate == pytest.approx(float(sdm91.predict(96.52)[0]))
 
 
@@ -223,5 +223,5 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         scaling.fit_usl([1, 2], [1, 2])
     with pytest.raises(UnknownNameError, match="did you mean 'amdahl'"):
         scaling.fit([1, 2, 3], [1, 2, 3], ["amdhal"])
-    with pytest.raises(InsufficientDataError, match="too few to rank"):
+    with pytest.raises(InsufficientDataError, match="too few to say whether usl holds"):
         _ = scaling.fit([1, 2, 4], [1, 2, 3], ["usl"]).best

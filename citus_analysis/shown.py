@@ -1,0 +1,91 @@
+"""How results show themselves: a few lines of text, and a small table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Shown", "html_table", "public"]
+
+#: Lines of a result's text, rows of its table, characters of one value.
+_MOST_LINES: Final = 12
+_MOST_ROWS: Final = 20
+_MOST_CHARACTERS: Final = 90
+
+
+def public(names: Sequence[str]) -> Callable[[], list[str]]:
+    """A package's `__dir__`: exactly its public names, not what it imports or sets up for itself.
+
+    Example:
+        >>> public(["b", "a"])()
+        ['a', 'b']
+    """
+    return lambda: sorted(names)
+
+
+class Shown:
+    """A frozen result whose `print` and notebook output are short.
+
+    The text is `summary_lines`, of which the first twelve are printed; a notebook adds the first rows of
+    `summary_table`. Dataclasses that are shown so are declared with ``repr=False``.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def summary_lines(self) -> list[str]:
+        """The result in lines of text; by default one per attribute."""
+        values = ((one.name, getattr(self, one.name)) for one in fields(self) if one.repr)
+        return [type(self).__name__, *(f"  {name}: {_short(value)}" for name, value in values)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """The result as a table, where it has one."""
+        return None
+
+    def __repr__(self) -> str:
+        lines = [_cut(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
+        more = len(lines) - _MOST_LINES
+        return "\n".join([*lines[:_MOST_LINES], *([f"... and {more} more"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        table = self.summary_table()
+        if table is None:
+            return f"<pre>{escape(str(self))}</pre>"
+        return f"<p>{escape(self.summary_lines()[0])}</p>{html_table(table)}"
+
+
+def _short(value: object) -> str:
+    if hasattr(value, "shape") or (isinstance(value, Sequence | dict) and len(repr(value)) > _MOST_CHARACTERS):
+        size = "x".join(map(str, getattr(value, "shape", ()))) or f"{len(value)}"  # type: ignore[arg-type] # sized
+        return f"<{size} {'values' if hasattr(value, 'shape') else 'entries'}>"
+    return _cut(str(value).partition("\n")[0], _MOST_CHARACTERS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def html_table(table: pl.DataFrame) -> str:
+    """The first rows of a table as HTML; what is read from files is escaped.
+
+    Example:
+        >>> import polars as pl
+        >>> html_table(pl.DataFrame({"x": [0.123456], "y": ["<b>"]})).count("&lt;b&gt;")
+        1
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+    rows = [
+        "".join(f"<td>{escape(_cut(_cell(value), _MOST_CHARACTERS))}</td>" for value in row)
+        for row in table.head(_MOST_ROWS).iter_rows()
+    ]
+    more = f"<p>... and {table.height - _MOST_ROWS} more rows</p>" if table.height > _MOST_ROWS else ""
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
