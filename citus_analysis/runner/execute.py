@@ -87,7 +87,8 @@ def run_experiment(
 
     Args:
         experiment: what to run.
-        out: folder for the tree; without `resume` it must not hold an experiment.
+        out: folder for the tree, absolute or relative to the working folder; without `resume` it must not hold an
+            experiment.
         resume: go on where an earlier call on the same folder stopped.
         watch: is told what happens, for a live view.
 
@@ -96,7 +97,7 @@ def run_experiment(
         EnvironmentChangedError: versions, settings or hardware differ from when the experiment began.
         RunnerError: the target or the driver cannot be used.
     """
-    tree = Path(out)
+    tree = Path(out).resolve()  # what is launched works in folders of its own
     if isinstance(experiment.target, FilesTarget):
         return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
     private = tree / _PRIVATE

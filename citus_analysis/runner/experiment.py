@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.shipped import shipped
@@ -46,6 +46,8 @@ LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 
 Setting = str | int | float | bool
 Positive = Annotated[int, Field(gt=0)]
+#: Programs are launched in folders of their own: a path means the same there only if it is absolute.
+LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SECRET = re.compile(r"(?i)(password|passwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@")
@@ -66,6 +68,11 @@ class EmbeddedTarget(_Part):
     settings: dict[str, Setting] = Field(
         default_factory=dict, description="server settings beside the runner's own; fsync stays on unless named here"
     )
+
+    @field_validator("postgres")
+    @classmethod
+    def _absolute_folder(cls, postgres: str) -> str:
+        return postgres if postgres in ("wheel", "system") else str(Path(postgres).resolve())
 
 
 class NodeAddress(_Part):
@@ -130,7 +137,7 @@ class YcsbDriver(_Part):
     """A YCSB installation with the JDBC binding."""
 
     kind: Literal["ycsb"] = "ycsb"
-    home: Path = Field(description="folder of the installation: lib/, jdbc-binding/lib/, workloads/")
+    home: LocalPath = Field(description="folder of the installation: lib/, jdbc-binding/lib/, workloads/")
     binding: str = Field("site.ycsb.db.JdbcDBClient", description="class of the database binding")
     jdbc: Literal["load_balance_hosts", "even"] = Field(
         "load_balance_hosts",

@@ -93,7 +93,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **_absolute_password_file(), **(environment or {})},
                 cwd=folder,
                 user=user,
                 start_new_session=True,
@@ -139,6 +139,12 @@ class Processes:
                     ended.append(entry.subject)
         self._register.path.unlink(missing_ok=True)
         return ended
+
+
+def _absolute_password_file() -> dict[str, str]:
+    """PGPASSFILE as it reads from any working folder."""
+    stated = os.environ.get("PGPASSFILE")
+    return {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept
 
 
 def _signal_session(launched: Launched, what: signal.Signals) -> None:

@@ -25,6 +25,7 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.results import read_client
 from citus_analysis.runner.targets.embedded import Embedded
+from citus_analysis.runner.targets.programs import find_programs
 
 pytestmark = pytest.mark.server
 
@@ -91,6 +92,26 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports")
     assert {result.name for result in rendered.results} >= {"scalability", "comparison", "profile"}
     assert list(rendered.left_out) == ["resources"]  # no samplers ran
+
+
+def test_paths_may_be_relative_to_where_the_person_stands(tmp_path: Path, experiment_file: Path) -> None:
+    def call(*options: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "citus_analysis", "run", experiment_file.name, "--out", "runs", *options]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    first = call()
+    assert (first.returncode, first.stderr) == (0, "")
+    again = call("--resume")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["quick.yml", "runs"]
+    assert [file for file in tree(tmp_path / "runs") if file.endswith(".yml")] == ["quick-w0-t2-c/config.yml"]
+
+
+def test_programs_and_output_are_found_from_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "programs").symlink_to(find_programs("wheel").folder)
+    matrix = {**QUICK["matrix"], "workloads": ["c"]}
+    assert run(Path("out"), matrix=matrix, target={"kind": "embedded", "postgres": "programs"}).failed == {}
 
 
 def test_two_load_generators_insert_every_key_once(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from citus_analysis.errors import InputError, UnknownNameError
-from citus_analysis.runner.experiment import experiment_schema, load_experiment, parse_experiment
+from citus_analysis.runner.experiment import (
+    EmbeddedTarget,
+    YcsbDriver,
+    experiment_schema,
+    load_experiment,
+    parse_experiment,
+)
 from citus_analysis.runner.plan import make_plan
 from citus_analysis.shipped import shipped
 
@@ -95,3 +101,14 @@ def test_ycsb_clients_that_insert_run_alone(workload: str) -> None:
     matrix = {"workloads": [workload], "threads": [2], "drivers": [2]}
     with pytest.raises(InputError, match=r"need drivers: \[1\]"):
         parse_experiment({"name": "x", "driver": {"kind": "ycsb", "home": "y"}, "matrix": matrix})
+
+
+def test_folders_are_absolute_from_the_moment_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    driver = {"kind": "ycsb", "home": "ycsb-0.17.0"}
+    experiment = parse_experiment({**MINIMAL, "driver": driver, "target": {"kind": "embedded", "postgres": "bin"}})
+    assert isinstance(experiment.driver, YcsbDriver)
+    assert isinstance(experiment.target, EmbeddedTarget)
+    assert experiment.driver.home == tmp_path / "ycsb-0.17.0"
+    assert experiment.target.postgres == str(tmp_path / "bin")
+    assert parse_experiment(MINIMAL).target == EmbeddedTarget()  # `wheel` is no folder

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from citus_analysis.runner.processes import Processes
 
@@ -65,3 +66,14 @@ def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
     assert other.is_running()
     other.kill()
     other.wait()
+
+
+def test_a_relative_password_file_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGPASSFILE", "secrets/pgpass")
+    (tmp_path / "elsewhere").mkdir()
+    with Processes(tmp_path / "register") as processes:
+        tell = [sys.executable, "-c", "import os; print(os.environ['PGPASSFILE'])"]
+        launched = processes.launch("tell", tell, output=tmp_path / "out", folder=tmp_path / "elsewhere")
+        assert processes.wait(launched, timeout_s=20)
+    assert (tmp_path / "out").read_text() == f"{tmp_path / 'secrets/pgpass'}\n"
