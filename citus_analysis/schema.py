@@ -357,6 +357,7 @@ _TABLES: Final = (
             _RUN_ID,
             _RESOURCE,
             Column("system", TEXT, "database system (citus, postgresql, aurora ...)"),
+            Column("set_up", TEXT, "what the run was measured with, as stated; runs of another are never one series"),
             Column("phase", one_of(PHASES), "load = the insert phase; run = the transaction phase"),
             Column(
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.identity import FACTS, Identity
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.session_groups import records_by_group
@@ -169,8 +169,8 @@ DERIVATIONS: Final = (
 
 
 def run_identity(tables: ResourceTables) -> pl.DataFrame:
-    """One row per run with what the names of its main clients' files say, in order of the run's name."""
-    columns = ("system", "phase", "workload", "threads", "records", "operations", "iteration", "workers", "drivers")
+    """One row per run with what is known of its main clients' files, in order of the run's name."""
+    columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name != "resource")
     rows: dict[str, dict[str, object]] = {}
     # Main clients first: a monitor's file describes the same run, but its own number of operations.
     for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):

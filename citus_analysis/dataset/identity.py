@@ -33,12 +33,15 @@ class Identity:
 
     Attributes:
         resource: system under test and its set-up.
+        set_up: name of what a run was measured with, apart from its size, load and operation; runs with another
+            name are never one series. Unknown: reports read it off the resource's name.
         run: explicit name of the run within the resource, where no configuration tells runs apart.
         part: number of the load generator within the run, from 0.
     """
 
     resource: str
     system: str | None = None
+    set_up: str | None = None
     phase: str | None = None
     workload: str | None = None
     threads: int | None = None

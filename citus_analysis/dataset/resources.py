@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from citus_analysis.dataset.identity import Facts, Identity, name_facts
+from citus_analysis.dataset.identity import Facts, Identity, convert_facts, name_facts
 from citus_analysis.dataset.labels import Labels, split_facts
 from citus_analysis.dataset.walk import Found, display
-from citus_analysis.errors import FormatError, InputError
+from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.study_config import load_config
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES
@@ -20,6 +20,8 @@ __all__ = ["Identified", "Identifier"]
 #: Folders of the study's tree; the folder above them is the resource.
 _STUDY_FOLDERS: Final = frozenset({"YCSB", "pglogs", "general", "perf"})
 _CONFIG_NAMES: Final = ("config.yml", "config.yaml")
+#: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
+_OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Identified:
 class _Resource:
     folder: Path
     facts: Facts = field(default_factory=dict)
+    stated: Facts = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -62,7 +65,7 @@ class Identifier:
         """The identity of a file.
 
         Raises:
-            InputError: a `runs.csv` or `identity.yml` that applies to it is malformed.
+            InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
         """
         resource = self._resource_of(found)
         labels = self._labels.setdefault(found.root, Labels(found.root))
@@ -74,7 +77,8 @@ class Identifier:
         # In a flat heap of client logs only the names tell the resources apart.
         facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
-        identity, options = split_facts(facts | stated)
+        described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
+        identity, options = split_facts(facts | described | stated)
         key = display(found.path.relative_to(resource.folder))
         return Identified(found, Identity(**identity), key, _options(resource.settings) | options)
 
@@ -97,6 +101,10 @@ class Identifier:
         return self._resources[folder]
 
 
+def _about_all_runs(facts: Facts) -> Facts:
+    return {name: value for name, value in facts.items() if name not in _OF_A_RUN}
+
+
 def _study_root(path: Path) -> Path | None:
     return next((folder.parent for folder in path.parents if folder.name in _STUDY_FOLDERS), None)
 
@@ -112,12 +120,24 @@ def _read_config(path: Path) -> _Resource:
     except (FormatError, InputError):
         # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
         return _Resource(path.parent)
-    facts: Facts = {}
+    stated = _stated(config.get("facts", {}), path)
+    facts: Facts = {name: stated[name] for name in stated if name == "resource"}
     if isinstance(config.get("resource"), str | int):
         facts["resource"] = str(config["resource"])
     if isinstance(config.get("workers"), int):
         facts["workers"] = config["workers"]
-    return _Resource(path.parent, facts, config)
+    return _Resource(path.parent, facts, stated, config)
+
+
+def _stated(block: object, path: Path) -> Facts:
+    """The block `facts` of a config.yml: what holds for every file of the resource."""
+    way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
+    if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
+        raise InputError("is no mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
+    try:
+        return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
+    except UsageError as error:
+        raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
 
 
 def _system(config: Mapping[str, Any]) -> Facts:

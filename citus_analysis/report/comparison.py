@@ -58,7 +58,7 @@ class ComparisonStudy:
 
     Attributes:
         base: name of the base variant.
-        means: per cell and variant: n, mean, sd, low, high.
+        means: per cell that is compared and variant: n, mean, sd, low, high; of all cells where none is compared.
         ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, and what
             else differs.
         comparisons: what `ratios` rests on.
@@ -104,9 +104,10 @@ def study_comparison(
     comparisons = tuple(_placed(compare_levels(runs, question), runs))
     ratios = _ratios(comparisons)
     met = set(ratios["variant"]) | {start}
-    shared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
+    compared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
+    shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
-    means = summarise_runs(shared, _METRIC, by=groups, level=level) if shared.height else pl.DataFrame()
+    means = summarise_runs(shown, _METRIC, by=groups, level=level)
     return ComparisonStudy(start, means, ratios, comparisons, tuple(name for name in sorted(names) if name not in met))
 
 
@@ -188,6 +189,8 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
 def comparison_sentences(study: ComparisonStudy) -> list[str]:
     """What the comparisons decided; three to six sentences."""
     total = study.ratios.height
+    if not (total or study.alone):
+        return [f"All runs have the same set-up, {study.base}: there is no other to compare it with."]
     if not total:
         return [
             f"No variant shares an operation, number of workers and number of threads with {study.base}: "

@@ -18,7 +18,7 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.words import counted, listed, size_text
-from citus_analysis.runs import described, setting_text, with_operations
+from citus_analysis.runs import described, monitored_text, setting_text, with_operations
 from citus_analysis.stats import as_polars
 from citus_analysis.stats.frames import TableSource
 
@@ -38,6 +38,7 @@ _NAMING: Final = (
     "records",
     "scale_factor",
     "operations",
+    "monitored",
 )
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
 
@@ -186,6 +187,8 @@ def _word(name: str, value: object) -> str:
         return counted(value, name.removesuffix("s"))
     if name in {"records", "operations"} and isinstance(value, int):
         return counted(value, name.removesuffix("s"))
+    if name == "monitored":
+        return monitored_text(None if value is None else bool(value))
     if name == "scale_factor":
         return f"scale {value}" if value is not None else ""
     return f"workload {value}" if name == "workload" else str(value or "")

@@ -12,11 +12,11 @@ import yaml
 
 from citus_analysis.errors import EnvironmentChangedError
 from citus_analysis.output_files import open_output
-from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.experiment import Experiment, setting_text
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets.base import Description, Node
 
-__all__ = ["check_environment", "environment_of", "write_description"]
+__all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
 
 _NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
 
@@ -29,21 +29,16 @@ def write_description(
     folder.mkdir(parents=True, exist_ok=True)
     document = {
         "resource": configuration.resource,
+        "facts": facts_of(configuration),
         "experiment": experiment.name,
-        "phase": configuration.phase,
-        "workloads": [configuration.workload],
-        "threads": [configuration.threads],
-        "records": [configuration.records],
-        "operations": [configuration.operations],
-        "workers": configuration.workers,
-        "drivers": configuration.drivers,
         "protocol": configuration.protocol,
         "monitored": configuration.monitored,
         "order": experiment.order,
         "seed": experiment.seed,
         **description.facts,
         "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
-        "settings": dict(description.settings),
+        "settings": _settings(configuration) | dict(description.settings),
+        "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],
         "skipped": list(description.skipped),
     }
     _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
@@ -52,6 +47,21 @@ def write_description(
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([_NODE_COLUMNS, *rows])
         _write(folder / "pg_dist_node.csv", text.getvalue())
+
+
+def facts_of(configuration: Configuration) -> dict[str, str | int]:
+    """What a configuration's files are about, in the words of `docs/datasets.md`: nothing is read off their names."""
+    facts: dict[str, str | int] = {
+        "set_up": configuration.set_up,
+        "phase": configuration.phase,
+        "workload": configuration.workload,
+        "threads": configuration.threads,
+        "records": configuration.records,
+        "workers": configuration.workers,
+        "drivers": configuration.drivers,
+    }
+    # A load has no number of operations of its own: it inserts the records.
+    return facts if configuration.phase == "load" else facts | {"operations": configuration.operations}
 
 
 def environment_of(description: Description) -> dict[str, str]:
@@ -83,6 +93,10 @@ was '2 cores', is '4 cores' (restore it, or start again with another --out)
             f"the environment changed since the experiment began: {'; '.join(changed)}",
             way_out="restore it, or start again with another --out",
         )
+
+
+def _settings(configuration: Configuration) -> dict[str, str]:
+    return {name: setting_text(value) for name, value in configuration.settings}
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -39,6 +39,7 @@ __all__ = [
     "experiment_schema",
     "load_experiment",
     "parse_experiment",
+    "setting_text",
 ]
 
 #: The prefix the study fixed; every server the runner configures logs with it.
@@ -51,6 +52,16 @@ LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SECRET = re.compile(r"(?i)(password|passwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@")
+
+
+def setting_text(value: Setting) -> str:
+    """A server setting as PostgreSQL writes it.
+
+    Example:
+        >>> setting_text(True), setting_text(4)
+        ('on', '4')
+    """
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 class _Part(BaseModel):

@@ -14,21 +14,30 @@ Example:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
 
-from citus_analysis.runner.experiment import Experiment, PgbenchDriver, Setting
+from citus_analysis.errors import UsageError
+from citus_analysis.runner.experiment import Experiment, PgbenchDriver, Setting, setting_text
 
 __all__ = ["Configuration", "PlannedRun", "configurations", "make_plan"]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One combination of the matrix."""
+    """One combination of the matrix.
+
+    Attributes:
+        resource: name of its folder.
+        set_up: what its runs share with those that differ in size, load or operation only: the experiment, and the
+            protocol and server settings where the matrix varies them.
+    """
 
     resource: str
+    set_up: str
     phase: Literal["load", "run"]
     workload: str
     threads: int
@@ -60,7 +69,11 @@ class PlannedRun:
 
 
 def configurations(experiment: Experiment) -> list[Configuration]:
-    """Every combination of the matrix, in the matrix' order."""
+    """Every combination of the matrix, in the matrix' order.
+
+    Raises:
+        UsageError: two of them would have one name.
+    """
     matrix = experiment.matrix
     own_protocol = experiment.driver.protocol if isinstance(experiment.driver, PgbenchDriver) else None
     protocols: list[str | None] = [*matrix.protocol] or [own_protocol]
@@ -68,6 +81,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
     combined = (
         Configuration(
             resource=_resource(experiment, *combination, settings),
+            set_up=_set_up(experiment, protocol, settings),
             phase="load" if workload.startswith("load") else "run",
             workload=_WORKLOAD_LETTER.get(workload, workload.upper()),
             threads=threads,
@@ -93,7 +107,20 @@ def configurations(experiment: Experiment) -> list[Configuration]:
         for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
     )
     # The load phase knows no number of operations: combinations that differ only in it are one.
-    return list({configuration.resource: configuration for configuration in combined}.values())
+    chosen = list(dict.fromkeys(combined))
+    _refuse_equal_names(chosen)
+    return chosen
+
+
+def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
+    counts = Counter(configuration.resource for configuration in chosen)
+    name, count = counts.most_common(1)[0]
+    if count > 1:
+        raise UsageError(
+            f"{count} configurations would be named {name!r}: values of a setting differ in punctuation only",
+            place="matrix.settings",
+            way_out="write them so that letters or digits differ",
+        )
 
 
 def make_plan(experiment: Experiment) -> list[PlannedRun]:
@@ -142,6 +169,13 @@ def _resource(
     return "-".join([*always, *(part for varies, part in optional if varies)])
 
 
+def _set_up(experiment: Experiment, protocol: str | None, settings: tuple[tuple[str, Setting], ...]) -> str:
+    matrix = experiment.matrix
+    varied = [f"{name}={setting_text(value)}" for name, value in settings if len(matrix.settings[name]) > 1]
+    return " ".join([experiment.name, *([f"protocol={protocol}"] if len(matrix.protocol) > 1 else []), *varied])
+
+
 def _setting_suffix(name: str, value: Setting) -> str:
-    shown = name.rsplit(".", maxsplit=1)[-1] + str(value)
-    return "".join(character for character in shown if character.isalnum())
+    shown = name.rsplit(".", maxsplit=1)[-1].replace("_", "") + setting_text(value)
+    # A sign and a decimal point tell values apart.
+    return "".join(character for character in shown if character.isalnum() or character in "-.")

@@ -1,12 +1,14 @@
 """The one definition of a run's set-up, which commands and reports share.
 
-A run's *set-up* is everything that could explain a difference: the system, the *family* of its resource (the name
+A run's *set-up* is everything that could explain a difference: the system, its *family*, every server setting in
+which the resources differ, and the load: phase, workload (for pgbench: its scripts), the client's protocol and the rate
+it was limited to, number of load generators, table size (for pgbench: its scaling factor), operations.
+The family is what `runs.set_up` states, as the runner does. Where nothing is stated, it is the name of the resource
 without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` is of family
-`binary` and `w2-t16-insert` of the main one), every server setting in which the resources differ, and the load:
-phase, workload (for pgbench: its scripts), the client's protocol and the rate it was limited to, number of load
-generators, table size (for pgbench: its scaling factor), operations.
+`binary` and `w2-t16-insert` of the main one.
 A *configuration* is a set-up at one number of workers and threads. A *variant* is what is measured, apart from its
-size: system, family, number of load generators, protocol, limit and settings.
+size: system, family, number of load generators, protocol, limit, settings and, where a family has both, whether the
+runs were monitored.
 
 Example:
     >>> family_of("w2-binary-t16-insert", workers=2, threads=16)
@@ -30,6 +32,7 @@ __all__ = [
     "VARIANT",
     "described",
     "family_of",
+    "monitored_text",
     "operation_name",
     "operation_of",
     "setting_text",
@@ -55,7 +58,7 @@ LOAD: Final = (
 #: All columns that describe a configuration: what a comparison holds equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)
 #: Columns behind a variant's name.
-VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings")
+VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings", "monitored")
 
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
@@ -140,7 +143,10 @@ def _families(runs: pl.DataFrame) -> pl.Series:
         family_of(resource or "", workers=w, threads=t, drivers=d)
         for resource, w, t, d in zip(runs["resource"], *known, strict=True)
     ]
-    return pl.Series("family", names, dtype=pl.String)
+    read_off = pl.Series("family", names, dtype=pl.String)
+    if "set_up" not in runs.columns:
+        return read_off
+    return runs.select(family=pl.coalesce(pl.col("set_up").cast(pl.String), read_off)).to_series()
 
 
 def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.DataFrame:
@@ -150,6 +156,7 @@ def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.Data
         & pl.col("name").str.starts_with("settings.")
         & ~pl.col("name").str.contains(_IRRELEVANT)
     )
+    relevant = relevant.join(_named_by_set_up(settings), on=["resource", "name"], how="anti")
     several = relevant.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)["name"]
     usual = relevant.group_by("name").agg(pl.col("value").mode().sort().first().alias("usual"))
     return (
@@ -163,19 +170,39 @@ def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.Data
     )
 
 
+def _named_by_set_up(settings: pl.DataFrame) -> pl.DataFrame:
+    """resource, name: the settings that an experiment varied, which its set-ups are named by."""
+    varied = settings.filter(pl.col("name") == "varied").select("resource", name=pl.col("value").str.split(", "))
+    return varied.explode("name").select("resource", name="settings." + pl.col("name"))
+
+
 def _variants(runs: pl.DataFrame) -> pl.Series:
     columns = [name for name in VARIANT if name in runs.columns]
     varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
-    names = [_variant(row, varying) for row in runs.select(columns).iter_rows(named=True)]
+    rows = runs.select(*columns, _both=_monitored_or_not(columns)).iter_rows(named=True)
+    names = [_variant(row, varying) for row in rows]
     return pl.Series("variant", names or [_MAIN_FAMILY] * runs.height, dtype=pl.String)
+
+
+def _monitored_or_not(columns: Container[str]) -> pl.Expr:
+    """Whether some runs of the same family were monitored and others were not."""
+    if "monitored" not in columns or "family" not in columns:
+        return pl.lit(value=False)
+    return pl.col("monitored").drop_nulls().n_unique().over("family") > 1
 
 
 def _variant(row: Mapping[str, Any], varying: Container[str]) -> str:
     system, protocol = (row[name] if name in varying else "" for name in ("system", "query_mode"))
     family, drivers = row.get("family") or "", row.get("drivers")
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
-    parts = [system, family or _MAIN_FAMILY, generators, protocol, row.get("limit"), row.get("settings")]
+    monitored = monitored_text(row["monitored"]) if row["_both"] else ""
+    parts = [system, family or _MAIN_FAMILY, generators, protocol, row.get("limit"), row.get("settings"), monitored]
     return ", ".join(part for part in parts if part)
+
+
+def monitored_text(monitored: bool | None) -> str:
+    """Whether a sampled client ran beside the main ones, in a word; empty where it is not known."""
+    return "" if monitored is None else "monitored" if monitored else "unmonitored"
 
 
 def setting_text(column: str, value: object) -> str:

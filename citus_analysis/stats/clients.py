@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 import polars as pl
+import polars.selectors as cs
 
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.frames import Frame, as_polars
@@ -142,7 +143,8 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
     Args:
         clients: the table `clients` with its identity columns; rows without a run_id are ignored.
         run_identity: one row per run with `run_id`, `resource`, `system`, `phase`, `workload`, `threads`,
-            `records`, `operations`, `iteration`, `workers` and `drivers`, as the files' names say.
+            `records`, `operations`, `iteration`, `workers` and `drivers` (and `set_up`, where it is stated), as
+            the files' names or descriptions say.
 
     Returns:
         The table `runs`, in the order of `run_identity`. Rows without a client, a phase and a number of drivers
@@ -159,7 +161,8 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
         rate_limited=pl.col("rate_limited").fill_null(value=False),
     ).with_columns(attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0))
-    return TABLES["runs"].conform(_with_status(started).select(TABLES["runs"].names()))
+    columns = cs.by_name(*TABLES["runs"].names(), require_all=False)
+    return TABLES["runs"].conform(_with_status(started).select(columns))
 
 
 def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset.labels import Labels, split_facts
+from citus_analysis.dataset.resources import Identifier
+from citus_analysis.dataset.walk import walk
 from citus_analysis.errors import InputError
 from tests.conftest import Tree
 
@@ -91,3 +93,52 @@ def test_a_malformed_label_file_says_where(tree: Tree, name: str, text: str, mes
 
 def test_split_facts() -> None:
     assert split_facts({"threads": 4, "timezone": "UTC"}) == ({"threads": 4}, {"timezone": "UTC"})
+
+
+CONFIG = """
+resource: V3
+system: postgresql
+facts: {set_up: laptop, phase: load, workload: A, threads: 8, workers: 0}
+"""
+
+
+def identified(root: Path, name: str) -> dict[str, object]:
+    (found,) = [found for found in walk([root]).files if found.relative == name]
+    return Identifier({}).identify(found).identity.to_dict()
+
+
+def test_the_facts_of_a_description_hold_for_every_file_whatever_it_is_called(tree: Tree) -> None:
+    common = {"resource": "V3", "system": "postgresql", "set_up": "laptop", "workers": 0}
+    run = {**common, "phase": "load", "workload": "A", "threads": 8}
+    root = tree(
+        {
+            "odd/config.yml": CONFIG,
+            "odd/pglogs/PGLOG-1-2.log": "",
+            # The description knows better than a name.
+            "odd/YCSB/raw/load_B_16_60000_3_2_V3_1_0.log": "",
+            "odd/notes.txt": "",
+            "odd/client.out": "",
+            "odd/runs.csv": "file,iteration,threads\nclient.out,4,9\n",
+        }
+    )
+    assert identified(root, "odd/pglogs/PGLOG-1-2.log") == {**run, "node": "1", "iteration": 2}
+    client = identified(root, "odd/YCSB/raw/load_B_16_60000_3_2_V3_1_0.log")
+    assert client == {**run, "records": 60000, "iteration": 3, "drivers": 1, "part": 0, "role": "main"}
+    assert identified(root, "odd/notes.txt") == common  # about the resource: no iteration, no run
+    assert identified(root, "odd/client.out") == {**run, "iteration": 4, "threads": 9}
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("facts: [1]", "is no mapping"),
+        ("facts: {threads: [1, 2]}", "is no mapping"),
+        ("facts: {thread: 1}", "no fact"),
+        ("facts: {threads: many}", "threads must be a whole number"),
+    ],
+)
+def test_facts_that_cannot_be_are_named_with_their_file(tree: Tree, block: str, problem: str) -> None:
+    root = tree({"V3/config.yml": f"{block}\n", "V3/pglogs/PGLOG-1-2.log": ""})
+    with pytest.raises(InputError, match=problem) as raised:
+        identified(root, "V3/pglogs/PGLOG-1-2.log")
+    assert str(raised.value).startswith(f"{root}/V3/config.yml: field 'facts':")

@@ -53,7 +53,7 @@ def test_equivalent_variants_are_called_so() -> None:
 
 
 def test_nothing_in_common_is_said(selection: Selection) -> None:
-    alone = Selection(selection.runs.filter(pl.col("family") == "binary"), selection.left_out)
+    alone = Selection(selection.runs.filter(pl.col("family").is_in(["binary", "local"])), selection.left_out)
     study = study_comparison(alone)
     assert study.ratios.is_empty()
     assert comparison_sentences(study)[0].startswith("No variant shares")
@@ -96,3 +96,12 @@ def selection_of(text: list[float], binary: list[float]) -> Selection:
         }
     )
     return select_runs(Tables(runs=TABLES["runs"].conform(runs)))
+
+
+def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
+    study = study_comparison(select_runs(recorded, "w2-t16-*"))
+    assert comparison_sentences(study) == [
+        "All runs have the same set-up, main grid: there is no other to compare it with."
+    ]
+    assert study.ratios.is_empty()
+    assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT (load)": 5, "Workload C": 5}

@@ -8,6 +8,7 @@ import pytest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import caveats, select_runs, series_names
 from citus_analysis.runs import family_of
+from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
 
@@ -107,3 +108,50 @@ def test_names_say_only_what_differs() -> None:
     assert series_names(series.tail(1)).to_list() == ["binary"]
     assert series_names(series.head(1)).to_list() == ["citus"]
     assert series_names(series, ignore=["family"]).to_list() == ["4 threads", "16 threads", "16 threads"]
+
+
+def launched(recorded: Tables, **changes: pl.Expr) -> Tables:
+    """The four runs of a grid as the runner describes them, monitored or not, whatever their resources are named."""
+    four = recorded.table("runs").filter(pl.col("resource").str.contains(r"^w2-t(4|16)-(insert|select)$"))
+    first = four.filter(pl.col("iteration") == 1).with_columns(
+        resource=pl.format("{}-t{}-{}", pl.lit("laptop-w0"), "threads", pl.col("workload").str.to_lowercase()),
+        set_up=pl.lit("laptop"),
+        workers=pl.lit(0, pl.Int32),
+        monitored=pl.lit(value=True),
+    )
+    return Tables(runs=TABLES["runs"].conform(first.with_columns(**changes)))
+
+
+def test_a_stated_set_up_is_the_family_whatever_the_resource_is_called(recorded: Tables) -> None:
+    runs = select_runs(launched(recorded)).runs
+    assert runs.height == 4
+    assert set(runs["family"]) == {"laptop"}
+    assert {family_of(name, workers=0, threads=4) for name in runs["resource"]} != {"laptop"}  # names would not do
+
+
+def test_monitored_runs_and_others_are_two_variants(recorded: Tables) -> None:
+    runs = select_runs(launched(recorded, monitored=pl.col("threads") == 4)).runs
+    variants = dict(runs.select("threads", "variant").unique().iter_rows())
+    assert variants == {4: "laptop, monitored", 16: "laptop, unmonitored"}
+    assert set(runs["family"]) == {"laptop"}
+
+
+def test_a_setting_that_names_the_set_up_is_not_named_twice(recorded: Tables) -> None:
+    fsync = pl.when(pl.col("threads") == 4).then(pl.lit("on")).otherwise(pl.lit("off"))
+    tables = launched(recorded, set_up=pl.format("laptop fsync={}", fsync))
+    resources = tables.table("runs").select("resource", value=fsync).unique()
+    settings = pl.concat(
+        [
+            resources.select("resource", name=pl.lit("settings.fsync"), value="value"),
+            resources.select("resource", name=pl.lit("varied"), value=pl.lit("fsync, jit")),
+        ]
+    )
+    tables.tables["settings"] = TABLES["settings"].conform(settings)
+    runs = select_runs(tables).runs
+    assert set(runs["family"]) == {"laptop fsync=on", "laptop fsync=off"}
+    assert set(runs["settings"]) == {""}
+
+
+def test_a_server_without_workers_is_called_one_server() -> None:
+    series = pl.DataFrame({"family": ["laptop"] * 3, "workers": [0, 1, 2]})
+    assert series_names(series).to_list() == ["one server", "1 worker", "2 workers"]

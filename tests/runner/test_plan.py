@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from citus_analysis.dataset.identity import name_facts
+from citus_analysis.errors import UsageError
 from citus_analysis.runner.artefacts import client_log, server_log
 from citus_analysis.runner.experiment import Experiment, parse_experiment
 from citus_analysis.runner.plan import PlannedRun, configurations, make_plan
@@ -69,3 +70,24 @@ def test_ingest_reads_back_what_the_file_names_say(run: PlannedRun) -> None:
     assert facts["workers"] == configuration.workers
     assert facts["drivers"] == configuration.drivers
     assert name_facts(server_log(run, "2").name, configuration.resource)["node"] == "2"
+
+
+def test_runs_that_differ_in_size_load_or_operation_share_a_set_up() -> None:
+    assert {c.set_up for c in configurations(experiment())} == {"x"}
+    settings = {"jit": [True, False], "citus.shard_count": [32]}
+    matrix = {"workloads": ["load", "c"], "threads": [1, 2], "protocol": ["simple", "prepared"], "settings": settings}
+    named = {c.set_up for c in configurations(parse_experiment({"name": "x", "matrix": matrix}))}
+    assert named == {f"x protocol={p} jit={v}" for p in ("simple", "prepared") for v in ("on", "off")}
+
+
+@pytest.mark.parametrize("values", [[-1, 1], [1.1, 11]])
+def test_values_that_differ_in_sign_or_point_are_configurations_of_their_own(values: list[float]) -> None:
+    matrix = {"workloads": ["c"], "settings": {"log_min_duration_statement": values}}
+    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    assert len({c.resource for c in chosen}) == 2
+
+
+def test_values_that_would_share_a_name_are_refused() -> None:
+    matrix = {"workloads": ["c"], "settings": {"search_path": ["a b", "ab"]}}
+    with pytest.raises(UsageError, match="differ in punctuation only"):
+        configurations(parse_experiment({"name": "x", "matrix": matrix}))

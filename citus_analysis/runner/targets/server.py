@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import LOG_LINE_PREFIX, Setting
+from citus_analysis.runner.experiment import LOG_LINE_PREFIX, Setting, setting_text
 from citus_analysis.runner.targets.programs import ServerPrograms, server_account
 
 __all__ = ["LOOPBACK", "SUPERUSER", "OwnServer"]
@@ -135,5 +135,4 @@ def free_port() -> int:
 
 
 def _quoted(value: Setting) -> str:
-    shown = "on" if value is True else "off" if value is False else str(value)
-    return "'" + shown.replace("'", "''") + "'"
+    return "'" + setting_text(value).replace("'", "''") + "'"

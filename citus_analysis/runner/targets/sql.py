@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import Monitor, Setting
+from citus_analysis.runner.experiment import Monitor, Setting, setting_text
 from citus_analysis.runner.keys import key_names
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
@@ -115,11 +115,8 @@ def read_settings(connection: Connection) -> dict[str, str]:
 def set_server_settings(connection: Connection, settings: Mapping[str, Setting]) -> None:
     """ALTER SYSTEM for each setting, then reload."""
     for name, value in settings.items():
-        shown = "on" if value is True else "off" if value is False else str(value)
-        query(
-            connection,
-            sql.SQL("ALTER SYSTEM SET {} = {}").format(_dotted(name), sql.Literal(shown)),
-        )
+        statement = sql.SQL("ALTER SYSTEM SET {} = {}")
+        query(connection, statement.format(_dotted(name), sql.Literal(setting_text(value))))
     query(connection, "SELECT pg_reload_conf()")
 
 
