@@ -12,6 +12,7 @@ LAYER = {
     "column_types": 0,
     "errors": 0,
     "lazily": 0,
+    "names": 0,
     "output_files": 0,
     "rows": 0,
     "schema": 0,

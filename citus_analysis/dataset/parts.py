@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import quote
 
 from citus_analysis.dataset.manifest import Part, sync_folder
 from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
+from citus_analysis.names import partition_folder
 from citus_analysis.rows import Rows
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
@@ -36,7 +36,7 @@ def folder_of(table: str, resource: str) -> str:
         >>> folder_of("spans", "V3/x")
         'spans/resource=V3%2Fx'
     """
-    return f"{table}/{PARTITION_KEY}={quote(resource, safe=' +,()-_.~')}"
+    return f"{table}/{partition_folder(PARTITION_KEY, resource)}"
 
 
 def part_path(table: str, resource: str, stem: str, number: int = 0) -> str:

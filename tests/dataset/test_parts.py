@@ -162,7 +162,7 @@ def test_a_failure_of_the_caller_leaves_nothing(tmp_path: Path, failure: type[Ba
     assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's"])
+@pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's", "名" * 36])
 def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_path: Path, resource: str) -> None:
     named = write(tmp_path, [0, 2], resource)
     path = part_path("log_events", resource, "stem")
