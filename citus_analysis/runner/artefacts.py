@@ -12,11 +12,31 @@ Example:
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
+from citus_analysis.errors import RunnerError
 from citus_analysis.runner.plan import PlannedRun
 
-__all__ = ["client_log", "resource_folder", "sampler_output", "server_log"]
+__all__ = ["client_log", "inside", "resource_folder", "sampler_output", "server_log"]
+
+
+def inside(tree: Path, place: PurePath | str) -> Path:
+    """Where a file of the tree is.
+
+    Raises:
+        RunnerError: the place leads out of the tree.
+
+    Example:
+        >>> inside(Path("/runs"), "../etc/passwd")
+        Traceback (most recent call last):
+        citus_analysis.errors.RunnerError: /runs: '../etc/passwd' leads out of the folder (remove it from the file \
+that names it)
+    """
+    path = tree / place
+    if ".." in PurePath(place).parts or not path.is_relative_to(tree):
+        way_out = "remove it from the file that names it"
+        raise RunnerError(f"'{place}' leads out of the folder", path=tree, way_out=way_out)
+    return path
 
 
 def resource_folder(run: PlannedRun) -> PurePosixPath:

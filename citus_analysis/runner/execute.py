@@ -23,7 +23,7 @@ from citus_analysis.errors import UsageError
 from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.files import adopt_files
-from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.journal import Journal, without_secrets
 from citus_analysis.runner.life import Ledger, Life
 from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.plan import PlannedRun, make_plan
@@ -142,13 +142,13 @@ def _run_all(
 
 def _begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:
     """Write down which experiment this folder belongs to, or check that it is the same."""
-    document = experiment.model_dump(mode="json")
+    document = without_secrets(experiment.model_dump(mode="json"))
     begun = journal.last("experiment")
     if begun is None:
         if resume:
             raise UsageError("nothing to resume: no experiment was begun here", path=tree, way_out="leave out --resume")
         journal.append("experiment", "begun", document=document)
-    elif begun.detail["document"] != document:
+    elif without_secrets(begun.detail["document"]) != document:
         raise UsageError("holds another experiment", path=tree, way_out="choose another --out")
     elif not resume:
         raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")

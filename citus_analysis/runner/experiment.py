@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
+from citus_analysis.names import file_name_problem
 from citus_analysis.shipped import shipped
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
@@ -99,6 +100,13 @@ class NodeAddress(_Part):
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
     ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
     log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
+
+    @field_validator("name")
+    @classmethod
+    def _usable_in_file_names(cls, name: str | None) -> str | None:
+        if name is not None and (problem := file_name_problem(name)):
+            raise ValueError(f"becomes part of file names, but {problem}")
+        return name
 
 
 class ClusterTarget(_Part):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.runner.artefacts import inside
 from citus_analysis.runner.describe import check_environment, environment_of, write_description
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.journal import Journal
@@ -127,7 +128,7 @@ class Life:
         for entry in self.journal.entries():
             if entry.subject == run.run_id and entry.state == "publishing":
                 for place in entry.detail["files"]:
-                    (self.tree / place).unlink(missing_ok=True)
+                    inside(self.tree, place).unlink(missing_ok=True)
 
     def _describe(self, run: PlannedRun) -> None:
         target, experiment = self.measurement.target, self.measurement.experiment

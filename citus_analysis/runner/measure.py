@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.artefacts import client_log, sampler_output, server_log
+from citus_analysis.runner.artefacts import client_log, inside, sampler_output, server_log
 from citus_analysis.runner.drivers.base import Driver, Work
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.keys import KeyRange, partition, share_threads
@@ -227,6 +227,6 @@ def _ending(exit_code: int) -> str:
 def publish(files: dict[PurePosixPath, Path], tree: Path) -> None:
     """Rename a run's files into the tree."""
     for place, source in files.items():
-        target = tree / place
+        target = inside(tree, place)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(source, target)

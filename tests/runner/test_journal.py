@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.journal import Journal, without_secrets
 
 
 def test_what_is_appended_is_read_in_order(tmp_path: Path) -> None:
@@ -25,6 +27,7 @@ def test_what_is_appended_is_read_in_order(tmp_path: Path) -> None:
     assert journal.last("c") is None
 
 
+@settings(deadline=None)  # every append waits for the disk
 @given(kept=st.integers(0, 200))
 def test_a_line_cut_off_by_a_crash_is_ignored_and_overwritten(kept: int) -> None:
     with TemporaryDirectory() as folder:
@@ -38,3 +41,20 @@ def test_a_line_cut_off_by_a_crash_is_ignored_and_overwritten(kept: int) -> None
         assert [entry.subject for entry in journal.entries()] == (["a", "b"] if complete and kept else ["a"])
         journal.append("c", "prepared")
         assert [entry.subject for entry in journal.entries()][-1] == "c"
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"driver": {"properties": {"db.passwd": "Tr0ub4dor"}}},
+        {"driver": {"properties": {"db.url": "jdbc:postgresql://bench:Tr0ub4dor@worker1/ycsb"}}},
+        {"driver": {"java_options": ["-Xmx1g", "-Dapi_key=Tr0ub4dor"]}},
+        {"reason": "FATAL: ALTER USER bench PASSWORD 'Tr0ub4dor' failed"},
+    ],
+)
+def test_secrets_stay_out_of_it(tmp_path: Path, detail: dict[str, Any]) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append("experiment", "begun", **detail)
+    assert "Tr0ub4dor" not in journal.path.read_text()
+    assert "***" in journal.path.read_text()
+    assert without_secrets(detail) == next(iter(journal.entries())).detail

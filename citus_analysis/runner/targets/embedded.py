@@ -42,6 +42,7 @@ _CITUS_SETTINGS: Final[dict[str, Setting]] = {
 }
 _DEFAULT_SHARDS: Final = 32
 _ELSEWHERE: Final = "elsewhere.txt"
+_TEMPORARY: Final = "citus-analysis-"
 
 
 class Embedded:
@@ -211,7 +212,7 @@ def _reachable(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if server_account() is None or usable_by_others(folder):
         return folder
-    temporary = Path(tempfile.mkdtemp(prefix="citus-analysis-"))
+    temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
     (folder / _ELSEWHERE).write_text(str(temporary), encoding="utf-8")
     temporary.chmod(0o755)
     return temporary
@@ -219,12 +220,19 @@ def _reachable(folder: Path) -> Path:
 
 def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
     """Stop and remove what is in the folder, by this runner or by a killed one before it."""
-    pointer = folder / _ELSEWHERE
-    places = [folder, *([Path(pointer.read_text(encoding="utf-8"))] if pointer.exists() else [])]
-    for place in reversed(places):
+    for place in [*_elsewhere(folder), folder]:
         for node in place.glob("node-*"):
             OwnServer(programs, node, port=0).remove()
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _elsewhere(folder: Path) -> list[Path]:
+    """The temporary folder that was used instead, where it is one of ours: the tree may come from somebody else."""
+    pointer = folder / _ELSEWHERE
+    if not pointer.exists():
+        return []
+    place = Path(pointer.read_text(encoding="utf-8"))
+    return [place] if place.name.startswith(_TEMPORARY) and ".." not in place.parts else []
 
 
 def _filesystem(folder: Path) -> str:
