@@ -1,10 +1,10 @@
 # Needs only Python >= 3.11 and make; uses uv where it is installed.
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test fuzz lint types pytest ycsb trace-processor bench lock clean
+.PHONY: setup report test fuzz readme lint types pytest ycsb trace-processor bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -50,6 +50,10 @@ pytest: setup
 # Twenty thousand damaged files of all formats (some ten minutes).
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
+
+# README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13 VENV=.venv-3.13
+readme: setup
+	$(BIN)/python -m pytest -m readme tests/documentation
 
 # The YCSB client that some tests launch (needs Maven and Java).
 ycsb:

@@ -1,0 +1,87 @@
+"""The command blocks of README.md and docs/: what a reader types.
+
+A block in ``bash`` or ``python`` is run as written, in the order of the page. One that cannot be run where tests run
+has a comment on the line before it, which readers of the source see and readers of the page do not::
+
+    <!-- not run: needs a Citus cluster -->
+
+All other blocks (files, trees, output) hold nothing to type.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+RUN: Final = ("bash", "python")
+
+_FENCE: Final = re.compile(r"(?ms)^ *```(?P<language>[\w-]*)\n(?P<text>.*?)^ *```$")
+_MARKER: Final = re.compile(r"<!-- not run: (?P<reason>.*?) *-->\n+$")
+#: How a line begins that somebody could type.
+_COMMAND: Final = re.compile(r"(?m)^ *\$? *(citus-analysis|make|python3?|pip|uv|source|git|cd|\S*/bin/\w+) +[^=:]")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        page: path from the root of the repository.
+        line: of its first fence.
+        language: as the fence says; may be empty.
+        reason: why it is not run; None where there is no marker.
+    """
+
+    page: str
+    line: int
+    language: str
+    text: str
+    reason: str | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether a test runs it."""
+        return self.language in RUN and self.reason is None
+
+    @property
+    def looks_typed(self) -> bool:
+        """Whether a line of it is a command."""
+        return _COMMAND.search(self.text) is not None
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """The blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        before = text[: match.start()]
+        marker = _MARKER.search(before)
+        name = page.relative_to(ROOT).as_posix()
+        reason = marker["reason"].strip() if marker else None
+        yield Block(name, before.count("\n") + 1, match["language"], match["text"], reason)
+
+
+def as_script(block: Block) -> str:
+    """A block of shell commands as a script that ends with the first command that fails, and names it.
+
+    `set -e` would not do: it goes on after a failure on the left of `&&`.
+    """
+    lines = ["set -o pipefail"]
+    for command in commands_of(block):
+        complaint = shlex.quote(f"{block}: {command}: exit code")
+        lines += [command, f"status=$?; [ $status = 0 ] || {{ echo {complaint} $status >&2; exit 1; }}"]
+    return "\n".join(lines) + "\n"
+
+
+def commands_of(block: Block) -> list[str]:
+    """The commands of a block, those over several lines as one, comments as typed."""
+    joined = re.sub(r"\\\n\s*", "", block.text)
+    return [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]

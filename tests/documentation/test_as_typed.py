@@ -1,0 +1,133 @@
+"""README.md and docs/, typed by a newcomer: every command as written, in order, in a fresh clone.
+
+The README takes minutes (it sets up an environment and runs an experiment): its test is chosen by `make readme`, which
+`.ci/run` calls on several versions of Python. The blocks of the other pages are quick.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of
+
+README, *DOCS = PAGES
+#: What a `make` above this test, or the CI, hands down; a newcomer's shell has none of it.
+INHERITED = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "VIRTUAL_ENV", "NO_SKIPS", "MAY_SKIP", "PYTEST_ADDOPTS")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The source tree as it would be committed now, a repository of its own."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    folder = tmp_path / "clone"
+    for name in filter(None, names):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    author = ["-c", "user.name=reader", "-c", "user.email=reader@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.readme
+def test_the_readme(clone: Path) -> None:
+    # All of the tests are run by .ci/run itself; here `make test` is to find its way among what the README makes.
+    environment = newcomers(PYTHON=base_python(), PYTEST_ADDOPTS="-k 'test_reference or test_layers or test_blocks'")
+    for block in blocks_of(README):
+        if block.runs:
+            run_block(block, clone, environment, clone / ".venv" / "bin")
+    for name in ("ds/_manifest.jsonl", "traces.json", "runs/laptop-w0-t8-c/config.yml", "ds2/_manifest.jsonl"):
+        assert (clone / name).is_file(), name
+    for folder in ("reports", "reports2"):
+        pages = sorted((clone / folder).glob("*.html"))
+        assert {page.stem for page in pages} >= {"index", "scalability", "comparison", "profile", "published"}
+        assert [problem for page in pages for problem in dead_links(page)] == []
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
+    assert status.stdout == "", "what the README makes is not ignored"
+    again = subprocess.run(["make", "test"], cwd=clone, env=environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stdout[-4000:] + again.stderr[-4000:]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
+    for block in blocks_of(page):
+        if block.runs:
+            run_block(block, tmp_path, newcomers(), Path(sys.executable).parent)
+
+
+def newcomers(**variables: str) -> dict[str, str]:
+    """The environment of a newcomer's shell."""
+    return {name: value for name, value in os.environ.items() if name not in INHERITED} | variables
+
+
+def base_python() -> str:
+    """The interpreter that this environment was made from."""
+    return str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def run_block(block: Block, folder: Path, environment: dict[str, str], programs: Path) -> None:
+    """Run a block, by bash or by the Python among the programs, and fail with its last words where it fails."""
+    shell = ["bash", "-c", as_script(block)]
+    # In the shell of a reader who got this far, `source .venv/bin/activate` was typed.
+    python = [str(programs / "python"), "-W", "error::SyntaxWarning", "-c", block.text]
+    path = os.pathsep.join([str(programs), environment["PATH"]])
+    ended = subprocess.run(
+        shell if block.language == "bash" else python,
+        cwd=folder,
+        env=environment | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{block}\n{ended.stdout[-4000:]}{ended.stderr[-4000:]}"
+
+
+class Links(HTMLParser):
+    """Collects what a page refers to, and the places in it that can be referred to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.places: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.places.add(value)
+            if value and ((tag == "a" and name == "href") or name == "src"):
+                self.targets.append(value)
+
+
+def dead_links(page: Path) -> list[str]:
+    """Links of a page to files that are not there, and to places that the page has not."""
+    links = Links()
+    links.feed(page.read_text(encoding="utf-8"))
+    dead = []
+    for target in links.targets:
+        parts = urlsplit(target)
+        if parts.scheme or parts.netloc:
+            continue
+        lost = not (page.parent / unquote(parts.path)).exists() if parts.path else parts.fragment not in links.places
+        dead += [f"{page.name}: {target}"] if lost else []
+    return dead
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a b.csv").write_text("")
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<h2 id="top">x</h2><a href="#top">1</a><a href="#gone">2</a><a href="data/a%20b.csv">3</a>'
+        '<a href="data/gone.csv">4</a><a href="https://example.org/x">5</a><img src="data:image/png;base64,AA">'
+    )
+    assert dead_links(page) == ["page.html: #gone", "page.html: data/gone.csv"]

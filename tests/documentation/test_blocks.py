@@ -1,0 +1,90 @@
+"""Every block of README.md and docs/ that somebody could type is run by a test, or says why not."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from citus_analysis.dataset.labels import Labels
+from citus_analysis.runner import parse_experiment
+from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_is_run_or_says_why_not(block: Block) -> None:
+    typed = block.language in ("bash", "python")
+    assert typed or not block.looks_typed, f"{block}: holds commands: fence it as bash or python"
+    assert typed or block.reason is None, f"{block}: only commands need the marker"
+    assert block.reason is None or len(block.reason.split()) >= 3, f"{block}: says no reason"
+
+
+def test_blocks_that_nobody_runs_are_few_and_known() -> None:
+    assert {str(block).partition(":")[0]: block.reason for block in BLOCKS if block.reason} == {
+        "docs/datasets.md": "SRC and DIR are placeholders",
+        "docs/traces.md": "needs npm's registry; .ci/run makes the trace processor and runs these tests",
+    }
+
+
+def test_the_readme_is_run() -> None:
+    blocks = [block for block in BLOCKS if block.page == "README.md"]
+    assert [block.language for block in blocks if block.runs] == ["bash", "bash", "python"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("true  # fine\nfalse\necho not reached\n", "false"),
+        ("false && true\necho not reached\n", "false && true"),
+        ("false | true\necho not reached\n", "false | true"),
+        ("sh -c \\\n  'exit 3'\necho not reached\n", "sh -c 'exit 3'"),
+    ],
+)
+def test_the_first_command_that_fails_ends_a_block(text: str, words: str) -> None:
+    script = as_script(Block("page.md", 7, "bash", text, None))
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "not reached" not in ended.stdout
+    assert ended.stderr.startswith(f"page.md:7: {words}")
+
+
+def test_a_marker_belongs_to_the_block_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.documentation.blocks.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    marked = "<!-- not run: needs a cluster -->\n```bash\nmake x\n```\n"
+    page.write_text(f"{marked}\n```bash\nmake y\n```\n\n```\nmake z\n```\n")
+    first, second, third = blocks_of(page)
+    assert (first.line, first.reason, first.runs) == (2, "needs a cluster", False)
+    assert (second.line, second.reason, second.runs) == (6, None, True)
+    assert (third.runs, third.looks_typed) == (False, True)
+
+
+def test_experiments_that_are_shown_are_valid() -> None:
+    shown = [block.text for block in BLOCKS if (block.page, block.language) == ("docs/experiments.md", "yaml")]
+    assert [parse_experiment(yaml.safe_load(text)).name for text in shown] == ["laptop"]
+
+
+def test_label_files_that_are_shown_are_valid(tmp_path: Path) -> None:
+    shown = [block.text for block in BLOCKS if block.page == "docs/datasets.md"]
+    (tmp_path / "identity.yml").write_text(next(text for text in shown if text.startswith("files:")))
+    (tmp_path / "runs.csv").write_text(next(text for text in shown if text.startswith("file,")))
+    labels = Labels(tmp_path)
+    assert labels.facts(tmp_path / "V3/C-16threads-run2.log")["threads"] == 16
+    assert labels.facts(tmp_path / "results/second.log")["iteration"] == 2
+
+
+def test_what_the_readme_makes_is_ignored() -> None:
+    """Outputs in the source tree are no part of it, whatever suffix their names got."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    outputs = set(re.findall(r"--out (\S+)", readme))
+    assert {"ds", "ds2", "runs", "reports", "reports2", "traces.json"} <= outputs
+    made = [f"{name}/x.ipynb" if "." not in name else name for name in outputs | {"ds3", "runs-2"}]
+    made.append(".venv-3.13/pyvenv.cfg")
+    call = ["git", "check-ignore", "--no-index", *made]
+    ignored = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert sorted(ignored) == sorted(made)
+    kept = subprocess.run([*call[:3], "reports/README.md"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert kept.returncode == 1
