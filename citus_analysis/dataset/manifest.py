@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
 from citus_analysis.dataset.walk import MANIFEST_NAME
@@ -33,6 +33,11 @@ class Part:
     table: str
     path: str
     rows: int
+
+    def __post_init__(self) -> None:
+        # Parts are read and removed by these names, and a dataset may come from somebody else.
+        if ".." in (place := PurePosixPath(self.path)).parts or place.is_absolute():
+            raise ValueError(f"{self.path!r} leads out of the dataset")
 
 
 @dataclass(frozen=True)

@@ -127,3 +127,11 @@ def test_only_one_process_writes_and_the_lock_dies_with_it(tmp_path: Path) -> No
         other.wait()
     with exclusive(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    "path", ["../precious.parquet", "runs/resource=V3/../../../precious.parquet", "/precious.parquet"]
+)
+def test_a_part_outside_the_dataset_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="leads out of the dataset"):
+        Part("runs", path, 1)
