@@ -30,6 +30,9 @@ def test_the_command_line_page_is_current() -> None:
 @pytest.mark.parametrize("name", [*FACTS, *OPTIONS])
 def test_every_fact_is_documented(name: str) -> None:
     assert f"`{name}`" in (DOCS / "datasets.md").read_text(encoding="utf-8")
+    stated = re.search(r"Facts for --meta: ([^.]*)\.", (DOCS / "command-line.md").read_text(encoding="utf-8"))
+    assert stated is not None
+    assert name in re.findall(r"\w+", stated[1])
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)

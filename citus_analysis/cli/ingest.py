@@ -44,8 +44,8 @@ def command(
 ) -> int:
     """Read raw files into a dataset of Parquet tables.
 
-    Files that did not change since the last time are not read again. Facts for --meta: resource, system, phase,
-    workload, threads, records, operations, iteration, workers, drivers, part, role, node, run; settings:
+    Files that did not change since the last time are not read again. Facts for --meta: resource, system, set_up,
+    phase, workload, threads, records, operations, iteration, workers, drivers, part, role, node, run; settings:
     log_line_prefix, timezone.
     """
     # Before Arrow is imported; what a user has set counts.
