@@ -274,22 +274,15 @@ def _slopes(time: _Floats, low: _Floats, high: _Floats) -> tuple[float, float]:
 def _lowest(time: _Floats, low: _Floats, least: float, most: float) -> float:
     """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
 
-    For a slope r it is the largest of the `low - r time`, which is convex in r: the lines of the two bounds that
-    hold it on either side of its minimum are cut with each other until no bound lies above their cut.
+    For a slope r it is the largest of the `low - r time`, a convex function of r. What holds such a function up at its
+    minimum is one bound alone, where r is at the end of its range, or one before and one after time 0 together; each
+    bound or pair alone holds the offset no higher than all do. So the largest of what they hold is the answer, without
+    a search that rounding could lead in circles. Pairs are at most as many as :func:`_slopes` takes.
     """
-    falling = int(np.argmax(low - least * time))
-    rising = int(np.argmax(low - most * time))
-    if time[falling] <= 0:
-        return float(low[falling] - least * time[falling])
-    if time[rising] >= 0:
-        return float(low[rising] - most * time[rising])
-    while True:
-        slope = (low[falling] - low[rising]) / (time[falling] - time[rising])
-        offset = low - slope * time
-        highest = int(np.argmax(offset))
-        if time[highest] == 0 or highest in (falling, rising) or offset[highest] <= offset[falling]:
-            return float(offset[highest])
-        if time[highest] > 0:
-            falling = highest
-        else:
-            rising = highest
+    alone = (low - np.where(time > 0, most, least) * time).max()
+    after, before = time > 0, time < 0
+    late, late_low, early, early_low = time[after][:, np.newaxis], low[after][:, np.newaxis], time[before], low[before]
+    with np.errstate(over="ignore", under="ignore"):
+        slope = np.clip((late_low - early_low) / (late - early), least, most)
+        pair = np.maximum(late_low - slope * late, early_low - slope * early)
+    return float(pair.max(initial=alone))

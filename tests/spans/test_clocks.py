@@ -1,5 +1,7 @@
 """Clock offsets are bounded by causality, and the bounds hold."""
 
+from fractions import Fraction
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from citus_analysis.spans import Traces, build_traces
-from citus_analysis.spans.clocks import MAX_DRIFT, Bounds, ClockLine, _extent, fit_clock, most_agreed_offset
+from citus_analysis.spans.clocks import MAX_DRIFT, Bounds, ClockLine, _extent, _lowest, fit_clock, most_agreed_offset
 from tests.spans.recordings import load, traces_of
 
 PPM = 1e-6
@@ -71,6 +73,51 @@ def test_the_extent_is_that_of_a_linear_programme(seed: int, pairs: int, span: f
     found = _extent(Bounds(time, low, high), inside)
     assert np.array(found[:2]) - 5e5 == pytest.approx(ends[:2], abs=1e-3)
     assert np.array(found[2:]) * scale == pytest.approx(ends[2:], abs=1e-3)
+
+
+def exactly_lowest(time: list[float], low: list[float], least: float, most: float) -> Fraction:
+    """The same in fractions: the least of the largest bounds, at each slope where that can be."""
+    points = [(Fraction(t), Fraction(bound)) for t, bound in zip(time, low, strict=True)]
+    ends = Fraction(least), Fraction(most)
+    crossings = [(b - d) / (a - c) for a, b in points for c, d in points if a != c]
+    slopes = [*ends, *(slope for slope in crossings if ends[0] <= slope <= ends[1])]
+    return min(max(bound - slope * t for t, bound in points) for slope in slopes)
+
+
+SCALES = st.sampled_from([1e-150, 1e-9, 1.0, 1 / 3, 0.1, 1e6 / 3, 1e12, 1e150])
+NUMBERS = st.one_of(
+    st.builds(lambda whole, scale: whole * scale, st.integers(-4, 4), SCALES), st.floats(-1e150, 1e150), st.just(0.0)
+)
+
+
+@st.composite
+def on_a_line(draw: st.DrawFn) -> list[tuple[float, float]]:
+    """Bounds that touch one line but for rounding, some of them well below it."""
+    scale, slope, base = draw(SCALES), draw(st.sampled_from([1e-4, 0.1, 1 / 3, -0.5])), draw(NUMBERS)
+    times = [place * scale for place in draw(st.lists(st.integers(-4, 4), min_size=1, max_size=8))]
+    return [(time, slope * time + base - draw(st.sampled_from([0.0, 0.0, 1.0]))) for time in times]
+
+
+@settings(max_examples=500, deadline=5000)
+@given(
+    bounds=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8) | on_a_line(),
+    least=st.floats(-1, 0) | st.sampled_from([-1e-3, 0.0]),
+    most=st.floats(0, 1) | st.sampled_from([1e-3, 0.0]),
+)
+def test_the_lowest_offset_of_any_bounds_is_found(bounds: list[tuple[float, float]], least: float, most: float) -> None:
+    time, low = [t for t, _ in bounds], [bound for _, bound in bounds]
+    found = _lowest(np.array(time), np.array(low), least, most)
+    size = max(abs(bound) for bound in low) + max(abs(t) for t in time)
+    assert abs(Fraction(found) - exactly_lowest(time, low, least, most)) <= Fraction(size) * Fraction(1e-14)
+
+
+def test_bounds_on_one_line_lead_nobody_in_circles() -> None:
+    """Rounding puts one or the other of these above the cut of the others, by turns."""
+    time = np.array([333333.3333333333, -666666.6666666666, -333333.3333333333, 1000000.0, -1000000.0])
+    low = np.array(
+        [111111.2111111111, -222222.12222222218, -111111.01111111109, 333333.4333333333, -333333.23333333334]
+    )
+    assert _lowest(time, low, -1.0, 1.0) == pytest.approx(0.1, abs=1e-6)
 
 
 def test_late_records_and_wrong_pairs_are_left_out() -> None:
