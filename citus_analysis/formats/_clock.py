@@ -18,15 +18,14 @@ datetime.datetime(2026, 11, 20, 19, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC'))
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
-from zoneinfo import available_timezones
 
 import polars as pl
 
 from citus_analysis.errors import UnknownNameError
 
-__all__ = ["DATE", "TIME", "date_order", "parse_times", "timezone_of", "zone_offset_hours"]
+__all__ = ["DATE", "TIME", "date_order", "parse_times"]
 
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
@@ -36,48 +35,6 @@ _ORDERS: Final = ("mdy", "dmy", "ymd")
 _LAST_MONTH: Final = 12
 _YEAR_DIGITS: Final = 4
 _CENTURY: Final = 2000
-
-#: Zone abbreviations that vmstat -t prints and that commonly mean one offset from UTC: not CST, IST, BST, EST.
-_ZONE_HOURS: Final[Mapping[str, float]] = {
-    "UTC": 0,
-    "GMT": 0,
-    "WET": 0,
-    "WEST": 1,
-    "CET": 1,
-    "CEST": 2,
-    "EET": 2,
-    "EEST": 3,
-    "EDT": -4,
-    "PST": -8,
-    "PDT": -7,
-    "JST": 9,
-}
-
-
-def timezone_of(options: Mapping[str, str]) -> str:
-    """The option `timezone`, by default UTC.
-
-    Raises:
-        UnknownNameError: it is no IANA time zone.
-    """
-    zone = options.get("timezone", "UTC")
-    if zone != "UTC" and zone not in available_timezones():
-        raise UnknownNameError("time zone", zone, available_timezones())
-    return zone
-
-
-def zone_offset_hours(name: str) -> float | None:
-    """Hours east of UTC of a zone abbreviation (`PDT`, `+03`, `-0330`), or None where it says too little.
-
-    Example:
-        >>> zone_offset_hours("PDT"), zone_offset_hours("-0330"), zone_offset_hours("IST")
-        (-7, -3.5, None)
-    """
-    numeric = re.fullmatch(r"([+-])([0-9]{2}):?([0-9]{2})?", name)
-    if numeric is None:
-        return _ZONE_HOURS.get(name)
-    hours = int(numeric[2]) + int(numeric[3] or 0) / 60
-    return -hours if numeric[1] == "-" else hours
 
 
 def date_order(dates: Iterable[str], *, decimal_comma: bool = False, option: str | None = None) -> str:

@@ -35,11 +35,12 @@ import polars as pl
 
 from citus_analysis.formats import _iostat_lines as iostat_lines
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._clock import date_order, parse_times, timezone_of
+from citus_analysis.formats._clock import date_order, parse_times
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._iostat_reports import cpu_reports, device_reports
 from citus_analysis.formats._lines import chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._samples import first_report_option, table
+from citus_analysis.formats._zones import timezone_of
 
 __all__ = ["FORMAT", "Iostat"]
 

@@ -26,10 +26,11 @@ from typing import Any, ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
-from citus_analysis.formats._clock import date_order, parse_times, timezone_of
+from citus_analysis.formats._clock import date_order, parse_times
 from citus_analysis.formats._content import LINE_CAP, Block, Content
 from citus_analysis.formats._sampler_columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats._samples import first_report_option, table
+from citus_analysis.formats._zones import timezone_of
 
 __all__ = ["FORMAT", "IostatJson"]
 

@@ -21,6 +21,7 @@ from citus_analysis.ahead import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import add_body_fast
@@ -28,7 +29,6 @@ from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.pglog._records import RECORD, Chunk
 from citus_analysis.formats.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
-from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import Integers, valid_utf8
 
 __all__ = ["FORMAT", "PgCsvLog"]
@@ -73,7 +73,7 @@ class PgCsvLog(Format):
     """PostgreSQL server log in CSV."""
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -91,10 +91,10 @@ class PgCsvLog(Format):
             raise FormatError(
                 "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        server = server_zone(hints.options.get("timezone"))
+        local = LocalTime.of(content.path, hints.options)
 
         def work(chunk: Chunk) -> Prepared:
-            return prepared(scan_with(chunk, _HEADS, _frame), server)
+            return prepared(scan_with(chunk, _HEADS, _frame), local)
 
         yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
 

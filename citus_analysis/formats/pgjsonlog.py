@@ -23,6 +23,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
+from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._fast import add_body_fast
@@ -30,7 +31,6 @@ from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.pglog._scan import prefix_columns
-from citus_analysis.formats.pglog._times import server_zone
 from citus_analysis.formats.pglog._views import valid_utf8
 
 __all__ = ["FORMAT", "PgJsonLog"]
@@ -70,7 +70,7 @@ class PgJsonLog(Format):
     """PostgreSQL server log in JSON."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -91,10 +91,10 @@ class PgJsonLog(Format):
         given = hints.options.get("log_line_prefix")
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
         prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
-        server = server_zone(hints.options.get("timezone"))
+        local = LocalTime.of(content.path, hints.options)
 
         def work(block: Block) -> Prepared:
-            return prepared(_scanned(block, prefix), server)
+            return prepared(_scanned(block, prefix), local)
 
         yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
 

@@ -5,8 +5,8 @@ user). Each data line is one sample.
 
 `sample_time` comes from `-t`, or from a logging wrapper that stamped every line; else it is null. The header of
 `-t` names the recorder's time zone. UTC, GMT and offsets (`+03`) are taken as they stand; for other abbreviations
-the option `timezone` (IANA name) decides; without it those with one common meaning (PDT, CEST ...) are
-understood, and under the rest (IST, BST, CST) the times stay null rather than hours off.
+the option `timezone` (IANA name) decides; without it those with one meaning (PDT, CEST ...) are understood, those
+with several (IST, BST, CST) are refused, and under unknown ones the times stay null.
 
 `since_boot`: the first line averages since boot, unless `vmstat -y` left it out, which no version shows in its
 output: the first line counts as since boot unless the option `first_report` says `interval`. Its memory and
@@ -32,12 +32,13 @@ import polars as pl
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._clock import parse_times, timezone_of, zone_offset_hours
+from citus_analysis.formats._clock import parse_times
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._numbers import fits
 from citus_analysis.formats._sampler_columns import VM
 from citus_analysis.formats._samples import first_report_option, is_stamped, split_stamp, table
+from citus_analysis.formats._zones import LocalTime, is_offset, zone_minutes
 from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "Vmstat"]
@@ -71,7 +72,7 @@ class _Style:
     """Options, and what a block must know of the blocks before it."""
 
     stamped: bool
-    timezone: str | None
+    local: LocalTime
     first_report: bool
     memory_kb: float
     header: str | None = None
@@ -94,8 +95,12 @@ class Vmstat(Format):
         return 0.95 if first.str.contains(_HEADER).any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Samples in order."""
-        style = _style(content.head, hints)
+        """Samples in order.
+
+        Raises:
+            FormatError: the header names a time zone that could be several.
+        """
+        style = _style(content, hints)
         other = _other_output(content.head)
         for block in content.blocks():
             if block.oversized:
@@ -108,13 +113,13 @@ class Vmstat(Format):
             yield parsed
 
 
-def _style(head: bytes, hints: Hints) -> _Style:
+def _style(content: Content, hints: Hints) -> _Style:
     unit = hints.options.get("vmstat_unit", "K")
     if unit not in _KB_PER_UNIT:
         raise UnknownNameError("vmstat_unit", unit, _KB_PER_UNIT)
     return _Style(
-        stamped=is_stamped(line_frame(head)),
-        timezone=timezone_of(hints.options) if "timezone" in hints.options else None,
+        stamped=is_stamped(line_frame(content.head)),
+        local=LocalTime.of(content.path, hints.options),
         first_report=first_report_option(hints.options) is not False,
         memory_kb=_KB_PER_UNIT[unit],
     )
@@ -206,13 +211,14 @@ def _split_header(header: str) -> tuple[list[str], str]:
 
 
 def _times(raw: pl.Series, zone: str, style: _Style) -> pl.Series:
-    hours = zone_offset_hours(zone)
-    certain = zone in {"UTC", "GMT"} or zone.startswith(("+", "-"))
-    if zone and hours is not None and (certain or style.timezone is None):
-        return parse_times(raw).dt.offset_by(f"{-round(hours * 60)}m")
-    if zone and style.timezone is None:
+    style.local.check([zone])
+    minutes, given = zone_minutes(zone), style.local.zone
+    certain = zone in {"UTC", "GMT"} or is_offset(zone)
+    if zone and minutes is not None and (certain or given is None):
+        return parse_times(raw).dt.offset_by(f"{-minutes}m")
+    if zone and given is None:
         return parse_times(raw.clear().extend_constant(None, raw.len()))
-    return parse_times(raw, timezone=style.timezone or "UTC")
+    return parse_times(raw, timezone=given.key if given else "UTC")
 
 
 def _tables(fields: pl.DataFrame, style: _Style) -> dict[str, pl.DataFrame]:

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.formats._clock import date_order, parse_times, timezone_of, zone_offset_hours
+from citus_analysis.formats._clock import date_order, parse_times
 
 EVENING = datetime(2026, 11, 20, 21, 10, 57, tzinfo=UTC)
 
@@ -77,13 +77,6 @@ def test_option_decides_the_order_where_numbers_cannot() -> None:
     assert date_order(["05/06/26"], option="dmy") == "dmy"
 
 
-def test_options_must_be_known_names() -> None:
+def test_the_order_must_be_a_known_name() -> None:
     with pytest.raises(UnknownNameError, match="date_order"):
         date_order([], option="american")
-    with pytest.raises(UnknownNameError, match="Europe/Berlin"):
-        timezone_of({"timezone": "Europe/Berlim"})
-
-
-@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("PDT", -7), ("+03", 3), ("+0530", 5.5), ("IST", None)])
-def test_offsets_of_zone_names(zone: str, hours: float | None) -> None:
-    assert zone_offset_hours(zone) == hours

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats import Content
 from citus_analysis.formats.vmstat import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
@@ -14,10 +14,14 @@ from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
 SAMPLED = sorted(p for p in DATA.glob("vmstat-*") if p.name not in {"vmstat-d.out", "vmstat-s.out"})
 
 
+#: Of recordings whose abbreviation other zones use, too.
+ZONES = {"vmstat-t-ist.out": "Asia/Kolkata", "vmstat-t-pst.out": "America/Los_Angeles"}
+
+
 @pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
 def test_recordings_read_without_rejects(path: Path) -> None:
     assert FORMAT.detect("unhelpful-name", path.read_bytes()) == 0.95
-    result = read(FORMAT, path)
+    result = read(FORMAT, path, **({"timezone": ZONES[path.name]} if path.name in ZONES else {}))
     assert result.rejects.is_empty()
     assert result["vm_samples"].height == result["cpu_samples"].height > 0
     shares = result["cpu_samples"].select(pl.sum_horizontal(pl.selectors.ends_with("_percent"))).to_series()
@@ -50,14 +54,17 @@ def test_header_that_names_utc_decides_the_zone() -> None:
         assert times[0] == datetime(2026, 11, 20, 21, 4, 34, tzinfo=UTC)
 
 
-def test_abbreviation_with_one_meaning_is_understood() -> None:
-    times = read(FORMAT, DATA / "vmstat-t-pst.out")["vm_samples"]["sample_time"]
-    assert times[0] == datetime(2026, 11, 21, 10, 2, 27, tzinfo=UTC)
+def test_abbreviation_with_one_meaning_is_understood(tmp_path: Path) -> None:
+    path = tmp_path / "vmstat.out"
+    path.write_bytes((DATA / "vmstat-t-pst.out").read_bytes().replace(b"PST", b"PDT"))
+    assert read(FORMAT, path)["vm_samples"]["sample_time"][0] == datetime(2026, 11, 21, 9, 2, 27, tzinfo=UTC)
 
 
-def test_abbreviation_with_several_meanings_needs_the_option() -> None:
-    assert read(FORMAT, DATA / "vmstat-t-ist.out")["vm_samples"]["sample_time"].to_list() == [None, None]
-    times = read(FORMAT, DATA / "vmstat-t-ist.out", timezone="Asia/Kolkata")["vm_samples"]["sample_time"]
+@pytest.mark.parametrize(("name", "zone"), ZONES.items())
+def test_abbreviation_with_several_meanings_needs_the_option(name: str, zone: str) -> None:
+    with pytest.raises(FormatError, match="timezone="):
+        read(FORMAT, DATA / name)
+    times = read(FORMAT, DATA / name, timezone=zone)["vm_samples"]["sample_time"]
     assert times[0] == datetime(2026, 11, 21, 10, 2, 27, tzinfo=UTC)
 
 

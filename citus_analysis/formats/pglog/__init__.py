@@ -37,11 +37,11 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, is_server_log, looks_like_log
 from citus_analysis.formats.pglog._native import compiled_scanner
 from citus_analysis.formats.pglog._pieces import pieces
 from citus_analysis.formats.pglog._read import prepared_chunks
-from citus_analysis.formats.pglog._times import server_zone
 
 __all__ = ["FORMAT", "PgLog", "compiled_scanner"]
 
@@ -52,7 +52,7 @@ class PgLog(Format):
     """PostgreSQL server log written to stderr."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -75,8 +75,8 @@ class PgLog(Format):
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
         prefix = find_prefix(content, hints.options.get("log_line_prefix"))
-        server = server_zone(hints.options.get("timezone"))
-        yield from pieces(prepared_chunks(content, prefix, server, hints.jobs))
+        local = LocalTime.of(content.path, hints.options)
+        yield from pieces(prepared_chunks(content, prefix, local, hints.jobs))
 
 
 FORMAT = PgLog()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 from citus_analysis.column_types import CATEGORY, INT64
 from citus_analysis.formats._base import Parsed, Reject, reject_rows
+from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.pglog._records import Scanned
 from citus_analysis.formats.pglog._ties import Ties
@@ -55,10 +55,10 @@ class Prepared:
     tied: bool
 
 
-def prepared(scanned: Scanned, server: ZoneInfo | None) -> Prepared:
-    """A scanned chunk made ready, given the server's time zone where it is known."""
+def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
+    """A scanned chunk made ready, given how its times are to be read."""
     found = record_batch(SCANNED, scanned.rows)
-    log_time = to_utc(found.column("clock"), found.column("zone"), server)
+    log_time = to_utc(found.column("clock"), found.column("zone"), local)
     rows = record_batch(_EVENTS, found.drop_columns(["clock", "zone"]).append_column("log_time", log_time))
     return Prepared(scanned, rows, checkpoint_records(rows), tied=has_column(scanned.rows, "record_byte_offset"))
 

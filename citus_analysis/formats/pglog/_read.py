@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from citus_analysis.ahead import in_order
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import Memory, scan_fast
 from citus_analysis.formats.pglog._native import is_readable
@@ -28,13 +28,13 @@ CHUNK_BYTES: Final = 28 * 2**20
 _SMALL_CHUNK_BYTES: Final = 4 * 2**20
 
 
-def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, jobs: int) -> Iterator[Prepared]:
+def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[Prepared]:
     """The chunks of a source, scanned and prepared by up to `jobs` threads, in the order of the source.
 
     Args:
         content: the log.
         prefix: its prefix.
-        server: the server's time zone where it is known.
+        local: how its times are to be read.
         jobs: how many threads scan.
     """
     if is_readable(prefix):
@@ -45,6 +45,6 @@ def prepared_chunks(content: Content, prefix: Prefix, server: ZoneInfo | None, j
         size, scan = _SMALL_CHUNK_BYTES, partial(_scan.scan, prefix=prefix)
 
     def work(chunk: Chunk) -> Prepared:
-        return prepared(scan(chunk), server)
+        return prepared(scan(chunk), local)
 
     return in_order(chunks(content, prefix, size), work, jobs, "pglog")

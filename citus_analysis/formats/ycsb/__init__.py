@@ -35,8 +35,8 @@ from typing import ClassVar, Final
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._clock import timezone_of
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._zones import timezone_of
 from citus_analysis.formats.ycsb._parser import Parser
 
 __all__ = ["FORMAT", "Ycsb"]
