@@ -55,7 +55,10 @@ _DETAILS: Final = {
 class _CsvHeads:
     """How a csvlog row begins: its columns up to the severity."""
 
+    #: A line may be any part of a row: what is none shows when rows are read.
+    continuation_pattern: ClassVar[str | None] = None
     stray_pattern: ClassVar[str | None] = None
+    timed: ClassVar[bool] = False
     pattern: ClassVar[str] = (
         rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{_FIELD}),(?P<d>{_FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{_FIELD}),'
         rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_TRANSACTION}),[0-9]*,"

@@ -38,8 +38,7 @@ static void close_column(column_t *column, int64_t rows, int64_t width)
 
 static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
 {
-    int32_t ascii;
-    int64_t rows = pglog_survey(chunk->text, chunk->size, &ascii);
+    int64_t rows = pglog_survey(chunk->text, chunk->size).lines;
     output_t out = {0};
     for_columns(&out, open_column, rows);
     for (int column = 0; column < TEXT_COLUMNS; column++)

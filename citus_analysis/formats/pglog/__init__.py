@@ -1,6 +1,8 @@
 """PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`.
 
 A record is a line that begins with the prefix and a severity, and the lines behind it up to the next such line.
+PostgreSQL begins those with a tab (spaces, too, are taken for one); lines that begin otherwise are other programs' or
+damaged and become rejects, and so do lines with zero bytes and those in which a second record begins.
 Text is not copied: a row has the record's place in the source, a fingerprint and the kind of its statement, and a
 message only where the record carries no statement.
 
@@ -25,8 +27,7 @@ Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abb
 
 Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,
 which a user's own partition `public.events_202401` does too (traces believe it in a cluster only); syslog lines have
-no year, so their time is null; a log whose last line was cut off without a line end and glued to another log swallows
-that log's first record.
+no year, so their time is null; a second record in a line is not noticed where the prefix does not begin with a time.
 """
 
 from __future__ import annotations

@@ -55,12 +55,12 @@ class Memory:
 def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     """The records of a chunk, in columns that stand in the memory given."""
     buffer = _text_of(chunk, memory.texts)
-    lines, ascii_only = native.survey(buffer)
-    if not ascii_only:
+    survey = native.survey(buffer)
+    if not survey.ascii:
         buffer = np.frombuffer(valid_utf8(buffer.tobytes()), np.uint8)
     out = native.scan_chunk(
         buffer,
-        lines,
+        survey,
         offset=chunk.offset,
         tail=chunk.tail,
         fresh=chunk.fresh,

@@ -31,6 +31,7 @@ __all__ = [
     "Addresses",
     "Column",
     "Output",
+    "Survey",
     "TieTable",
     "TiedBy",
     "compiled_scanner",
@@ -103,7 +104,12 @@ class _Chunk(Structure):
         ("line_cap", c_int64),
         ("excerpt", c_int64),
         ("fresh", c_int32),
+        ("zeros", c_int32),
     )
+
+
+class _Survey(Structure):
+    _fields_ = (("lines", c_int64), ("ascii", c_int32), ("zeros", c_int32))
 
 
 #: Every record has these, so the scanner does not mark them.
@@ -132,8 +138,8 @@ def _library() -> ctypes.CDLL:
     library.pglog_scan.restype = c_int32
     library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Output))
     library.pglog_read_texts.restype = c_int32
-    library.pglog_survey.argtypes = (c_void_p, c_int64, POINTER(c_int32))
-    library.pglog_survey.restype = c_int64
+    library.pglog_survey.argtypes = (c_void_p, c_int64)
+    library.pglog_survey.restype = _Survey
     library.pglog_gather.argtypes = (c_void_p, c_int64, c_void_p, c_void_p)
     library.pglog_gather.restype = None
     library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
@@ -252,19 +258,33 @@ def is_readable(prefix: Prefix) -> bool:
     return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
 
 
-def survey(text: Bytes) -> tuple[int, bool]:
-    """How many lines there are, and whether all is ASCII."""
-    ascii_only = c_int32()
-    lines = int(_library().pglog_survey(text.ctypes.data, len(text), ctypes.byref(ascii_only)))
-    return lines, bool(ascii_only.value)
+@dataclass(frozen=True)
+class Survey:
+    """What a chunk is made of.
+
+    Attributes:
+        lines: how many there are, the last one without line end included: more records there cannot be.
+        ascii: whether all bytes are ASCII.
+        zeros: whether some byte is 0.
+    """
+
+    lines: int
+    ascii: bool
+    zeros: bool
+
+
+def survey(text: Bytes) -> Survey:
+    """Look at every byte of a chunk once."""
+    found = _library().pglog_survey(text.ctypes.data, len(text))
+    return Survey(int(found.lines), bool(found.ascii), bool(found.zeros))
 
 
 def scan_chunk(
-    buffer: Bytes, lines: int, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
+    buffer: Bytes, survey: Survey, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
 ) -> Output:
-    """The records of a chunk of so many lines: every record begins one."""
-    chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh)
-    output = Output(lines, rooms)
+    """The records of a chunk that was surveyed."""
+    chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, survey.zeros)
+    output = Output(survey.lines, rooms)
     output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 

@@ -25,6 +25,7 @@ from citus_analysis.schema import SEVERITIES
 __all__ = [
     "COMMON_PREFIXES",
     "HEAD_LIMIT",
+    "MARK_PATTERN",
     "OLDER_STUDY_PREFIX",
     "SEVERITY_WORDS",
     "STUDY_PREFIX",
@@ -109,17 +110,25 @@ _PATTERNS: Final = {
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
+_TIMES: Final = frozenset("mnst")
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
 _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 
-#: A line that is no continuation (those begin with a tab) and holds a severity is a record under another prefix.
-STRAY_PATTERN: Final = rf"^(?:[^\t][^\n]*[^A-Za-z]|[^A-Za-z\t])?(?:{'|'.join(SEVERITY_WORDS)})[1-5]?:  "
+_SEVERITY = rf"(?:{'|'.join(SEVERITY_WORDS)})[1-5]?"
 SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
+#: What the end of a record's head looks like, wherever it stands.
+MARK_PATTERN: Final = rf"{_SEVERITY}: "
+
+#: PostgreSQL puts a tab before each further line of a record, of which a copy may have made spaces.
+CONTINUATION_PATTERN: Final = r"^(?:[ \t\r]|$)"
+#: What begins with spaces and holds a severity is a record under another prefix.
+STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 
 
 _SYSLOG_STAMP = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [^ ]+ "
 _SYSLOG = rf"{_SYSLOG_STAMP}[^ \[]+\[(?P<p>[0-9]{{1,9}})\]: \[(?P<l>[0-9]{{1,18}})-[0-9]+\] "
-_SYSLOG_STRAY: Final = rf"^{_SYSLOG_STAMP}[^ \[]+(?:\[[0-9]+\])?: [^\[]"
+#: Syslog puts its header before each line of a record, PostgreSQL the numbers of record and line behind it.
+_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_STAMP}[^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] "
 
 
 class Heads(Protocol):
@@ -130,8 +139,16 @@ class Heads(Protocol):
         """Regular expression of a record's beginning, with a group `severity` and, for the whole, `head`."""
 
     @property
+    def continuation_pattern(self) -> str | None:
+        """Regular expression of lines that may continue a record; None where a line does not tell."""
+
+    @property
     def stray_pattern(self) -> str | None:
-        """Regular expression of lines that neither begin nor continue a record; None where none are known."""
+        """Regular expression of those of them that continue none after all; None where there are no such lines."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether records begin with a time: hardly any other text looks like the beginning of one."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +192,20 @@ class Prefix:
         return frozenset(element.escape for element in self.elements if element.escape)
 
     @property
-    def stray_pattern(self) -> str:
-        """Lines of records under another prefix; in syslog, those of other programs."""
-        return _SYSLOG_STRAY if self.syslog else STRAY_PATTERN
+    def continuation_pattern(self) -> str:
+        """Lines that begin with a blank; in syslog, lines of PostgreSQL."""
+        return _SYSLOG_CONTINUATION if self.syslog else CONTINUATION_PATTERN
+
+    @property
+    def stray_pattern(self) -> str | None:
+        """Lines of records under another prefix."""
+        return None if self.syslog else STRAY_PATTERN
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether records begin with a time."""
+        first = self.elements[0] if self.elements and self.optional_from else Element()
+        return self.syslog or (first.escape in _TIMES and not first.padding)
 
     @cached_property
     def pattern(self) -> str:

@@ -15,7 +15,7 @@ __all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Scanned", "stray_r
 #: Parts that a line plays: it goes on with a record, begins one, is blank before the first, or belongs to none.
 CONTINUED, RECORD, BLANK, STRAY = range(4)
 _BROKEN_OFF: Final = "the log ends within this line"
-_NO_PREFIX: Final = "no log_line_prefix where a record should begin"
+_NO_PREFIX: Final = "no log_line_prefix where a record should begin, or a damaged line"
 
 
 @dataclass(frozen=True)

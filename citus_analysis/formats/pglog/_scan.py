@@ -6,6 +6,7 @@ Who needs it imports it then, for it brings polars, which takes longer than the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,7 @@ import polars as pl
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._body import add_body
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
-from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, Heads, Prefix
+from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads, Prefix
 from citus_analysis.formats.pglog._records import BLANK, CONTINUED, RECORD, STRAY, Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
+_MARK: Final = re.compile(MARK_PATTERN.encode())
 _GPID: Final = r" gpid=([0-9]{1,18})$"
 
 #: Chunk, its offset, heads, starts and sizes of its records -> rows.
@@ -77,22 +79,32 @@ def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
 def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     """The lines of `data`; their parts are told by the line alone (record, astray, or else continued).
 
-    Bytes that are no UTF-8 count as question marks. Unless `complete` is false, a last line without a line end is one
-    that the log breaks off in.
+    Bytes that are no UTF-8 count as question marks. Lines with a zero byte, which PostgreSQL never writes, and those
+    in which a second record begins are astray. Unless `complete` is false, so is a last line without a line end, which
+    the log breaks off in.
     """
     data = valid_utf8(data)
     buffer = np.frombuffer(data, np.uint8)
     starts = np.unique(np.concatenate([[0], np.flatnonzero(buffer == 10) + 1, [len(data)]])).astype(np.int64)
     begins, lengths = starts[:-1], np.diff(starts)
-    shown = cut_to_characters(buffer, begins, lengths - (buffer[starts[1:] - 1] == 10), HEAD_LIMIT)
+    lengths_shown = lengths - (buffer[starts[1:] - 1] == 10)
+    shown = cut_to_characters(buffer, begins, lengths_shown, HEAD_LIMIT)
     lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
     line = pl.col("line")
     heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
-    stray = pl.lit(value=False) if prefix.stray_pattern is None else line.str.contains(prefix.stray_pattern)
-    looks = lines.with_columns(record=heads.get_column("severity").is_not_null(), stray=stray)
-    roles = np.where(looks.get_column("record"), RECORD, np.where(looks.get_column("stray"), STRAY, CONTINUED))
+    roles = np.where(heads.get_column("severity").is_not_null(), RECORD, CONTINUED)
+    if prefix.continuation_pattern is not None:
+        goes_on = lines.select(line.str.contains(prefix.continuation_pattern)).to_series()
+        roles[(roles == CONTINUED) & ~goes_on.to_numpy()] = STRAY
+    if prefix.stray_pattern is not None:
+        foreign = lines.select(line.str.contains(prefix.stray_pattern)).to_series()
+        roles[(roles == CONTINUED) & foreign.to_numpy()] = STRAY
+    if prefix.timed:
+        roles[_joined(data, begins, lengths_shown, heads, prefix)] = STRAY
+    roles[np.searchsorted(starts, np.flatnonzero(buffer == 0), side="right") - 1] = STRAY
     unfinished = (
         complete
+        and prefix.continuation_pattern is not None
         and len(lengths) > 0
         and not data.endswith(b"\n")
         and lengths[-1] <= LINE_CAP
@@ -101,6 +113,34 @@ def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     if unfinished and roles[-1] == CONTINUED:
         roles[-1] = STRAY
     return Lines(starts, roles, heads)
+
+
+def _joined(data: bytes, begins: Integers, lengths: Integers, heads: pl.DataFrame, prefix: Heads) -> list[int]:
+    """Numbers of the lines in which a second record begins: two lines that lost the line end between them."""
+    lines = pl.DataFrame({"line": string_views(np.frombuffer(data, np.uint8), begins, lengths)})
+    marks = lines.select(pl.col("line").str.count_matches(MARK_PATTERN)).to_series()
+    opens = heads.get_column("head").str.len_bytes()
+    beginning = re.compile(prefix.pattern.removeprefix("^").encode())
+    joined = []
+    for number in np.flatnonzero((marks > opens.is_not_null().cast(pl.UInt32)).to_numpy()).tolist():
+        text = data[begins[number] : begins[number] + lengths[number]]
+        indent = len(text) - len(text.lstrip(_BLANKS))
+        behind = opens[number] if opens[number] is not None else indent + 1
+        if _holds_record(text, behind, beginning):
+            joined.append(number)
+    return joined
+
+
+def _holds_record(line: bytes, behind: int, beginning: re.Pattern[bytes]) -> bool:
+    """Whether a record begins behind a place; one at the beginning of a literal of SQL is part of a statement."""
+    tried = behind
+    for mark in _MARK.finditer(line, behind):
+        for place in range(max(tried, mark.start() - HEAD_LIMIT), mark.start() + 1):
+            quoted = line[place - 1 : place] == b"'" and line.count(b"'", 0, place) % 2 == 1
+            if not quoted and beginning.match(line, place, place + HEAD_LIMIT):
+                return True
+        tried = mark.start() + 1
+    return False
 
 
 def _filled_line(data: bytes, start: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -66,20 +67,92 @@ def test_crlf(tmp_path: Path) -> None:
     assert log.column("duration_us") == [None, 67.0]
 
 
-def test_nul_bytes_and_invalid_utf8_stay_in_their_record(tmp_path: Path) -> None:
-    data = line("ERROR:  caf@ |").replace(b"@", b"\xe9").replace(b"|", b"\x00 \xff\xc3") + LAST
+def test_invalid_utf8_stays_in_its_record(tmp_path: Path) -> None:
+    data = line("ERROR:  caf@ |").replace(b"@", b"\xe9").replace(b"|", b"\xff\xc3") + LAST
     log = read(written(tmp_path, data))
-    assert log.column("message") == ["caf? \x00 ??", None]
+    assert log.column("message") == ["caf? ??", None]
     assert log.column("byte_offset") == [0, len(data) - len(LAST)]
 
 
 def test_a_prefix_within_a_statement_is_text(tmp_path: Path) -> None:
     inner = GOOD.decode().rstrip()
     log = read(
-        written(tmp_path, line(f"LOG:  statement: SELECT '{inner}'") + line(f"LOG:  statement: SELECT\n\t{inner}"))
+        written(
+            tmp_path, line(f"LOG:  statement: SELECT 'it''s', '{inner}'") + line(f"LOG:  statement: SELECT\n\t{inner}")
+        )
     )
     assert log.column("kind") == ["statement", "statement"]
     assert log.column("statement_kind") == ["select", "select"]
+
+
+SELECT = line("LOG:  duration: 3.000 ms  execute S_1: SELECT 'a', b FROM public.t_102009 WHERE c = $1 ORDER BY d")
+PREFIXES = {"study": "", "plain": "%m [%p] ", "stderr": "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "syslog": ""}
+
+
+def under(prefix: str, *records: bytes) -> list[bytes]:
+    """Records of the study under another prefix."""
+    heads = {
+        "plain": b"2026-11-20 21:03:47.877 UTC [7] ",
+        "stderr": b"2026-11-20 21:03:47 UTC [7]: [1-1] user=u,db=d,app=psql,client=[local] ",
+        "syslog": b"Nov 20 21:03:47 host postgres[7]: [1-1] ",
+    }
+    return [heads[prefix] + record[record.index(b"LOG:") :] if prefix in heads else record for record in records]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 20, 60])
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_two_records_in_one_line_are_none(tmp_path: Path, prefix: str, cut: int) -> None:
+    """The end of a line was lost, and perhaps more of it: nobody can tell what the first record said."""
+    good, first, second, last = under(prefix, GOOD, SELECT, GOOD, LAST)
+    joined = first.rstrip()[: len(first) - 1 - cut] + second
+    log = read(written(tmp_path, good + joined + last))
+    assert log.column("duration_us") == [67.0, 2000.0]
+    assert log.rejects.select("byte_offset", "byte_length").rows() == [(len(good), len(joined))]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\x00" * 4096 + b"\n",
+        b"\x00" * 4096,
+        b"cut from another line of statistics\n",
+        b"\xff\xfe\x01 garbage: not of this file\n",
+        b"2026-11-20 21:0x:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  duration: 0.067 ms\n",
+        b"cp: cannot stat 'pg_wal/000000010000000000000001': No such file or directory\n",
+    ],
+    ids=["zeros", "zeros before a record", "end of a line", "garbage", "time", "other program"],
+)
+def test_what_continues_no_record_is_rejected(tmp_path: Path, prefix: str, damage: bytes) -> None:
+    good, select, last = under(prefix, GOOD, SELECT, LAST)
+    lost = damage if damage.endswith(b"\n") else damage + good
+    log = read(written(tmp_path, good + select + lost + last))
+    assert log.column("duration_us") == [67.0, 3000.0, 2000.0]
+    assert log.column("byte_length")[1] == len(select)
+    assert log.rejects.select("byte_offset", "byte_length").rows() == [(len(good + select), len(lost))]
+
+
+def test_a_damaged_line_within_a_record_ends_it(tmp_path: Path) -> None:
+    whole = line("LOG:  duration: 3.000 ms  statement: SELECT 1,\n\t2,\n\tzero\x00\n\t3")
+    log = read(written(tmp_path, GOOD + whole + LAST))
+    assert log.column("byte_length") == [len(GOOD), whole.index(b"\tzero"), len(LAST)]
+    assert log.rejects.get_column("byte_length").to_list() == [len(b"\tzero\x00\n\t3\n")]
+
+
+def test_a_copy_may_have_made_spaces_of_tabs(tmp_path: Path) -> None:
+    data = line("LOG:  duration: 3.000 ms  statement: SELECT 1,\n        2\n\n    FROM t")
+    log = read(written(tmp_path, data + LAST))
+    assert log.column("byte_length") == [len(data), len(LAST)]
+    assert log.rejects.is_empty()
+
+
+def test_many_records_within_literals_of_one_line_take_no_time(tmp_path: Path) -> None:
+    """Each is text; to count the quotes before each from the beginning would take minutes."""
+    inner = GOOD.decode().rstrip()
+    data = line("LOG:  statement: INSERT INTO logs VALUES " + f"('{inner}')," * 40_000)
+    began = time.perf_counter()
+    assert read(written(tmp_path, data + LAST)).column("byte_length") == [len(data), len(LAST)]
+    assert time.perf_counter() - began < 5
 
 
 def test_a_log_cut_at_both_ends(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from .logs import gathered
 
 FOLDER = Path(__file__).parents[3].parent / "shared" / "realworld" / "pglog"
 FILES = sorted(FOLDER.iterdir()) if FOLDER.is_dir() else []
+#: Bytes in them that another program wrote: what pg_ctl said on the terminal.
+OF_OTHERS = {"darold__pgbadger__t_fixtures_pg_rawcsv.log": 55}
 
 
 @pytest.mark.realworld
@@ -25,5 +27,5 @@ def test_everything_is_read(path: Path) -> None:
     with content.open() as stream:
         size = len(stream.read())
     assert log.accounted == size
-    assert log.parsed >= 0.999 * size
+    assert log.parsed >= 0.9999 * (size - OF_OTHERS.get(path.name, 0))
     assert log.events.height > 0

@@ -270,6 +270,8 @@ def test_kinds_agree(text: str) -> None:
 @SOME
 @given(text=statement)
 def test_fingerprints_agree(text: str) -> None:
+    # A statement never holds a zero byte.
+    text = text.replace("\x00", "\x01")
     data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
     (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows).iter_rows(named=True)
     said = data.decode().partition("statement: ")[2].rstrip("\r\n")

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "body.h"
+#include "line.h"
 #include "statement.h"
 
 /* What is astray or blank is told by what a chunk, or the record before, began with. */
@@ -22,9 +23,9 @@ typedef struct {
     const byte_t *text;
     const prefix_t *prefix;
     output_t *out;
-    memo_t memo;
     head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
     head_t *head, *next;
+    lines_t lines;
     table_t texts[TEXT_COLUMNS];
     int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
@@ -373,33 +374,7 @@ static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t 
     read_text(scan, row, (enum severity)scan->head->severity, text_begin, end);
 }
 
-static bool is_blank(const byte_t *text, place_t begin, place_t end)
-{
-    while (begin < end && is_blank_byte(text[begin])) begin++;
-    return begin == end;
-}
-
-/* Whether a line that is no continuation holds a severity, as a record under another prefix does. */
-static bool is_foreign(const prefix_t *prefix, const byte_t *line, place_t length, const memo_t *memo)
-{
-    if (length == 0 || line[0] == '\t') return false;
-    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
-    for (place_t colon = find(line, 3, limit - 2, ':'); colon < limit - 2; colon = find(line, colon + 1, limit - 2, ':')) {
-        if (line[colon + 1] != ' ' || line[colon + 2] != ' ') continue;
-        place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
-        place_t first = stop;
-        while (first > 0 && is_letter(line[first - 1])) first--;
-        int32_t severity = first < stop ? severity_at(prefix, line, first, stop, memo) : -1;
-        if (severity >= 0 && severity_length(prefix, severity) == stop - first) return true;
-    }
-    return false;
-}
-
-/* Whether the log breaks off in this line, its last. */
-static bool is_broken_off(const byte_t *line, place_t length, bool ended, int64_t line_cap)
-{
-    return !ended && length <= line_cap && line[0] != '\t';
-}
+static bool is_blank(const byte_t *text, place_t begin, place_t end) { return indent_end(text, begin, end) == end; }
 
 static void walk(scan_t *scan, const chunk_t *chunk)
 {
@@ -418,16 +393,14 @@ static void walk(scan_t *scan, const chunk_t *chunk)
             line_end = content_end < size ? content_end + 1 : size;
             /* What stands behind the first line of a record longer than the cap belongs to it. */
             if (chunk->tail == 0 || place == 0) {
-                const byte_t *line = text + place;
-                if (match_head(scan->prefix, line, content_end - place, &scan->memo, next)) {
-                } else if (part == BLANKS) {
+                enum role role = role_of(&scan->lines, text + place, line_end - place, next);
+                if (part == BLANKS && role != RECORD) {
                     astray = chunk->tail > 0 || !is_blank(text, place, line_end);
                     if (!astray) out->blank_bytes += line_end - place;
-                } else if (part == STRAYS) {
+                } else if (part == STRAYS && role != RECORD) {
                     astray = run < 0;
                 } else {
-                    astray = is_broken_off(line, line_end - place, content_end < size, chunk->line_cap) ||
-                             is_foreign(scan->prefix, line, content_end - place, &scan->memo);
+                    astray = role == STRAY;
                 }
             }
         }
@@ -459,21 +432,21 @@ static void walk(scan_t *scan, const chunk_t *chunk)
 
 #define SURVEYED 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
 
-int64_t pglog_survey(const byte_t *text, int64_t size, int32_t *ascii)
+survey_t pglog_survey(const byte_t *text, int64_t size)
 {
     int64_t lines = size > 0 && text[size - 1] != '\n';
-    byte_t high = 0;
+    byte_t high = 0, low = 0xFF;
     for (place_t place = 0; place < size; place += SURVEYED) {
         place_t end = size - place < SURVEYED ? size : place + SURVEYED;
         byte_t ends = 0;
         for (place_t index = place; index < end; index++) {
             ends += text[index] == '\n';
             high |= text[index];
+            low = text[index] < low ? text[index] : low;
         }
         lines += ends;
     }
-    *ascii = high < 0x80;
-    return lines;
+    return (survey_t){lines, high < 0x80, low == 0};
 }
 
 static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *output)
@@ -483,7 +456,7 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     scan->text = text;
     scan->prefix = prefix;
     scan->out = output;
-    if (prefix) init_memo(&scan->memo, prefix);
+    if (prefix) init_lines(&scan->lines, prefix);
     init_head(&scan->heads[0]);
     init_head(&scan->heads[1]);
     scan->head = &scan->heads[0];
@@ -513,6 +486,8 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
 {
     scan_t *scan = scan_new(chunk->text, prefix, output);
     if (!scan) return OUT_OF_MEMORY;
+    scan->lines.line_cap = chunk->line_cap;
+    scan->lines.zeros = chunk->zeros;
     if (!scan->failed) walk(scan, chunk);
     return scan_free(scan);
 }
@@ -539,42 +514,35 @@ void pglog_gather(const byte_t *text, int64_t count, const stretch_t *places, by
 
 int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix)
 {
-    memo_t *memo = malloc(sizeof *memo);
+    lines_t *lines = lines_new(prefix, size);
     head_t head;
     int64_t heads = 0;
-    if (!memo) return OUT_OF_MEMORY;
-    init_memo(memo, prefix);
+    if (!lines) return OUT_OF_MEMORY;
     init_head(&head);
-    for (place_t place = 0, end; place < size; place = end + 1) {
+    for (place_t place = 0, end; place < size; place = end) {
         end = find(text, place, size, '\n');
-        heads += match_head(prefix, text + place, end - place, memo, &head);
+        end += end < size;
+        heads += role_of(lines, text + place, end - place, &head) == RECORD;
     }
-    free(memo);
+    free(lines);
     return heads;
 }
 
 int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix)
 {
-    memo_t *memo = malloc(sizeof *memo);
+    lines_t *lines = lines_new(prefix, line_cap);
     head_t head;
-    place_t end = size, found = ABSENT;
-    if (!memo) return OUT_OF_MEMORY;
-    init_memo(memo, prefix);
+    enum role role = CONTINUED;
+    place_t begin = size;
+    if (!lines) return OUT_OF_MEMORY;
     init_head(&head);
-    while (end > 0) {
-        bool ended = text[end - 1] == '\n';
-        place_t begin = end - ended;
+    for (place_t end = size; end > 0 && role == CONTINUED; end = begin) {
+        begin = end - 1;
         while (begin > 0 && text[begin - 1] != '\n') begin--;
-        place_t length = end - ended - begin;
-        if (match_head(prefix, text + begin, length, memo, &head)) {
-            found = begin;
-            break;
-        }
-        if (is_broken_off(text + begin, end - begin, ended, line_cap) || is_foreign(prefix, text + begin, length, memo)) break;
-        end = begin;
+        role = role_of(lines, text + begin, end - begin, &head);
     }
-    free(memo);
-    return found;
+    free(lines);
+    return role == RECORD ? begin : ABSENT;
 }
 
 /* A detail line is tied to the last record of its process if the numbers of the lines between have no gap. */

@@ -43,6 +43,7 @@ typedef struct {
     int64_t line_cap; /* a longer record is capped */
     int64_t excerpt;  /* bytes that are looked at of a capped record */
     int32_t fresh;    /* nothing but blank lines is before the chunk */
+    int32_t zeros;    /* some byte of it is 0 */
 } chunk_t;
 
 typedef struct {
@@ -66,9 +67,12 @@ typedef struct {
 
 #define OUT_OF_MEMORY (-2)
 
-/* How many lines there are, the last one without line end included: more records there cannot be; and whether all is
- * ASCII. */
-EXPORTED int64_t pglog_survey(const byte_t *text, int64_t size, int32_t *ascii);
+typedef struct {
+    int64_t lines; /* the last one without line end included: more records there cannot be */
+    int32_t ascii, zeros; /* whether all bytes are, and whether some byte is 0 */
+} survey_t;
+
+EXPORTED survey_t pglog_survey(const byte_t *text, int64_t size);
 
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
