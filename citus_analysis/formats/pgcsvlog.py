@@ -1,7 +1,8 @@
 """PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18) to `log_events` and `checkpoints`.
 
 A record is one CSV row, which may span lines. Its detail, hint, context and query columns become rows of their
-own, as the stderr log has them; they have the record's offset and are tied to it.
+own, as the stderr log has them; they have the record's offset and are tied to it. What is no whole row is rejected:
+a row has 23 columns (24 since PostgreSQL 13, 26 since 14), which neither one cut short nor two in one line have.
 
 Example of a row::
 
@@ -20,7 +21,7 @@ import polars as pl
 from citus_analysis.ahead import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
-from citus_analysis.formats._content import Content
+from citus_analysis.formats._content import LINE_CAP, Content
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import chunks
@@ -35,7 +36,7 @@ __all__ = ["FORMAT", "PgCsvLog"]
 
 _CHUNK: Final = 16 * 2**20
 #: A doubled quote ends one stretch and begins the next: no byte leaves a choice, which the matcher rewards.
-_FIELD = r'(?:(?:"[^"]*")+|[^,"\n]*)'
+_FIELD = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
 #: A virtual transaction: backend and its own number, as far as their columns hold them.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
 _TAIL_FIELDS: Final = (
@@ -69,7 +70,11 @@ class _CsvHeads:
 _HEADS: Final = _CsvHeads()
 #: Cheap to look for in every file; `_HEADS` says for sure.
 _MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
-_TAIL: Final = "^" + ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
+#: Behind the application stand the kind of backend since PostgreSQL 13, leader and query since 14.
+_TAIL: Final = (
+    f"^(?P<row>{','.join(f'(?P<{name}>{_FIELD})' for name in _TAIL_FIELDS)}"
+    rf"(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?(?:\r?\n|$))"
+)
 
 
 class PgCsvLog(Format):
@@ -109,9 +114,40 @@ def _has_rows(head: bytes) -> bool:
     return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
 
 
-def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
+def _frame(
+    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
+) -> tuple[pl.DataFrame, Integers]:
     texts = record_texts(data, offset, heads, starts, sizes)
-    tail = texts.select(pl.col("text").str.extract_groups(_TAIL)).unnest("text").select(_unquoted(pl.all()))
+    tail = texts.select(pl.col("text").str.extract_groups(_TAIL)).unnest("text")
+    whole = _row_bytes(heads, texts, tail)
+    texts = texts.with_columns(byte_length=whole, capped=whole > LINE_CAP)
+    if not whole.all():
+        sound = pl.Series(whole > 0)
+        texts, tail, heads = texts.filter(sound), tail.filter(sound), heads.filter(sound)
+    return _rows(heads, texts, tail.select(_unquoted(pl.all()))), whole
+
+
+def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> Integers:
+    """How many bytes of each record are a row: fewer than it has where something else stands behind it, or none.
+
+    Of a record longer than the cap only the beginning is known, which is taken for that of a row if it is none.
+    """
+    row = tail.select(row=pl.col("row").str.len_bytes().cast(pl.Int64)).to_series()
+    known = pl.DataFrame({"row": row, "head": heads.get_column("head").str.len_bytes().cast(pl.Int64)}).hstack(
+        texts.select("byte_length", "capped", text=pl.col("text").str.len_bytes())
+    )
+    goes_on = pl.col("row") < pl.col("text")
+    measured = (
+        pl.when(goes_on)
+        .then(pl.col("head") + pl.col("row"))
+        .when(pl.col("row").is_not_null() | pl.col("capped"))
+        .then(pl.col("byte_length"))
+        .otherwise(0)
+    )
+    return known.select(measured).to_series().to_numpy()
+
+
+def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> pl.DataFrame:
     plain = heads.with_columns(_unquoted(pl.col("u", "d", "h", "v")))
     plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), a=tail.get_column("application"))
     known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))

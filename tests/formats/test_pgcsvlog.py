@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from polars.testing import assert_frame_equal
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Hints, detect_format, format_named
+from citus_analysis.formats import Content, Hints, detect_format, format_named, pgcsvlog
+from citus_analysis.formats.pgcsvlog import FORMAT
 
 from .pglog.logs import gathered, written
 
@@ -100,3 +103,69 @@ def test_other_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(FormatError, match="line 1"):
         list(format_named(name).parse(Content(written(tmp_path, b"hello\n")), Hints()))
     assert list(format_named(name).parse(Content(written(tmp_path, b"")), Hints())) == []
+
+
+ROW = (
+    b'2026-11-20 21:03:47.877 UTC,"u","d",1580,"[local]",65a1.62c,1,"SELECT",2026-11-20 21:00:00 UTC,3/4,0,LOG,'
+    b'00000,"duration: 1.500 ms  statement: SELECT ""a"", \'b\'\n FROM t\n\nWHERE c",,,,,,,,,"psql",'
+    b'"client backend",,0\n'
+)
+BEFORE, BEHIND = ROW.replace(b"1.500", b"1.000"), ROW.replace(b"1.500", b"2.000")
+DAMAGES = {
+    "time": ROW.replace(b"21:03:47", b"21:0x:47"),
+    "date": ROW.replace(b"2026-11-20 21:03", b"2026/11/20 21:03"),
+    "pid": ROW.replace(b"1580", b"15\xff0"),
+    "line number": ROW.replace(b"65a1.62c,1,", b"65a1.62c,x,"),
+    "severity": ROW.replace(b"LOG", b"LXG"),
+    "session": ROW.replace(b"65a1.62c", b"65a1?62c"),
+    "quote lost": ROW.replace(b',"duration', b",duration"),
+    "last quote lost": ROW.replace(b'WHERE c"', b"WHERE c"),
+    "cut in the head": ROW[:40] + b"\n",
+    "cut in the message": ROW[:170] + b"\n",
+    "cut in the last columns": ROW[:-12] + b"\n",
+    "its end": ROW[200:],
+    "column lost": ROW.replace(b',"client backend",,0', b',"client backend",0'),
+    "column more": ROW.replace(b',"client backend",,0', b',"client backend",,0,'),
+    "joined": ROW[:-1] + ROW,
+    "joined and cut": ROW[:150] + ROW,
+    "zeros": b"\x00" * 512 + b"\n",
+    "zeros within": ROW.replace(b"FROM", b"\x00\x00\x00\x00"),
+    "zeros before": b"\x00" * 512 + ROW,
+    "garbage": b"\xfe\x01 not of this file\n",
+    "other program": b"cp: cannot stat 'pg_wal/000000010000000000000001': No such file or directory\n",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_no_whole_row_is_rejected(tmp_path: Path, damage: bytes) -> None:
+    log = gathered(list(FORMAT.parse(Content(written(tmp_path, BEFORE + damage + BEHIND, "a.csv")), Hints("a.csv"))))
+    assert log.column("duration_us") == [1000.0, 2000.0]
+    assert log.column("byte_length") == [len(BEFORE), len(BEHIND)]
+    assert log.rejects.select("byte_offset", "byte_length").rows() == [(len(BEFORE), len(damage))]
+    assert log.accounted == len(BEFORE + damage + BEHIND)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("chunk", [64, 1000, 5000])
+def test_chunks_do_not_matter_for_damaged_rows(tmp_path: Path, damage: bytes, chunk: int) -> None:
+    data = (BEFORE + damage + BEHIND) * 20
+    path = written(tmp_path, data, "a.csv")
+    whole = gathered(list(FORMAT.parse(Content(path), Hints("a.csv"))))
+    with patch.object(pgcsvlog, "_CHUNK", chunk):
+        cut = gathered(list(FORMAT.parse(Content(path), Hints("a.csv", jobs=2))))
+    assert whole.events.height == 40
+    assert_frame_equal(cut.events, whole.events, categorical_as_str=True)
+    assert (
+        cut.rejects.select("byte_offset", "byte_length").rows()
+        == whole.rejects.select("byte_offset", "byte_length").rows()
+    )
+
+
+@pytest.mark.parametrize("columns", [b"", b',"client backend"', b',"client backend",1579,-12'])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_rows_of_every_version_are_whole(tmp_path: Path, columns: bytes, end: bytes) -> None:
+    row = ROW.replace(b',"client backend",,0\n', columns)
+    log = gathered(list(FORMAT.parse(Content(written(tmp_path, row + b"\n" + row + end, "a.csv")), Hints("a.csv"))))
+    assert log.column("duration_us") == [1500.0, 1500.0]
+    assert log.column("application") == ["psql", "psql"]
+    assert log.rejects.is_empty()

@@ -36,8 +36,9 @@ _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _MARK: Final = re.compile(MARK_PATTERN.encode())
 _GPID: Final = r" gpid=([0-9]{1,18})$"
 
-#: Chunk, its offset, heads, starts and sizes of its records -> rows.
-FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], pl.DataFrame]
+#: Chunk, its offset, heads, starts and sizes of its records -> rows, and how many bytes of each record belong to it
+#: (none where it is damaged).
+FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], tuple[pl.DataFrame, Integers]]
 
 
 @dataclass(frozen=True)
@@ -165,16 +166,33 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
     bounds = np.append(lines.starts[opening], len(data) + chunk.tail)
     sizes, roles = np.diff(bounds), roles[opening]
     stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
+    begins = bounds[records]
+    rows, whole = build(data, chunk.offset, lines.heads[opening[records]], begins, sizes[records])
+    astray = _touching_joined(
+        np.concatenate([bounds[stray], begins + whole]), np.concatenate([sizes[stray], sizes[records] - whole])
+    )
     return Scanned(
-        rows=build(data, chunk.offset, lines.heads[opening[records]], bounds[records], sizes[records]),
-        rejects=stray_rejects(chunk, memoryview(data), bounds[stray], sizes[stray]),
-        parsed_bytes=int(sizes[records].sum()),
+        rows=rows,
+        rejects=stray_rejects(chunk, memoryview(data), *astray),
+        parsed_bytes=int(whole.sum()),
         noise_bytes=int(sizes[roles == BLANK].sum()),
     )
 
 
-def _frame(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
-    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(prefix_columns(heads)))
+def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integers]:
+    """Stretches in order, without empty ones; those that touch are one."""
+    order = np.argsort(starts, kind="stable")
+    order = order[sizes[order] > 0]
+    starts, ends = starts[order], (starts + sizes)[order]
+    first = np.flatnonzero(np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)])
+    last = np.append(first[1:], len(starts))[: len(first)] - 1
+    return starts[first], ends[last] - starts[first]
+
+
+def _frame(
+    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
+) -> tuple[pl.DataFrame, Integers]:
+    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(prefix_columns(heads))), sizes
 
 
 def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
