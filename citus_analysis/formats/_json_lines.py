@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from polars.exceptions import ComputeError
+from polars.exceptions import ComputeError, SchemaError
 
 __all__ = ["blank_lines", "decode_lines", "lines_of", "stretches", "without_lone_surrogates"]
 
@@ -59,7 +60,13 @@ def without_lone_surrogates(data: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
 
 
-def decode_lines(data: bytes, starts: Integers, sizes: Integers, names: Iterable[str]) -> tuple[pl.DataFrame, Integers]:
+def decode_lines(
+    data: bytes,
+    starts: Integers,
+    sizes: Integers,
+    names: Iterable[str],
+    within: Mapping[str, Iterable[str]] = MappingProxyType({}),
+) -> tuple[pl.DataFrame, Integers]:
     r"""The objects among the lines of `data`, which must be valid UTF-8.
 
     Args:
@@ -67,6 +74,7 @@ def decode_lines(data: bytes, starts: Integers, sizes: Integers, names: Iterable
         starts: as :func:`lines_of` says.
         sizes: likewise.
         names: keys to read; other keys are left out, absent ones are null. Of keys that repeat the first counts.
+        within: keys to read of objects within an object, by the key of each; they become columns of structures.
 
     Returns:
         One row per object, every value as text; and the number of the line of each.
@@ -77,7 +85,8 @@ def decode_lines(data: bytes, starts: Integers, sizes: Integers, names: Iterable
         >>> frame.rows(), numbers.tolist()
         ([('1', None), ('y', 'x')], [0, 3])
     """
-    schema = pl.Schema(dict.fromkeys(names, pl.String))
+    inner = {name: pl.Struct(dict.fromkeys(keys, pl.String)) for name, keys in within.items()}
+    schema = pl.Schema({**dict.fromkeys(names, pl.String), **inner})
     frame = _decoded(data, schema)
     if frame is not None and frame.height == len(starts):
         return frame, np.arange(len(starts))
@@ -106,7 +115,7 @@ def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) 
 def _decoded(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
     try:
         return pl.read_ndjson(data, schema=schema)
-    except ComputeError:
+    except (ComputeError, SchemaError):
         return None
 
 

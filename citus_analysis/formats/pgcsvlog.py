@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
@@ -70,11 +71,12 @@ class _CsvHeads:
 _HEADS: Final = _CsvHeads()
 #: Cheap to look for in every file; `_HEADS` says for sure.
 _MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
+_KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
+_END: Final = r"(?:\r?\n|$))"
 #: Behind the application stand the kind of backend since PostgreSQL 13, leader and query since 14.
-_TAIL: Final = (
-    f"^(?P<row>{','.join(f'(?P<{name}>{_FIELD})' for name in _TAIL_FIELDS)}"
-    rf"(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?(?:\r?\n|$))"
-)
+_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
+#: As exports have it that leave one of these out.
+_LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
 
 
 class PgCsvLog(Format):
@@ -101,8 +103,10 @@ class PgCsvLog(Format):
             )
         local = LocalTime.of(content.path, hints.options)
 
+        build = partial(_frame, tail_pattern=_tail_pattern(content.head))
+
         def work(chunk: Chunk) -> Prepared:
-            return prepared(scan_with(chunk, _HEADS, _frame), local)
+            return prepared(scan_with(chunk, _HEADS, build), local)
 
         yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
 
@@ -114,11 +118,17 @@ def _has_rows(head: bytes) -> bool:
     return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
 
 
+def _tail_pattern(head: bytes) -> str:
+    """What stands behind the severity in rows of this log: the loose one where no first row is of any version."""
+    scanned = scan_with(Chunk(0, head), _HEADS, partial(_frame, tail_pattern=_TAIL))
+    return _TAIL if scanned.parsed_bytes else _LOOSE_TAIL
+
+
 def _frame(
-    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
+    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers, *, tail_pattern: str
 ) -> tuple[pl.DataFrame, Integers]:
     texts = record_texts(data, offset, heads, starts, sizes)
-    tail = texts.select(pl.col("text").str.extract_groups(_TAIL)).unnest("text")
+    tail = texts.select(pl.col("text").str.extract_groups(tail_pattern)).unnest("text")
     whole = _row_bytes(heads, texts, tail)
     texts = texts.with_columns(byte_length=whole, capped=whole > LINE_CAP)
     if not whole.all():

@@ -3,6 +3,8 @@
 One object per line. Its detail, hint, context and statement become rows of their own, as the stderr log has them;
 they have the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an
 object with `textPayload`; its prefix is detected, its time is the object's `timestamp` where the prefix has none.
+CloudNativePG wraps the columns of each csvlog row in an object with `record`, and what its own programs say between
+them, objects with a `logger`, is noise.
 
 Example of a line::
 
@@ -31,7 +33,7 @@ from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.pglog._scan import prefix_columns
-from citus_analysis.formats.pglog._views import valid_utf8
+from citus_analysis.formats.pglog._views import Integers, valid_utf8
 
 __all__ = ["FORMAT", "PgJsonLog"]
 
@@ -59,9 +61,25 @@ _KEYS: Final = {
     "error_severity": "severity",
     "message": "text",
 }
+#: Keys of a CloudNativePG record that a jsonlog object names differently -> that name.
+_NESTED: Final = "record"
+_NESTED_KEYS: Final = {
+    "log_time": "timestamp",
+    "user_name": "user",
+    "database_name": "dbname",
+    "process_id": "pid",
+    "connection_from": "remote_host",
+    "session_line_num": "line_num",
+    "virtual_transaction_id": "vxid",
+    "sql_state_code": "state_code",
+    "query": "statement",
+    **{name: name for name in ("application_name", "error_severity", "message")},
+    **{name: name for name in ("detail", "hint", "internal_query", "context")},
+}
 _STAMP: Final = f"^{STAMP_PATTERN}$"
 #: Keys that are read -> columns; every value is read as text.
 _NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}, _WRAPPED: "wrapped"}
+_PORT: Final = r":[0-9]+$"
 _NO_RECORD: Final = "no object with a severity and a message"
 Object = Mapping[str, object]
 
@@ -91,10 +109,11 @@ class PgJsonLog(Format):
         given = hints.options.get("log_line_prefix")
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
         prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
+        nested = any(_is_nested(found) for found in sample)
         local = LocalTime.of(content.path, hints.options)
 
         def work(block: Block) -> Prepared:
-            return prepared(_scanned(block, prefix), local)
+            return prepared(_scanned(block, prefix, nested=nested), local)
 
         yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
 
@@ -116,17 +135,26 @@ def _object(line: bytes) -> Object | None:
 
 
 def _is_record(found: Object) -> bool:
-    return ("error_severity" in found and "message" in found) or isinstance(found.get(_WRAPPED), str)
+    return _is_said(found) or isinstance(found.get(_WRAPPED), str) or _is_nested(found)
 
 
-def _scanned(block: Block, prefix: Prefix) -> Scanned:
+def _is_nested(found: Object) -> bool:
+    within = found.get(_NESTED)
+    return isinstance(within, dict) and _is_said(within)
+
+
+def _is_said(found: Object) -> bool:
+    return "error_severity" in found and "message" in found
+
+
+def _scanned(block: Block, prefix: Prefix, *, nested: bool) -> Scanned:
     if block.oversized:
         reject = Reject(block.offset, block.length, "longer than the cap", block.data)
         return Scanned(_frame(_no_objects(), prefix), [reject], 0, 0)
     data = without_lone_surrogates(valid_utf8(block.data))
     starts, sizes = lines_of(data)
-    frame, numbers = decode_lines(data, starts, sizes, _NAMES)
-    frame = frame.rename(_NAMES).with_columns(
+    frame, numbers = _decoded(data, starts, sizes, nested=nested)
+    frame = frame.with_columns(
         byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
     )
     is_record = frame.select(
@@ -135,6 +163,8 @@ def _scanned(block: Block, prefix: Prefix) -> Scanned:
     records = frame if is_record.all() else frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
     roles[numbers[is_record.to_numpy()]] = RECORD
+    if nested:
+        roles[numbers[(~is_record & frame.get_column("logger").is_not_null()).to_numpy()]] = BLANK
     roles[blank_lines(data, starts, sizes, among=roles == STRAY)] = BLANK
     rejects = [
         Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
@@ -143,6 +173,18 @@ def _scanned(block: Block, prefix: Prefix) -> Scanned:
     return Scanned(
         _frame(records, prefix), rejects, int(sizes[roles == RECORD].sum()), int(sizes[roles == BLANK].sum())
     )
+
+
+def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) -> tuple[pl.DataFrame, Integers]:
+    """Objects as columns with the names of `_NAMES`, where records are nested also `logger`; numbers of their lines."""
+    if not nested:
+        frame, numbers = decode_lines(data, starts, sizes, _NAMES)
+        return frame.rename(_NAMES), numbers
+    frame, numbers = decode_lines(data, starts, sizes, [*_NAMES, "logger"], {_NESTED: _NESTED_KEYS})
+    within = frame.select(_NESTED).unnest(_NESTED).rename(_NESTED_KEYS)
+    within = within.with_columns(pl.col("remote_host").str.replace(_PORT, ""))
+    both = [pl.coalesce(pl.col(name), within.get_column(name)) for name in within.columns]
+    return frame.drop(_NESTED).with_columns(both).rename(_NAMES), numbers
 
 
 def _no_objects() -> pl.DataFrame:

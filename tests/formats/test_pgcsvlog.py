@@ -169,3 +169,10 @@ def test_rows_of_every_version_are_whole(tmp_path: Path, columns: bytes, end: by
     assert log.column("duration_us") == [1500.0, 1500.0]
     assert log.column("application") == ["psql", "psql"]
     assert log.rejects.is_empty()
+
+
+def test_exports_that_leave_a_column_out_are_read(tmp_path: Path) -> None:
+    data = ROW.replace(b',"client backend",,0', b',"client backend",0') * 2
+    log = gathered(list(FORMAT.parse(Content(written(tmp_path, data, "a.csv")), Hints("a.csv"))))
+    assert log.column("duration_us") == [1500.0, 1500.0]
+    assert log.rejects.is_empty()

@@ -21,7 +21,9 @@ from citus_analysis.formats.pglog._views import valid_utf8
 __all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
 
 _SAMPLE: Final = 2**20
-_MARK: Final = re.compile(rb"(?:^|[^A-Za-z])(?:" + "|".join(SEVERITY_WORDS).encode() + rb")[1-5]?:  ")
+_SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
+#: Two spaces stand behind a severity; behind the process in brackets and a colon, as RDS has it, copies keep one.
+_MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
 _SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
