@@ -85,8 +85,8 @@ def decode_lines(
         >>> frame.rows(), numbers.tolist()
         ([('1', None), ('y', 'x')], [0, 3])
     """
-    inner = {name: pl.Struct(dict.fromkeys(keys, pl.String)) for name, keys in within.items()}
-    schema = pl.Schema({**dict.fromkeys(names, pl.String), **inner})
+    schema = pl.Schema(dict.fromkeys(names, pl.String))
+    schema.update((name, pl.Struct(dict.fromkeys(keys, pl.String))) for name, keys in within.items())
     frame = _decoded(data, schema)
     if frame is not None and frame.height == len(starts):
         return frame, np.arange(len(starts))
