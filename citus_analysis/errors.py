@@ -15,7 +15,8 @@ The tree::
     └── RunnerError               1   an experiment could not be launched, resumed or verified
         └── EnvironmentChangedError 1 the environment differs from the one the experiment began in
 
-Every message is one line that names the file, the place in it where there is one, and the way out.
+Every message is one line that names the file, the place in it where there is one, and the way out. Secrets in what it
+quotes are redacted.
 
 Example:
     >>> from citus_analysis.errors import InputError
@@ -31,6 +32,8 @@ from os import PathLike, fspath
 from typing import ClassVar, Final
 
 from citus_analysis.shown import public
+
+from citus_analysis.redaction import redact, redact_path
 
 __all__ = [
     "CitusAnalysisError",
@@ -74,12 +77,12 @@ class CitusAnalysisError(Exception):
         place: str | None = None,
         way_out: str | None = None,
     ) -> None:
-        self.problem = problem
-        self.path = None if path is None else fspath(path)
-        self.place = place
-        self.way_out = way_out
-        message = ": ".join(part for part in (self.path, place, problem) if part)
-        super().__init__(f"{message} ({way_out})" if way_out else message)
+        self.problem = redact(problem)
+        self.path = None if path is None else redact_path(fspath(path))
+        self.place = None if place is None else redact(place)
+        self.way_out = None if way_out is None else redact(way_out)
+        message = ": ".join(part for part in (self.path, self.place, self.problem) if part)
+        super().__init__(f"{message} ({self.way_out})" if self.way_out else message)
 
 
 class UsageError(CitusAnalysisError):

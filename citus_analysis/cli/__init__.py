@@ -6,7 +6,6 @@ Every command is a module of this package that is imported when the command is c
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ from typing import Final, NoReturn
 
 import click
 
-from citus_analysis.cli.endings import READER_LEFT, explain, say_nothing_more
+from citus_analysis.cli.endings import READER_LEFT, explain, print_traceback, say_nothing_more
 from citus_analysis.shown import public
 
 __all__ = ["commands", "main"]
@@ -113,7 +112,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(READER_LEFT)
     except BaseException as error:  # noqa: BLE001 - a panic of polars is no Exception; what ends here is explained
         if "--debug" in given:
-            traceback.print_exception(error)
+            print_traceback(error)
         sys.exit(explain(error))
     sys.exit(code if isinstance(code, int) else 0)
 

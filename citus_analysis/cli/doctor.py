@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from citus_analysis.cli.output import print_json, printable
+from citus_analysis.redaction import redact
 
 __all__ = ["Part", "command", "examine"]
 
@@ -71,7 +72,7 @@ def _scanner() -> Part:
     try:
         found = compiled_scanner()
     except ImportError as error:
-        found, costs = None, f"reading of server logs ({error})"
+        found, costs = None, redact(f"reading of server logs ({error})")
     else:
         costs = "reading of server logs"
     way_out = "make setup, or pip install citus-analysis again"
@@ -99,7 +100,7 @@ def _formats() -> Iterator[Part]:
         try:
             point.load()
         except Exception as error:  # noqa: BLE001 - whatever is wrong with another package is to be told, not raised
-            yield Part(f"format {point.name}", None, f"reading its files ({error})", f"repair {point.value}")
+            yield Part(f"format {point.name}", None, redact(f"reading its files ({error})"), f"repair {point.value}")
         else:
             yield Part(f"format {point.name}", point.value, "reading its files", "")
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from contextlib import suppress
 from typing import Final
 
 import click
 
 from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.redaction import redact
 
-__all__ = ["READER_LEFT", "explain", "say_nothing_more"]
+__all__ = ["READER_LEFT", "explain", "print_traceback", "say_nothing_more"]
 
 INTERRUPTED: Final = 130
 READER_LEFT: Final = 141
@@ -59,6 +61,12 @@ def explain(error: BaseException) -> int:
     return _DEFECT
 
 
+def print_traceback(error: BaseException) -> None:
+    """The traceback on stderr. Causes quote files and environments, so every line of it is redacted."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    click.echo("\n".join(map(redact, lines)), err=True)
+
+
 def say_nothing_more() -> None:
     """Whoever read our output left, or it has no room: the interpreter must not complain again when it exits."""
     with suppress(OSError, ValueError):
@@ -75,4 +83,4 @@ def _refused(error: OSError) -> str:
 def _line(message: str) -> None:
     from citus_analysis.cli.output import printable
 
-    click.echo(f"error: {printable(message)}", err=True)
+    click.echo(f"error: {printable(redact(message))}", err=True)

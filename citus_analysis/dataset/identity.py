@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
 
 __all__ = ["FACTS", "OPTIONS", "Identity", "convert_facts", "name_facts", "plain_name"]
@@ -30,6 +31,8 @@ Facts = dict[str, Any]
 @dataclass(frozen=True)
 class Identity:
     """What is known of a file. Everything but the resource may be unknown (None).
+
+    Texts are redacted: they come from names of files and folders, and from what users state.
 
     Attributes:
         resource: system under test and its set-up.
@@ -54,6 +57,12 @@ class Identity:
     role: str | None = None
     node: str | None = None
     run: str | None = None
+
+    def __post_init__(self) -> None:
+        """Redact every text."""
+        for name, value in asdict(self).items():
+            if isinstance(value, str):
+                object.__setattr__(self, name, redact_path(value))
 
     @property
     def run_id(self) -> str | None:

@@ -223,7 +223,7 @@ class _Ingest:
     def _forget_renamed(self, plan: list[Surveyed]) -> None:
         """Sources that are now known under another id: moved, or of another resource than before."""
         ids = {item.source_id for item in plan}
-        locations = {item.location for item in plan}
+        locations = {item.recorded for item in plan}
         contents = {(item.hash, item.identity.resource) for item in plan if item.format}
         gone = [
             state.source_id
@@ -261,7 +261,7 @@ class _Ingest:
             self._problem(item, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
-            if old.location != item.location:
+            if old.location != item.recorded:
                 self.manifest.commit(task.moved(old))
         elif item.format is None or item.same_as is not None:
             self._supersede([task.unread_state()])

@@ -12,7 +12,8 @@ import polars as pl
 from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.errors import DatasetError, UsageError
-from citus_analysis.formats import Content, redact
+from citus_analysis.formats import Content
+from citus_analysis.redaction import MASK, redact
 
 __all__ = ["read_texts"]
 
@@ -60,6 +61,8 @@ def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> 
         same = content_hash(path) == state.content_hash
     except OSError as error:
         way_out = "put the file back, or ingest it from where it is now"
+        if MASK in state.location:
+            way_out = "its path holds a secret, which a dataset does not keep; rename it and ingest again"
         raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, way_out=way_out) from error
     if not same:
         raise DatasetError("changed since it was read", path=state.path, way_out="ingest again")

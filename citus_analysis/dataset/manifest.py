@@ -45,7 +45,7 @@ class SourceState:
     """A source as it was when it was last read.
 
     Attributes:
-        location: where the file was then (file system bytes beyond UTF-8 as surrogates).
+        location: where the file was then, redacted (file system bytes beyond UTF-8 as surrogates).
         state_key: hash over all that its rows depend on; equal keys mean equal rows.
         is_client: a load generator wrote it.
         recognised_by: hash over the formats that had a say in `format`; empty where it was stated.

@@ -20,6 +20,7 @@ from citus_analysis.dataset.walk import display
 from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.redaction import redact
 from citus_analysis.rows import Rows
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
@@ -162,7 +163,7 @@ def read_source(
         way_out = "" if error.way_out is None else f" ({error.way_out})"
         problem = f"{where}{error.problem}{way_out}"
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
-        problem = f"format {format_.name} failed: {type(error).__name__}: {error}"
+        problem = redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
     try:
         length = content.length()
     except InputError as error:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from citus_analysis.dataset.identity import Facts, Identity, convert_facts, name_facts
 from citus_analysis.dataset.labels import Labels, split_facts
-from citus_analysis.dataset.walk import Found, display
+from citus_analysis.dataset.walk import Found, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.study_config import load_config
@@ -71,15 +71,15 @@ class Identifier:
         labels = self._labels.setdefault(found.root, Labels(found.root))
         stated = labels.facts(found.path) | self.meta
         in_study = any(part in _STUDY_FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
-        named = name_facts(display(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
-        fallback = {"resource": display(Path(resource.folder.name)) or "unnamed"}
+        named = name_facts(path_text(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
+        fallback = {"resource": path_text(Path(resource.folder.name)) or "unnamed"}
         by_folder = fallback | resource.facts
         # In a flat heap of client logs only the names tell the resources apart.
         facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
         described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
         identity, options = split_facts(facts | described | stated)
-        key = display(found.path.relative_to(resource.folder))
+        key = path_text(found.path.relative_to(resource.folder))
         return Identified(found, Identity(**identity), key, _options(resource.settings) | options)
 
     def _resource_of(self, found: Found) -> _Resource:

@@ -17,6 +17,7 @@ from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.dataset.resources import Identified
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content, Format, detect_format, formats
+from citus_analysis.redaction import redact_path
 from citus_analysis.schema import TABLES
 
 __all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey"]
@@ -63,6 +64,11 @@ class Surveyed:
     def location(self) -> str:
         """Absolute path; bytes that are not UTF-8 as surrogates."""
         return os.fspath(self.identified.found.path)
+
+    @property
+    def recorded(self) -> str:
+        """The location as the manifest keeps it: redacted."""
+        return redact_path(self.location)
 
     @property
     def is_client(self) -> bool:
@@ -160,7 +166,7 @@ def name_sources(surveyed: Iterable[Surveyed], known: Mapping[str, SourceState])
             distinct = key if len(items) == 1 else os.path.relpath(item.location, above)
             source_id = digest((resource, distinct))
             other = known.get(source_id)
-            if other is not None and other.location != item.location and _is_another_file(other, item):
+            if other is not None and other.location != item.recorded and _is_another_file(other, item):
                 source_id = digest((resource, item.location))
             named.append(replace(item, source_id=source_id))
     return sorted(named, key=lambda item: os.fsencode(item.location))
@@ -175,7 +181,7 @@ def _is_another_file(other: SourceState, item: Surveyed) -> bool:
 
 def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) -> list[Surveyed]:
     """Mark files that repeat the content of a file with the same identity, or are its compressed copy."""
-    located = {item.location for item in surveyed}
+    located = {item.recorded for item in surveyed}
     first: dict[str, str] = {}
     for state in sorted(known, key=lambda state: state.path):
         if state.location not in located and state.format and not state.problem and Path(state.location).exists():

@@ -41,7 +41,7 @@ class Task:
             source_id=item.source_id,
             resource=item.identity.resource,
             path=found.relative,
-            location=item.location,
+            location=item.recorded,
             state_key=self.key,
             content_hash=item.hash,
             bytes=found.bytes,
@@ -57,7 +57,7 @@ class Task:
 
     def moved(self, old: SourceState) -> SourceState:
         """The entry of a source that is the same in another place."""
-        return replace(old, location=self.item.location, path=self.item.identified.found.relative)
+        return replace(old, location=self.item.recorded, path=self.item.identified.found.relative)
 
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""

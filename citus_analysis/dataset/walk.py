@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import InputError
+from citus_analysis.redaction import redact_path
 
-__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "walk"]
+__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "walk"]
 
 MANIFEST_NAME: Final = "_manifest.jsonl"
 
@@ -42,7 +43,7 @@ class Found:
 
     @property
     def relative(self) -> str:
-        """Path below the SRC, printable."""
+        """Path below the SRC, printable, redacted."""
         return display(self.path.relative_to(self.root))
 
 
@@ -55,10 +56,20 @@ class Walk:
 
 
 def display(path: Path) -> str:
-    """A path as text, also where the file system's bytes are not UTF-8.
+    """A path to show or to store: redacted, and text also where the file system's bytes are not UTF-8.
 
     Example:
-        >>> display(Path("a") / "b.log")
+        >>> display(Path("token=s3cret") / "b.log")
+        'token=***/b.log'
+    """
+    return redact_path(path_text(path))
+
+
+def path_text(path: Path) -> str:
+    """A path as text, secrets and all: to read facts off it and to tell it from others.
+
+    Example:
+        >>> path_text(Path("a") / "b.log")
         'a/b.log'
     """
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")

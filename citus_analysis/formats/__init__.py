@@ -6,8 +6,8 @@ through the entry point group ``citus_analysis.formats``.
 
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._redact import redact
 from citus_analysis.formats._registry import detect_format, format_named, formats
+from citus_analysis.redaction import redact
 from citus_analysis.shown import public
 
 __all__ = [

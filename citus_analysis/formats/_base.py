@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.formats._content import Content
-from citus_analysis.formats._redact import redact_expr
+from citus_analysis.formats._redact import redact_expr, redact_rows
 from citus_analysis.rows import Rows, frame_of, no_rows
 from citus_analysis.schema import TABLES
 
@@ -58,6 +58,8 @@ class Reject:
 class Parsed:
     """A piece of a parsed source: tables, and an account of every byte.
 
+    Whatever a format puts into it, its texts hold no secret: they are redacted when the piece is made.
+
     Attributes:
         tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
             as a polars frame.
@@ -70,6 +72,11 @@ class Parsed:
     parsed_bytes: int
     noise_bytes: int = 0
     rejects: Rows = field(default_factory=lambda: reject_rows(()))
+
+    def __post_init__(self) -> None:
+        """Redact every text."""
+        object.__setattr__(self, "tables", {name: redact_rows(rows) for name, rows in self.tables.items()})
+        object.__setattr__(self, "rejects", redact_rows(self.rejects))
 
     def frame(self, table: str) -> pl.DataFrame:
         """The rows of a table, or of `rejects`, with its parsed() columns; no rows where the piece has none."""

@@ -125,8 +125,10 @@ def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:
             pl.col("offset").first().alias("byte_offset"),
             pl.col("length").sum().alias("byte_length"),
             pl.col("reason").first(),
-            redact_expr(pl.col("text").first().str.head(4 * EXCERPT_CHARS)).str.head(EXCERPT_CHARS).alias("excerpt"),
+            pl.col("text").first().str.head(4 * EXCERPT_CHARS).alias("excerpt"),
         )
         .drop("run")
+        # Before the final cut, or a secret's key could be cut off its value.
+        .with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
         .pipe(TABLES["rejects"].parsed().conform)
     )

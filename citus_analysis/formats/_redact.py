@@ -1,53 +1,109 @@
-"""Secrets are replaced before anything is stored, shown or put into a message.
+"""Columns of texts without secrets: rows of any table, before they leave their format.
 
-Example:
-    >>> redact("-p db.user=monitor -p db.passwd=s3cret -p recordcount=1")
-    '-p db.user=monitor -p db.passwd=*** -p recordcount=1'
-    >>> redact("postgresql://bench:s3cret@worker1/ycsb")
-    'postgresql://bench:***@worker1/ycsb'
-    >>> redact("ALTER USER bench PASSWORD 's3cret'")
-    "ALTER USER bench PASSWORD '***'"
+Only texts that hold a suspicious word are looked at one by one, and each distinct text once.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
+
+from citus_analysis.redaction import MARKERS, MASK, SUSPICIOUS, redact
+from citus_analysis.rows import Rows, text_array
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
-__all__ = ["MASK", "redact", "redact_expr"]
+__all__ = ["MASK", "may_hold_secret", "redact", "redact_expr", "redact_rows", "redact_series"]
 
-MASK: Final = "***"
-
-# Patterns are limited to what Python's re and Rust's regex crate (polars) both understand.
-_KEY_NAME = r"(?:[a-z0-9_.\-]*(?:passw(?:or)?d|passwd|pwd|secret|token|api_?key|access_?key)[a-z0-9_]*)"
-_PATTERNS: Final = (
-    # scheme://user:secret@host
-    (r"(?i)(\b[a-z][a-z0-9+.\-]*://[^\s:/@]+:)[^\s/@]*[^\s@]*(@)", rf"${{1}}{MASK}${{2}}"),
-    # PASSWORD 'secret' of CREATE/ALTER ROLE, quotes doubled inside
-    (r"(?i)(\bpassword\s+(?:e)?')(?:[^']|'')*(')", rf"${{1}}{MASK}${{2}}"),
-    # key='secret' and key="secret"
-    (rf"(?i)(\b{_KEY_NAME}\s*[=:]\s*')[^']*(')", rf"${{1}}{MASK}${{2}}"),
-    (rf'(?i)(\b{_KEY_NAME}"?\s*[=:]\s*")[^"]*(")', rf"${{1}}{MASK}${{2}}"),
-    # key=secret
-    (rf"(?i)(\b{_KEY_NAME}\s*=\s*)[^\s'\"&;,]+", rf"${{1}}{MASK}"),
-)
-_COMPILED: Final = tuple(
-    (re.compile(pattern), replacement.replace("${", "\\g<").replace("}", ">")) for pattern, replacement in _PATTERNS
-)
+_MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
 
-def redact(text: str) -> str:
-    """The text with the values of passwords, tokens and connection secrets replaced by ``***``."""
-    for pattern, replacement in _COMPILED:
-        text = pattern.sub(replacement, text)
-    return text
+def redact_series(texts: pl.Series) -> pl.Series:
+    """:func:`redact` for a column of strings.
+
+    Example:
+        >>> import polars as pl
+        >>> redact_series(pl.Series(["user7", "password=x y", None])).to_list()
+        ['user7', 'password=***', None]
+    """
+    rows = texts.str.contains(SUSPICIOUS).fill_null(value=False).arg_true()
+    if not rows.len():
+        return texts
+    suspicious = texts.gather(rows)
+    distinct = suspicious.unique()
+    return texts.scatter(rows, suspicious.replace_strict(distinct, [redact(text) for text in distinct]))
 
 
 def redact_expr(text: pl.Expr) -> pl.Expr:
-    """:func:`redact` for a string column."""
-    for pattern, replacement in _PATTERNS:
-        text = text.str.replace_all(pattern, replacement)
-    return text
+    """:func:`redact` for an expression of strings."""
+    import polars as pl
+
+    return text.map_batches(redact_series, return_dtype=pl.String, is_elementwise=True)
+
+
+def redact_rows(rows: Rows) -> Rows:
+    """Rows whose texts, categories among them, hold no secret; the same object where there was none to hide."""
+    import pyarrow as pa
+
+    return _redact_batch(rows) if isinstance(rows, pa.RecordBatch) else _redact_frame(rows)
+
+
+def _redact_frame(frame: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    replaced = []
+    for column in frame:
+        if column.dtype == pl.String:
+            redacted = redact_series(column)
+        elif isinstance(column.dtype, pl.Categorical):
+            redacted = _redact_category(column)
+        else:
+            continue
+        if redacted is not column:
+            replaced.append(redacted)
+    return frame.with_columns(replaced) if replaced else frame
+
+
+def _redact_category(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    distinct = column.drop_nulls().unique().cast(pl.String)
+    redacted = redact_series(distinct)
+    if redacted is distinct:
+        return column
+    return column.cast(pl.String).replace_strict(distinct, redacted, default=None).cast(column.dtype)
+
+
+def _redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    arrays = [_redact_array(array) for array in batch.columns]
+    if all(new is old for new, old in zip(arrays, batch.columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _redact_array(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        words = _redact_array(array.dictionary)
+        return array if words is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, words)
+    if not (pa.types.is_large_string(array.type) or pa.types.is_string(array.type)) or not may_hold_secret(array):
+        return array
+    import polars as pl
+
+    texts = pl.Series(array, dtype=pl.String)
+    redacted = redact_series(texts)
+    return array if redacted is texts else text_array(redacted).cast(array.type)
+
+
+def may_hold_secret(texts: pa.Array) -> bool:
+    """Whether a secret may stand in one of the texts, told without a look at each and without polars."""
+    data = texts.buffers()[2]
+    if data is None or not len(texts) or texts.null_count == len(texts):
+        return False
+    lower = data.to_pybytes().lower()
+    # Beyond ASCII, other letters have a lower case that is one of a marker.
+    return not lower.isascii() or any(marker in lower for marker in _MARKERS)

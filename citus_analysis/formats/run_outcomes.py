@@ -15,7 +15,6 @@ from typing import ClassVar, Final
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._csv import CSV_LIMIT_BYTES, Field, parse_small_csv
-from citus_analysis.formats._redact import redact
 
 __all__ = ["FORMAT", "RunOutcomes"]
 
@@ -23,7 +22,7 @@ _HEADER: Final = b"iteration,outcome,reason"
 _FIELDS: Final = {
     "judged_iteration": Field("iteration", required=True),
     "outcome": Field("outcome", str, required=True),
-    "reason": Field("reason", redact),
+    "reason": Field("reason", str),
 }
 
 

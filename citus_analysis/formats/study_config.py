@@ -23,7 +23,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._numbers import whole_number
-from citus_analysis.formats._redact import MASK, redact
+from citus_analysis.redaction import redact_values, redacted_items
 from citus_analysis.schema import TABLES
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
@@ -59,22 +59,21 @@ def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
     for name, value in _leaves("", config):
         if len(flat) >= _MOST_SETTINGS:
             raise FormatError(f"stands for more than {_MOST_SETTINGS} values")
-        probe = f"{name}=probe"
-        flat[name] = MASK if redact(probe) != probe else redact(value)
+        flat[name] = value
     return flat
 
 
 def _leaves(prefix: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
-        for key, inner in value.items():
+        for key, inner in redacted_items(value):
             yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
     elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
-        for index, item in enumerate(value):
+        for index, item in redacted_items(value):
             yield from _leaves(f"{prefix}.{index}", item)
     elif isinstance(value, list):
-        yield prefix, ", ".join(_text(item) for item in value)
+        yield prefix, ", ".join(_text(redact_values(item, prefix)) for _, item in redacted_items(value))
     elif value is not None:
-        yield prefix, _text(value)
+        yield prefix, _text(redact_values(value, prefix))
 
 
 def _text(value: object) -> str:

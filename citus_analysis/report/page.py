@@ -19,6 +19,7 @@ import polars as pl
 from IPython.display import display
 
 from citus_analysis.published import audit_runs
+from citus_analysis.redaction import redact
 from citus_analysis.report.audit import audit_block
 from citus_analysis.report.notebooks import Scalar
 from citus_analysis.report.series import matching
@@ -105,7 +106,7 @@ class Page:
         sources = counted(self.dataset.table("sources").height, "source")
         facts = {
             "Dataset": f"content {self.dataset.content_hash}, {sources}",
-            "Parameters": ", ".join(f"{key} = {value!r}" for key, value in self.parameters.items()),
+            "Parameters": ", ".join(redact(f"{key} = {value!r}") for key, value in self.parameters.items()),
             "Versions": ", ".join([f"Python {python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]),
         }
         rows = "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.output_files import put_in_place
+from citus_analysis.redaction import redact
 from citus_analysis.report.links import check_links
 from citus_analysis.report.notebooks import (
     Scalar,
@@ -281,12 +282,12 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
 
 
 def _without_places(document: dict[str, Any]) -> dict[str, Any]:
-    """The executed notebook without temporary paths and times: the same data give the same file."""
+    """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
     document["metadata"].pop("papermill", None)
     for cell in document["cells"]:
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
         if "injected-parameters" in cell["metadata"].get("tags", ()):
-            cell["source"] = [line for line in _lines(cell["source"]) if not line.startswith("tables = ")]
+            cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
     return document
 
 

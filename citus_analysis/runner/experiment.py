@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.names import file_name_problem
+from citus_analysis.redaction import names_secret, redact
 from citus_analysis.shipped import shipped
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
@@ -52,7 +53,6 @@ Positive = Annotated[int, Field(gt=0)]
 LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_SECRET = re.compile(r"(?i)(password|passwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@")
 
 
 def setting_text(value: Setting) -> str:
@@ -168,7 +168,7 @@ class YcsbDriver(_Part):
     @field_validator("properties")
     @classmethod
     def _no_secret(cls, properties: dict[str, Setting]) -> dict[str, Setting]:
-        if any("passw" in name.lower() for name in properties):
+        if any(names_secret(name) for name in properties):
             raise ValueError("passwords are not written here: set PGPASSWORD or PGPASSFILE")
         return properties
 
@@ -288,7 +288,7 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
     Raises:
         InputError: a field is unknown, missing or wrong; the message names the field and what is allowed.
     """
-    if _SECRET.search(str(document)):
+    if redact(text := str(document)) != text:
         raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
     try:
         return Experiment.model_validate(document)

@@ -224,7 +224,7 @@ def test_crlf_and_foreign_lines(tmp_path: Path) -> None:
     noisy = text.replace(b"avg-cpu", b"password=s3cret\xff gone\r\navg-cpu", 1)
     result = read_bytes(FORMAT, tmp_path, noisy)
     assert result["device_samples"].equals(plain["device_samples"])
-    assert result.rejects["excerpt"].to_list() == ["password=*** gone"]
+    assert result.rejects["excerpt"].to_list() == ["password=***"]
 
 
 def test_chunks_cut_anywhere_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:

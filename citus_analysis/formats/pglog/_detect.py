@@ -12,11 +12,11 @@ import numpy as np
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._content import Content
-from citus_analysis.formats._redact import redact
 from citus_analysis.formats.pglog._native import count_heads, is_readable
 from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog._records import RECORD
 from citus_analysis.formats.pglog._views import valid_utf8
+from citus_analysis.redaction import redact
 
 __all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from citus_analysis.formats._redact import redact_expr
+from citus_analysis.formats._redact import may_hold_secret, redact_series
 from citus_analysis.formats.pglog._arrays import gathered_texts
 from citus_analysis.formats.pglog._views import series_of
 from citus_analysis.rows import text_array
@@ -20,27 +20,17 @@ __all__ = ["MESSAGE_CHARS", "MESSAGE_SCAN", "redacted", "redacted_array"]
 MESSAGE_CHARS: Final = 500
 #: Bytes that are searched for secrets before a message is cut, lest a secret lose its key.
 MESSAGE_SCAN: Final = 2000
-#: A message that holds none of these needs no redaction.
-_SECRETIVE: Final = ("passw", "pwd", "secret", "token", "key", "://")
 
 
 def redacted(messages: pl.Series) -> pl.Series:
     """Messages with secrets replaced, cut to :data:`MESSAGE_CHARS` characters."""
-    import polars as pl
-
-    message = pl.col(messages.name)
-    suspicious = message.str.contains_any(list(_SECRETIVE), ascii_case_insensitive=True).fill_null(value=False)
-    rows = messages.to_frame().select(suspicious.arg_true()).to_series()
-    if rows.len():
-        messages = messages.scatter(rows, messages.gather(rows).to_frame().select(redact_expr(message)).to_series())
-    return messages.str.head(MESSAGE_CHARS)
+    return redact_series(messages).str.head(MESSAGE_CHARS)
 
 
 def redacted_array(messages: pa.Array) -> pa.Array:
     """Like :func:`redacted`, for Arrow's texts without nulls; plain ones without secrets need no polars."""
     _, bounds, data = messages.buffers()
-    text = data.to_pybytes().lower()
-    if not text.isascii() or any(word.encode() in text for word in _SECRETIVE):
+    if not data.to_pybytes().isascii() or may_hold_secret(messages):
         return text_array(redacted(series_of("message", messages)))
     begins, ends = np.frombuffer(bounds, np.int64)[:-1], np.frombuffer(bounds, np.int64)[1:]
     shown = np.column_stack([begins, np.minimum(ends, begins + MESSAGE_CHARS)])

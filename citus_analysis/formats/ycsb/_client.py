@@ -10,7 +10,6 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats._redact import redact
 from citus_analysis.schema import TABLES
 
 __all__ = ["Client"]
@@ -116,7 +115,7 @@ class Client:
             "start_time": self.start_time,
             "end_time": self.end_time,
             "completed": self._completed,
-            "command_line": None if self.command_line is None else redact(self.command_line),
+            "command_line": self.command_line,
         }
         return table.conform(pl.DataFrame({name: [value] for name, value in facts.items()}, strict=False))
 

@@ -1,0 +1,121 @@
+"""Secrets are replaced before anything is stored, shown or put into a message.
+
+Every text that comes from a file, a name or a person passes through here. A form says where a secret begins and where
+it ends (:mod:`._forms`); what a form leaves open is hidden too, so a text may lose more than its secret, never less.
+`docs/tables.md` lists the forms.
+
+Example:
+    >>> redact("-p db.user=monitor -p db.passwd=Tr0ub&S3cret -p recordcount=1")
+    '-p db.user=monitor -p db.passwd=*** -p recordcount=1'
+    >>> redact("postgresql://bench:p@ss@worker1/ycsb")
+    'postgresql://bench:***@worker1/ycsb'
+    >>> redact("ALTER USER bench PASSWORD 's3cret'")
+    "ALTER USER bench PASSWORD '***'"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from citus_analysis.redaction._forms import FORMS
+from citus_analysis.redaction._names import MARKERS, SUSPICIOUS, is_suspicious, names_secret
+from citus_analysis.redaction._values import MASK
+
+__all__ = [
+    "MARKERS",
+    "MASK",
+    "SUSPICIOUS",
+    "names_secret",
+    "redact",
+    "redact_name",
+    "redact_path",
+    "redact_values",
+    "redacted_items",
+]
+
+
+def redact(text: str) -> str:
+    """The text with passwords, keys, tokens and other credentials replaced by ``***``.
+
+    What is redacted already stays as it is.
+    """
+    if not is_suspicious(text):
+        return text
+    pieces: list[str] = []
+    shown = 0
+    for begin, end in sorted(chain.from_iterable(form(text) for form in FORMS)):
+        if begin > shown or not pieces:
+            pieces += [text[shown:begin], MASK]
+        shown = max(shown, end)
+    return "".join((*pieces, text[shown:]))
+
+
+def redact_name(name: str) -> str:
+    """A name (of a file, a resource, an application): behind the key of a secret all of it is hidden.
+
+    Example:
+        >>> redact_name("laptop token=s3cret, w2")
+        'laptop token=***'
+    """
+    hidden = redact(name)
+    place = hidden.find(MASK)
+    if hidden == name or place < 0:
+        return hidden
+    return hidden[: place + len(MASK)]
+
+
+def redact_path(path: str) -> str:
+    """A path, each of its names by itself.
+
+    Example:
+        >>> redact_path("/data/db.passwd=s3cret/pglogs/PGLOG-0-1.log")
+        '/data/db.passwd=***/pglogs/PGLOG-0-1.log'
+    """
+    return "/".join(redact_name(name) for name in path.split("/")) if is_suspicious(path) else path
+
+
+def redact_values(value: object, name: str = "") -> object:
+    """Nested mappings and lists, as YAML and JSON give them, with the same shape and without secrets.
+
+    Args:
+        value: mappings, lists, texts and numbers.
+        name: what the value is called, with the names above it, joined by dots; it hides all that is below it.
+
+    Example:
+        >>> redact_values({"db": {"user": "bench", "passwd": 42}, "args": ["--password", "x", "-v"]})
+        {'db': {'user': 'bench', 'passwd': '***'}, 'args': ['--password', '***', '-v']}
+    """
+    if isinstance(value, Mapping):
+        items = redacted_items(value)
+        return {key: redact_values(inner, f"{name}.{key}" if name else str(key)) for key, inner in items}
+    if isinstance(value, list | tuple):
+        return [redact_values(inner, name) for _, inner in redacted_items(value)]
+    if value is None or isinstance(value, bool):
+        return value
+    if names_secret(name):
+        return MASK
+    return redact(value) if isinstance(value, str) else value
+
+
+def redacted_items(values: Mapping[Any, Any] | Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """One level of nested values: keys or indexes, and values, those hidden whose neighbour says that they are secrets.
+
+    `name: PGPASSWORD` hides the `value` beside it, and `--password` the item that follows in a list.
+    """
+    if isinstance(values, Mapping):
+        titled = any(isinstance(values.get(key), str) and names_secret(values[key]) for key in _TITLES)
+        for key, inner in values.items():
+            shown = redact(key) if isinstance(key, str) else key
+            yield shown, MASK if titled and key in _TITLED else inner
+    else:
+        hidden = False
+        for index, item in enumerate(values):
+            yield index, MASK if hidden else item
+            hidden = isinstance(item, str) and item.startswith("-") and "=" not in item and names_secret(item)
+
+
+#: As containers are given their environment: {name: PGPASSWORD, value: ...}
+_TITLES: Final = ("name", "key", "variable")
+_TITLED: Final = ("value", "val")

@@ -1,0 +1,57 @@
+"""Which names are names of secrets, and which texts may hold one at all.
+
+`pass` is a word of its own (`db.pass`, `userpass`), not a part of one (`bypass`, `passed`). A `key` is a secret where
+the word before it says so (`private_key`, `primaryKey`), not as in `primary_key` or `ycsb_key`, which name columns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["MARKERS", "STEM", "SUSPICIOUS", "is_suspicious", "names_secret"]
+
+_KEYS: Final = (
+    r"(?:private|secondary|access|account|api|master|shared|signing|encryption|auth|service|storage|ssh|session|app)"
+    r"[_.\- ]?key|primary[.\-]?key"
+)
+_WORDS: Final = (
+    rf"passw|pass[_\-]?(?:phrase|code|key)|pwd|secret|token|credential|{_KEYS}"
+    r"|authorization|auth[_\-]?string|signature|identified[ ]+by"
+)
+#: The part of a name that makes it the name of a secret; what follows it belongs to the name.
+STEM: Final = (
+    rf"(?:{_WORDS}"
+    r"|(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![A-Za-z])"
+    r"|(?<![A-Za-z0-9])(?:pw|creds?)(?![A-Za-z]))"
+)
+#: A text that matches none of this holds no secret. The pattern is one that Rust's regular expressions (polars) read.
+SUSPICIOUS: Final = (
+    rf"(?i){_WORDS}|pass(?:[^a-z]|$)|(?:^|[^a-z0-9])(?:pw|creds?)(?:[^a-z]|$)"
+    r"|bearer|://|private key|scram-sha|md5[0-9a-f]|eyj|akia|asia|gh[pousr]_"
+)
+#: In lower case, one of these stands in every suspicious text.
+MARKERS: Final = (
+    *("pass", "pwd", "pw", "secret", "token", "cred", "key", "auth", "signature", "identified", "bearer", "://"),
+    *("scram", "md5", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+)
+
+_SUSPICIOUS: Final = re.compile(SUSPICIOUS)
+_NAME: Final = re.compile(rf"(?i){STEM}")
+#: Settings of PostgreSQL that say how secrets are kept, not what they are.
+_HARMLESS: Final = re.compile(r"(?i)(?:^|\.)(?:password_encryption|md5_password_warnings)$")
+
+
+def is_suspicious(text: str) -> bool:
+    """Whether a text may hold a secret; false means that it holds none."""
+    return _SUSPICIOUS.search(text) is not None
+
+
+def names_secret(name: str) -> bool:
+    """Whether what goes by this name is a secret.
+
+    Example:
+        >>> [names_secret(name) for name in ("db.passwd", "primaryKey", "primary_key", "password_encryption")]
+        [True, True, False, False]
+    """
+    return _NAME.search(name) is not None and _HARMLESS.search(name) is None

@@ -1,0 +1,132 @@
+"""Where the value of a secret ends.
+
+A value is a run of pieces: literals of SQL, JSON and shells, brackets that close, escaped characters, and others one by
+one, until the stop of the form it stands in. A literal or bracket that never closes was cut: what follows is hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = [
+    "AT_BLANK",
+    "AT_JSON",
+    "AT_LINE_END",
+    "AT_NEXT_ITEM",
+    "AT_NEXT_OPTION",
+    "AT_TAG",
+    "LITERAL",
+    "MASK",
+    "Span",
+    "value_span",
+]
+
+#: What stands in the place of a secret.
+MASK: Final = "***"
+
+Span = tuple[int, int]
+
+#: How a literal begins: a quote, perhaps with a prefix of SQL or Python, perhaps escaped; or a tag between dollars.
+LITERAL: Final = r"(?:[EeBbXxNnRrFf]|[Uu]&)?\\*[\"'`]|\$(?:[A-Za-z_\x80-\U0010ffff]\w*)?\$"
+
+AT_BLANK: Final = re.compile(r"\s")
+AT_JSON: Final = re.compile(r"[\s,}\]]")
+AT_LINE_END: Final = re.compile(r"[\r\n]")
+AT_NEXT_ITEM: Final = re.compile(r"[\r\n]|[,;]\s*[\w.\-]+\s*[=:]|\}(?![^\s,;)\]}])")
+AT_NEXT_OPTION: Final = re.compile(r"[\r\n]|\s+--?[A-Za-z]")
+AT_TAG: Final = re.compile(r"<")
+
+_LITERAL: Final = re.compile(LITERAL)
+#: A value that was hidden before.
+_MASKED: Final = re.compile(r"\*{3}(?=[\s;)\]}\"'`<]|,\s|$)")
+_QUOTE: Final = re.compile(r"[\"'`]")
+_BODIES: Final = {quote: re.compile(rf"(?s)(?:[^{quote}\\]|\\.|{quote}{quote})*+") for quote in "\"'`"}
+#: What makes the next literal part of the same value: an operator, or in SQL a line end.
+_JOINT: Final = re.compile(rf"\s*\|\|\s*(?={LITERAL})|[ \t]*\r?\n\s*(?=')")
+#: What may follow a value behind the quote that was opened before its name.
+_CLOSED: Final = re.compile(r"[\s,;:.)\]}\"']|$")
+#: Glued to a literal, as shells allow: still the same value.
+_GLUED: Final = re.compile(r"[\w\"'`\\$]")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@&=+%*?!#^~|-]+(?<![:;,])")
+_BRACKETED: Final = re.compile(r"[()\"'`\\]")
+
+
+def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = "") -> Span:
+    """The value that begins at a place, without the quotes of a literal.
+
+    Args:
+        text: the whole text.
+        place: where the value begins.
+        stop: what ends a value that is no literal.
+        enclosing: quotes that are open there and so may end it too.
+    """
+    if masked := _MASKED.match(text, place):
+        return masked.span()
+    opening = _LITERAL.match(text, place)
+    if opening is None:
+        return place, _run_end(text, place, stop, enclosing)
+    end = _literal_end(text, opening)
+    while joint := _JOINT.match(text, end) or _GLUED.match(text, end):
+        following = _LITERAL.match(text, joint.end() if joint.re is _JOINT else end)
+        end = _literal_end(text, following) if following else _run_end(text, end, AT_JSON, enclosing)
+    closing = _closing(opening)
+    inside = end - len(closing) if text.endswith(closing, opening.end(), end) else end
+    return opening.end(), inside
+
+
+def _closing(opening: re.Match[str]) -> str:
+    return opening[0] if opening[0].startswith("$") else opening[0].lstrip("EeBbXxNnRrFfUu&")
+
+
+def _literal_end(text: str, opening: re.Match[str]) -> int:
+    closing = _closing(opening)
+    if len(closing) == 1:
+        body = _BODIES[closing].match(text, opening.end())
+        # A backslash that is the last of all was cut off what it escapes.
+        end = body.end() if body else len(text)
+        return end + 1 if text.startswith(closing, end) else len(text)
+    end = text.find(closing, opening.end())
+    # Inside a literal that is escaped itself, a quote has more backslashes.
+    while end > opening.end() and closing[0] == "\\" and text[end - 1] == "\\":
+        end = text.find(closing, end + 1)
+    return len(text) if end < 0 else end + len(closing)
+
+
+def _run_end(text: str, place: int, stop: re.Pattern[str], enclosing: str) -> int:
+    while place < len(text) and not stop.match(text, place):
+        character = text[place]
+        if character in enclosing and _CLOSED.match(text, place + 1):
+            return place
+        if character == "\\":
+            place += 2
+        elif character in "\"'`" and character not in enclosing:
+            place = _literal_end(text, _quote_at(text, place))
+        elif character == "(":
+            place = _bracket_end(text, place)
+        else:
+            plain = None if stop is AT_JSON else _PLAIN.match(text, place)
+            place = plain.end() if plain else place + 1
+    return min(place, len(text))
+
+
+def _bracket_end(text: str, place: int) -> int:
+    """Behind the bracket that closes the one at a place."""
+    depth = 0
+    while match := _BRACKETED.search(text, place):
+        place = match.end()
+        if match[0] in "()":
+            depth += 1 if match[0] == "(" else -1
+            if depth == 0:
+                return place
+        elif match[0] == "\\":
+            place += 1
+        else:
+            place = _literal_end(text, match)
+    return len(text)
+
+
+def _quote_at(text: str, place: int) -> re.Match[str]:
+    quote = _QUOTE.match(text, place)
+    assert quote is not None  # noqa: S101 - the caller has seen it
+    return quote
