@@ -17,7 +17,7 @@ from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.dataset.resources import Identified
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content, Format, detect_format, formats
-from citus_analysis.redaction import redact_path
+from citus_analysis.redaction import VERSION, redact_path
 from citus_analysis.schema import TABLES
 
 __all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey"]
@@ -90,7 +90,7 @@ class Surveyed:
         tables = self.format.tables if self.format else ()
         columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
         parser = (self.format.name, self.format.version) if self.format else None
-        facts = (self.hash, parser, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
+        facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
         return digest((facts, assignment), size=16)
 
 

@@ -20,7 +20,7 @@ _MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
 
 def redact_series(texts: pl.Series) -> pl.Series:
-    """:func:`redact` for a column of strings.
+    """:func:`redact` for a column of strings; the same object where there was nothing to hide.
 
     Example:
         >>> import polars as pl
@@ -32,7 +32,11 @@ def redact_series(texts: pl.Series) -> pl.Series:
         return texts
     suspicious = texts.gather(rows)
     distinct = suspicious.unique()
-    return texts.scatter(rows, suspicious.replace_strict(distinct, [redact(text) for text in distinct]))
+    redacted = [redact(text) for text in distinct]
+    if redacted == distinct.to_list():
+        return texts
+    # A copy, for scatter writes into the series itself.
+    return texts.clone().scatter(rows, suspicious.replace_strict(distinct, redacted))
 
 
 def redact_expr(text: pl.Expr) -> pl.Expr:

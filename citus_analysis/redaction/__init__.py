@@ -27,6 +27,7 @@ __all__ = [
     "MARKERS",
     "MASK",
     "SUSPICIOUS",
+    "VERSION",
     "names_secret",
     "redact",
     "redact_name",
@@ -34,6 +35,9 @@ __all__ = [
     "redact_values",
     "redacted_items",
 ]
+
+#: Raised whenever more, or less, is hidden; sources are then parsed again.
+VERSION: Final = 1
 
 
 def redact(text: str) -> str:

@@ -124,7 +124,7 @@ _SHAPES: Final = re.compile(
 
 
 def tokens(text: str) -> Iterator[Span]:
-    """Bearer tokens, private keys, and what its shape tells: stored passwords of PostgreSQL, JWT, keys of known services."""
+    """Bearer tokens, private keys, and what its shape tells: stored passwords of PostgreSQL, JWT, keys of services."""
     quotes = _OpenQuotes(text)
     for match in _BEARER.finditer(text):
         yield from _shown(value_span(text, match.end(), AT_BLANK, quotes.before(match.start())))

@@ -39,7 +39,7 @@ AT_TAG: Final = re.compile(r"<")
 
 _LITERAL: Final = re.compile(LITERAL)
 #: A value that was hidden before.
-_MASKED: Final = re.compile(r"\*{3}(?=[\s;)\]}\"'`<]|,\s|$)")
+_MASKED: Final = re.compile(r"\*{3}(?=[\s/:;)\]}\"'`<]|,\s|$)")
 _QUOTE: Final = re.compile(r"[\"'`]")
 _BODIES: Final = {quote: re.compile(rf"(?s)(?:[^{quote}\\]|\\.|{quote}{quote})*+") for quote in "\"'`"}
 #: What makes the next literal part of the same value: an operator, or in SQL a line end.

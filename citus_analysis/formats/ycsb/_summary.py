@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats._redact import redact_expr
 from citus_analysis.formats.ycsb._lines import SUMMARY
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
@@ -56,7 +57,8 @@ def no_values() -> pl.DataFrame:
 
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_metrics` for the values whose name is no number."""
-    name = pl.col("name")
+    # Before the unit is taken out of it: what looks like one may be the end of a secret.
+    name = redact_expr(pl.col("name"))
     unit = name.str.extract(r"\(([^()]*)\)$")
     return (
         TABLES["client_metrics"]
