@@ -82,8 +82,9 @@ def _redact_category(column: pl.Series) -> pl.Series:
 def _redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
 
-    arrays = [_redact_array(array) for array in batch.columns]
-    if all(new is old for new, old in zip(arrays, batch.columns, strict=True)):
+    columns = batch.columns
+    arrays = [_redact_array(array) for array in columns]
+    if all(new is old for new, old in zip(arrays, columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
@@ -92,8 +93,9 @@ def _redact_array(array: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
-        words = _redact_array(array.dictionary)
-        return array if words is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, words)
+        words = array.dictionary
+        redacted_words = _redact_array(words)
+        return array if redacted_words is words else pa.DictionaryArray.from_arrays(array.indices, redacted_words)
     if not (pa.types.is_large_string(array.type) or pa.types.is_string(array.type)) or not may_hold_secret(array):
         return array
     import polars as pl
