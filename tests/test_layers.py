@@ -17,6 +17,7 @@ LAYER = {
     "redaction": 0,
     "rows": 0,
     "schema": 0,
+    "spreadsheets": 0,
     "units": 0,
     "shipped": 0,
     "yaml_text": 0,

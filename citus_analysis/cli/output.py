@@ -75,9 +75,11 @@ def _plain(value: object) -> object:
 def print_frame(frame: pl.DataFrame, how: str) -> None:
     """A frame on stdout in one of :data:`FORMATS`."""
     if how == "csv":
-        click.echo(frame.clear().write_csv(), nl=False)
+        from citus_analysis.spreadsheets import guarded
+
+        click.echo(guarded(frame.clear()).write_csv(), nl=False)
         for rows in frame.iter_slices(_CSV_ROWS):
-            click.echo(rows.write_csv(include_header=False), nl=False)
+            click.echo(guarded(rows).write_csv(include_header=False), nl=False)
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":

@@ -25,6 +25,7 @@ from citus_analysis.report.notebooks import Scalar
 from citus_analysis.report.series import matching
 from citus_analysis.report.tables import html_table
 from citus_analysis.report.words import counted
+from citus_analysis.spreadsheets import guarded
 
 __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
 
@@ -115,7 +116,7 @@ class Page:
     def _write(self, name: str, table: pl.DataFrame) -> None:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _flat(table).write_csv(self.folder / f"{name}.csv")
+            guarded(_flat(table)).write_csv(self.folder / f"{name}.csv")
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:
