@@ -14,6 +14,7 @@ LAYER = {
     "lazily": 0,
     "names": 0,
     "output_files": 0,
+    "printable": 0,
     "redaction": 0,
     "rows": 0,
     "schema": 0,

@@ -6,11 +6,12 @@ import io
 import json
 import math
 import sys
-import unicodedata
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from citus_analysis.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,21 +22,6 @@ FORMATS: Final = ("table", "csv", "json", "parquet")
 
 #: Rows per write: a reader that leaves is noticed soon.
 _CSV_ROWS: Final = 10_000
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, without characters that steer a terminal.
-
-    Example:
-        >>> print(printable("a\x1b[2Jb"))
-        a\x1b[2Jb
-    """
-    return "".join(c if _shows(c) else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _shows(character: str) -> bool:
-    # Python counts the narrow space of numbers such as 12\u202f068 as not printable.
-    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

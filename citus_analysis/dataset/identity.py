@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.printable import printable
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
 
@@ -32,7 +33,7 @@ Facts = dict[str, Any]
 class Identity:
     """What is known of a file. Everything but the resource may be unknown (None).
 
-    Texts are redacted: they come from names of files and folders, and from what users state.
+    Texts are redacted and printable: they come from names of files and folders, and from what users state.
 
     Attributes:
         resource: system under test and its set-up.
@@ -59,10 +60,10 @@ class Identity:
     run: str | None = None
 
     def __post_init__(self) -> None:
-        """Redact every text."""
+        """Make every text one that may be shown."""
         for name, value in asdict(self).items():
             if isinstance(value, str):
-                object.__setattr__(self, name, redact_path(value))
+                object.__setattr__(self, name, printable(redact_path(value)))
 
     @property
     def run_id(self) -> str | None:

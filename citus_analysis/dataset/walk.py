@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import InputError
+from citus_analysis.printable import printable
 from citus_analysis.redaction import redact_path
 
 __all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "walk"]
@@ -56,13 +57,13 @@ class Walk:
 
 
 def display(path: Path) -> str:
-    """A path to show or to store: redacted, and text also where the file system's bytes are not UTF-8.
+    """A path to show or to store: redacted and printable, also where the file system's bytes are not UTF-8.
 
     Example:
         >>> display(Path("token=s3cret") / "b.log")
         'token=***/b.log'
     """
-    return redact_path(path_text(path))
+    return printable(redact_path(path_text(path)))
 
 
 def path_text(path: Path) -> str:

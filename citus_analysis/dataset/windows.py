@@ -38,6 +38,9 @@ _TIME_COLUMN: Final = {
 #: Clients connect shortly before their first status line and leave shortly after the last.
 _MARGIN_MS: Final = 2_000
 
+#: polars looks for numpy when it first meets an array. Two threads that do so at once may fail, so it happens here.
+pl.Series(np.empty(0))
+
 
 @dataclass(frozen=True)
 class KnownRun:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import polars as pl
@@ -128,3 +130,12 @@ def test_times_are_read_as_utc() -> None:
 def test_samples_are_placed_by_their_time(table: str) -> None:
     frame = pl.DataFrame({"sample_time": [35_000, 55_000]}).cast(pl.Datetime("ms", "UTC"))
     assert tagged(assign("s", NODE, [SECOND, THIRD]), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
+
+
+def test_threads_never_make_polars_look_for_numpy() -> None:
+    program = (
+        "import citus_analysis.dataset, citus_analysis.dataset.ingestion, polars._dependencies as found;"
+        "print(type(found.numpy).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "module\n"

@@ -1,0 +1,23 @@
+"""Texts for people: on one line, without characters that steer a terminal or turn the direction of what follows."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["printable"]
+
+
+def printable(text: str) -> str:
+    r"""The text with what cannot be seen written as its escape.
+
+    Example:
+        >>> print(printable("a\x1b[2Jb"))
+        a\x1b[2Jb
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    # Python counts the narrow space of numbers such as 12\u202f068 as not printable.
+    shows = character.isprintable() or unicodedata.category(character) == "Zs"
+    return character if shows else character.encode("unicode_escape").decode("ascii")
