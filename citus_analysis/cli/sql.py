@@ -14,7 +14,13 @@ __all__ = ["command"]
 @click.command("sql")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("query", metavar="SELECT")
-@click.option("--format", "how", type=click.Choice(FORMATS), default="table", help="Default: table.")
+@click.option(
+    "--format",
+    "how",
+    type=click.Choice(FORMATS),
+    default="table",
+    help="Default: table. In csv, texts that begin like a formula get a ' in front.",
+)
 def command(folder: Path, query: str, how: str) -> None:
     """Print the rows of a SELECT over a dataset's tables.
 

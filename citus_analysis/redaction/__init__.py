@@ -2,7 +2,7 @@
 
 Every text that comes from a file, a name or a person passes through here. A form says where a secret begins and where
 it ends (:mod:`._forms`); what a form leaves open is hidden too, so a text may lose more than its secret, never less.
-`docs/tables.md` lists the forms.
+docs/datasets.md tells the forms to users.
 
 Example:
     >>> redact("-p db.user=monitor -p db.passwd=Tr0ub&S3cret -p recordcount=1")
