@@ -6,6 +6,7 @@ Every command is a module of this package that is imported when the command is c
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
