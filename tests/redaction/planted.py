@@ -67,6 +67,7 @@ def _files() -> dict[str, str]:
         f"pglogs/{NAME}-1-1.log": _server_log(),
         "YCSB/raw/a.log": _ycsb(),
         f"YCSB/raw/{NAME}.log": _ycsb(),
+        "go-ycsb.out": _go_ycsb(),
         "pgbench.out": _pgbench(),
         "pgbench_log.1.1": _mixed(_read(_DATA / "clients" / "select-only-c8-rate.20948.1.zst")),
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
@@ -164,6 +165,19 @@ def _ycsb() -> str:
         f"Command line: -t -db site.ycsb.BasicDB {' '.join(FORMS[:7])} -s\n{forms}"
         f"[OVERALL], RunTime(ms), 5000\n[OVERALL], Throughput(ops/sec), 20\n[READ], Operations, 100\n"
         f"[READ], AverageLatency(us), 100\n[READ], Return={NAME}, 100\n[{NAME}], Operations, 7\n"
+    )
+
+
+def _go_ycsb() -> str:
+    measured = (
+        "READ   - Takes(s): 10.0, Count: 125, OPS: 12.5, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5"
+    )
+    properties = "".join(f'"{name}"="{HARD}"\n' for name in ("pg.password", "pg.pass", "primaryKey", "x.credentials"))
+    frame = "*" * 17
+    forms = "".join(f"{form}\nError: {form}\n" for form in FORMS)
+    return (
+        f'{frame} properties {frame}\n"threadcount"="8"\n{properties}{"*" * 46}\n{forms}{measured}\n'
+        f"{NAME} - {measured[9:]}\nRun finished, takes 11.722575701s\n{measured}\n"
     )
 
 
