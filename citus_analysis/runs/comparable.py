@@ -38,6 +38,8 @@ def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Co
     A column of the system (its family, say, where each cluster size has its own) of which no value occurs at two
     levels is not held equal, as long as each level has one value of it: the comparison is then of both.
 
+    A variant is what is measured apart from its size, so variants are compared at equal sizes only.
+
     Args:
         runs: described runs.
         by: compared column.
@@ -51,7 +53,7 @@ def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Co
     aside = {by, *pool, *_DECIDES.get(by, ())}
     varying = [name for name in CONFIGURATION if name in runs.columns and name not in aside]
     varying = [name for name in varying if runs[name].n_unique() > 1]
-    along = [name for name in varying if name in SYSTEM and _changes_along(runs, name, by)]
+    along = [name for name in varying if name in SYSTEM and by != "variant" and _changes_along(runs, name, by)]
     strata = [name for name in varying if name not in along]
     mixed = {name for name in along if _is_mixed(runs, name, [*strata, by])}
     return Comparability(
