@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import polars as pl
 
 from citus_analysis.dataset.derive import sources_frame
+from citus_analysis.dataset.integrity import check_content, check_footer
 from citus_analysis.dataset.manifest import Manifest, Part
 from citus_analysis.dataset.shorthands import Shorthands
 from citus_analysis.dataset.storage import scan_table
@@ -27,7 +28,9 @@ Kind = Literal["polars", "pandas", "arrow"]
 
 
 class Dataset(Shorthands):
-    """A dataset as it was when it was opened. Open it again after another ingest.
+    """A dataset as it was when it was opened, for a day after an ingest replaced files; open it again to see the new.
+
+    What it gives was compared with what was written: a damaged file is an error that names it, never a wrong value.
 
     Every table of the schema is there; one that nothing was read into has no rows.
     """
@@ -63,13 +66,16 @@ class Dataset(Shorthands):
 
         Raises:
             UnknownNameError: no table of a dataset has that name.
+            DatasetError: a file of the table is missing or damaged.
         """
         if name not in TABLES or name in OUTSIDE_DATASET:
             raise UnknownNameError("table", name, TABLES.keys() - OUTSIDE_DATASET)
         if name == "sources":
             states = self._manifest.sources.values()
             return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
-        return scan_table(TABLES[name], self._path, self._parts.get(name, []))
+        parts = self._parts.get(name, [])
+        check_content(self._path, parts)
+        return scan_table(TABLES[name], self._path, parts)
 
     @overload
     def table(self, name: str, kind: Literal["polars"] = "polars") -> pl.DataFrame: ...
@@ -97,10 +103,12 @@ class Dataset(Shorthands):
 
         Raises:
             UsageError: not one SELECT, or an error in it.
-            DatasetError: a file of the dataset cannot be read.
+            DatasetError: a file of a table that it names is missing or damaged.
         """
-        from citus_analysis.dataset.sql import run_query
+        from citus_analysis.dataset.sql import mentioned, run_query
 
+        for name in mentioned(query):
+            check_content(self._path, self._parts.get(name, []))
         return run_query(query, self._path, self._parts, self.scan("sources"))
 
     def log_text(self, rows: pl.DataFrame) -> pl.Series:
@@ -133,13 +141,12 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Open the dataset in a folder.
 
     Raises:
-        DatasetError: there is none, it is damaged, or files of it are missing.
+        DatasetError: there is none, it is damaged, or files of it are missing or damaged.
     """
-    folder = Path(path)
+    # Whatever folder the process works in later, the dataset stays the same one.
+    folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
     manifest = Manifest.load(folder)
     if not manifest.exists:
         raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
-    missing = next((part.path for part in manifest.parts() if not (folder / part.path).exists()), None)
-    if missing:
-        raise DatasetError("a file of the dataset is missing", path=folder / missing, way_out="ingest again")
+    check_footer(folder, manifest.parts())
     return Dataset(folder, manifest)

@@ -20,10 +20,12 @@ from citus_analysis.dataset.derive import (
     known_runs,
     stage,
 )
+from citus_analysis.dataset.files import publish, tidy, withdraw
 from citus_analysis.dataset.foreign import way_out_of
 from citus_analysis.dataset.identity import convert_facts
-from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState, exclusive
-from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, publish, remove_orphans
+from citus_analysis.dataset.integrity import content_problem
+from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState, exclusive
+from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.pool import Pool, batches
 from citus_analysis.dataset.read_source import MeasuredContent, Outcome, read_source
 from citus_analysis.dataset.resources import Identified, Identifier
@@ -180,14 +182,13 @@ def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
         with exclusive(folder):
             # Another ingest may have ended between the first look and the lock.
             manifest = Manifest.load(folder)
-            (folder / STAGING).mkdir(exist_ok=True)
-            remove_orphans(folder, manifest.parts())
+            tidy(folder, manifest.parts())
             try:
                 yield manifest
             except BaseException:
                 # Whoever still writes must be done before what nothing names is removed.
                 pool.halt()
-                remove_orphans(folder, Manifest.load(folder).parts())
+                tidy(folder, Manifest.load(folder).parts())
                 raise
     except OSError as error:
         raise unwritable(error, folder) from error
@@ -202,6 +203,8 @@ class _Ingest:
     gauge: _Gauge
     messages: list[str]
     counts: Counter[str] = field(default_factory=Counter)
+    _intact_paths: frozenset[str] = frozenset()
+    _withheld: list[Part] = field(default_factory=list)
 
     def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
         known = self.manifest.sources
@@ -209,16 +212,33 @@ class _Ingest:
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:
             self.manifest.hold()
+        self._check_files(plan)
         self._forget_renamed(plan)
         self._read(plan)
         self._derive()
         summary = self._summary(plan)
         if strict and summary.exit_code:
             raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
+        named = {part.path for part in self.manifest.parts()}
+        withdraw(self.manifest.folder, [part for part in self._withheld if part.path not in named])
         self.manifest.release()
-        remove_orphans(self.manifest.folder, self.manifest.parts())
+        tidy(self.manifest.folder, self.manifest.parts())
         self.manifest.compact()
         return summary
+
+    def _check_files(self, plan: list[Surveyed]) -> None:
+        """Find parts that are damaged, so that their sources are read again; name those whose sources are not here."""
+        folder = self.manifest.folder
+        checked = self.pool.each(lambda part: content_problem(folder, part), self.manifest.parts())
+        problems = {part.path: problem for part, problem in checked if problem}
+        here = {item.source_id for item in plan if not item.problem}
+        for state in self.manifest.sources.values():
+            damaged = [part.path for part in state.parts if part.path in problems]
+            if damaged and state.source_id not in here:
+                self._problem(state.path, f"{damaged[0]} {problems[damaged[0]]} (ingest this source again)")
+        self._intact_paths = frozenset(
+            part.path for part in self.manifest.parts() if part.path not in problems and part.hash is not None
+        )
 
     def _forget_renamed(self, plan: list[Surveyed]) -> None:
         """Sources that are now known under another id: moved, or of another resource than before."""
@@ -235,7 +255,7 @@ class _Ingest:
             )
         ]
         if gone:
-            self.manifest.commit(gone=gone)
+            self._commit_states(gone=gone)
 
     def _read(self, plan: list[Surveyed]) -> None:
         """Clients first: when they ran decides which run the rows of the other files belong to."""
@@ -258,20 +278,20 @@ class _Ingest:
         task = Task(item, tagger, key)
         if item.problem and old is not None and not old.problem:
             # What was read while the file was readable is still true.
-            self._problem(item, item.problem)
+            self._problem(item.identified.found.relative, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
             if old.location != item.recorded:
-                self.manifest.commit(task.moved(old))
+                self._commit_states(task.moved(old))
         elif item.format is None or item.same_as is not None:
-            self._supersede([task.unread_state()])
+            self._commit_states(task.unread_state())
         else:
             return task
         self.gauge.add(task.bytes)
         return None
 
     def _intact(self, state: SourceState | DerivedState) -> bool:
-        return all((self.manifest.folder / part.path).exists() for part in state.parts)
+        return all(part.path in self._intact_paths for part in state.parts)
 
     def _parse(self, task: Task, threads: int) -> Outcome:
         item = task.item
@@ -292,24 +312,26 @@ class _Ingest:
                 staged += outcome.staged
                 states.append(task.read_state(outcome))
             else:
-                self._problem(task.item, "changed while it was read")
+                self._problem(found.relative, "changed while it was read")
         self.counts["read"] += len(states)
         publish(self.manifest.folder, staged)
-        self._supersede(states)
+        self._commit_states(*states)
 
-    def _supersede(self, states: Sequence[SourceState | DerivedState]) -> None:
-        """Commit states and remove the files that they replace."""
-        replaced = [part for state in states for part in self.manifest.current_parts(state)]
-        self.manifest.commit(*states)
-        if not self.manifest.holding:
-            kept = {part.path for state in states for part in state.parts}
-            for part in replaced:
-                if part.path not in kept:
-                    (self.manifest.folder / part.path).unlink(missing_ok=True)
+    def _commit_states(
+        self, *states: SourceState | DerivedState, gone: Sequence[str] = (), emptied: Sequence[str] = ()
+    ) -> None:
+        """Commit, and withdraw the files that are superseded by it."""
+        before = self.manifest.affected_parts(states, gone, emptied)
+        if self.manifest.holding:
+            self._withheld += before
+        else:
+            after = {part.path for state in states for part in state.parts}
+            withdraw(self.manifest.folder, [part for part in before if part.path not in after])
+        self.manifest.commit(*states, gone=gone, emptied=emptied)
 
-    def _problem(self, item: Surveyed, problem: str) -> None:
+    def _problem(self, name: str, problem: str) -> None:
         self.counts["failed"] += 1
-        self.messages.append(f"{item.identified.found.relative}: {problem}")
+        self.messages.append(f"{name}: {problem}")
 
     def _derive(self) -> None:
         outdated = [
@@ -322,7 +344,7 @@ class _Ingest:
             state.resource for state in self.manifest.sources.values()
         }
         if emptied:
-            self.manifest.commit(emptied=sorted(emptied))
+            self._commit_states(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
         small: list[tuple[Derivation, ResourceTables]] = []
         for derivation, tables in outdated:
@@ -337,7 +359,7 @@ class _Ingest:
 
     def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
         publish(self.manifest.folder, [item for _, staged in results for item in staged])
-        self._supersede([state for state, _ in results])
+        self._commit_states(*(state for state, _ in results))
         self.counts["derived"] += len(results)
         self.gauge.add(len(results))
 

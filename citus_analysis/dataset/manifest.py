@@ -3,6 +3,13 @@
 The manifest is the truth about a dataset: a Parquet file that no line names does not belong to it. A process
 killed at any moment leaves each source either as it was or as it is now; a last line without its end was never
 committed and is ignored.
+
+Each line carries a hash over its own text. A line that changed since it was written is damage and is named, the last
+one too: what a writer that died left is the beginning of a line, not a whole one with something else behind it. A
+manifest that lost whole lines at its end is what it was before these lines.
+
+Version 1 had lines without hashes, and recorded of files that they exist only. It is read; the next commit writes all
+of it anew, and sources whose files nothing is recorded of are read again where they still are.
 """
 
 from __future__ import annotations
@@ -11,10 +18,12 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
+
+from blake3 import blake3
 
 from citus_analysis.dataset.walk import MANIFEST_NAME
 from citus_analysis.dataset.writing import writing
@@ -22,17 +31,31 @@ from citus_analysis.errors import DatasetError
 
 __all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
 
-_HEADER: Final = {"dataset": "citus_analysis", "version": 1}
+_VERSION: Final = 2
+_HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
+_HASH_BYTES: Final = 8
+#: What stands before and behind the entries of a line, whose hash is of this length in hexadecimal digits.
+_BEFORE: Final = '{"hash":"', '","entries":'
+_AFTER: Final = "}"
 _LOCK_NAME: Final = "_lock"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file of a dataset."""
+    """One Parquet file of a dataset.
+
+    Attributes:
+        path: below the dataset, in the folder of the table.
+        bytes: length of the file, with hashes of its footer and of all of it (hexadecimal); None where an older version
+            wrote it.
+    """
 
     table: str
     path: str
     rows: int
+    bytes: int | None = None
+    footer_hash: str | None = None
+    hash: str | None = None
 
     def __post_init__(self) -> None:
         # Parts are read and removed by these names, and a dataset may come from somebody else.
@@ -103,6 +126,7 @@ class Manifest:
     folder: Path
     sources: dict[str, SourceState] = field(default_factory=dict)
     derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
+    _version: int = _VERSION
     _lines: int = 0
     _end: int = 0
     _held: list[dict[str, Any]] | None = None
@@ -123,8 +147,11 @@ class Manifest:
             raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error
         # What stands behind the last line end was being written when its writer died.
         manifest._end = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[: manifest._end].splitlines(), 1):
+        lines = data[: manifest._end].split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
             manifest._read_line(number, line)
+        if _holds_more_than_a_line(data[manifest._end :]):
+            raise manifest._damaged(len(lines) + 1)
         return manifest
 
     @property
@@ -143,13 +170,20 @@ class Manifest:
         computed = sorted(self.derived.values(), key=lambda d: (d.resource, d.name))
         return [part for parts in (*(s.parts for s in ordered), *(d.parts for d in computed)) for part in parts]
 
-    def current_parts(self, state: SourceState | DerivedState) -> tuple[Part, ...]:
-        """The parts that a state would replace."""
-        if isinstance(state, SourceState):
-            source = self.sources.get(state.source_id)
-            return source.parts if source else ()
-        derived = self.derived.get((state.resource, state.name))
-        return derived.parts if derived else ()
+    def affected_parts(
+        self, states: Iterable[SourceState | DerivedState], gone: Iterable[str], emptied: Iterable[str]
+    ) -> list[Part]:
+        """The parts of all entries that a commit of these would replace or remove."""
+        replaced: list[SourceState | DerivedState | None] = [
+            self.sources.get(state.source_id)
+            if isinstance(state, SourceState)
+            else self.derived.get((state.resource, state.name))
+            for state in states
+        ]
+        replaced += [self.sources.get(source_id) for source_id in gone]
+        lost = set(emptied)
+        replaced += [state for (resource, _), state in self.derived.items() if resource in lost] if lost else []
+        return [part for state in replaced if state is not None for part in state.parts]
 
     @property
     def holding(self) -> bool:
@@ -190,23 +224,32 @@ class Manifest:
         live: list[SourceState | DerivedState] = [*self.sources.values(), *self.derived.values()]
         if self._lines < 2 * len(live) + 16:
             return
-        lines = [json.dumps(_HEADER), *(_line([_entry(state)]) for state in live)]
+        # No room for the shorter manifest: the longer one says the same.
+        with suppress(OSError):
+            self._rewrite(live)
+
+    def _rewrite(self, live: Iterable[SourceState | DerivedState]) -> None:
+        lines = [json.dumps(_HEADERS[_VERSION]), *(_line([_entry(state)]) for state in live)]
         data = "".join(f"{line}\n" for line in lines).encode("ascii")
         temporary = self.path.with_suffix(".new")
         try:
             with temporary.open("wb") as file:
                 _write_through(file, data)
         except OSError:
-            # No room for the shorter manifest: the longer one says the same.
             temporary.unlink(missing_ok=True)
-            return
+            raise
         temporary.replace(self.path)
         sync_folder(self.folder)
-        self._lines, self._end = len(lines), len(data)
+        self._version, self._lines, self._end = _VERSION, len(lines), len(data)
 
     def _write(self, entries: list[dict[str, Any]]) -> None:
+        if self._version != _VERSION:
+            # The entries are applied already, so that they are part of what is written.
+            with writing(self.path, "byte 0"):
+                self._rewrite([*self.sources.values(), *self.derived.values()])
+            return
         if not self._lines:
-            self._append(json.dumps(_HEADER))
+            self._append(json.dumps(_HEADERS[_VERSION]))
         self._append(_line(entries))
 
     def _append(self, line: str) -> None:
@@ -220,17 +263,24 @@ class Manifest:
 
     def _read_line(self, number: int, line: bytes) -> None:
         try:
-            stored = json.loads(line)
-            if number > 1:
-                for entry in stored:
+            if number == 1:
+                self._version = self._version_of(json.loads(line))
+            else:
+                for entry in json.loads(line if self._version == 1 else _entries_of(line)):
                     self._apply(entry)
-            elif stored != _HEADER:
-                problem = "was not written by this version"
-                raise DatasetError(problem, path=self.path, way_out="ingest into a new folder")
         except (ValueError, TypeError, KeyError) as error:
-            place = f"line {number}"
-            raise DatasetError("is damaged", path=self.path, place=place, way_out="ingest into a new folder") from error
+            raise self._damaged(number) from error
         self._lines += 1
+
+    def _version_of(self, header: object) -> int:
+        version = next((version for version, known in _HEADERS.items() if header == known), None)
+        if version is None:
+            problem = "was not written by this version"
+            raise DatasetError(problem, path=self.path, way_out="ingest into a new folder")
+        return version
+
+    def _damaged(self, number: int) -> DatasetError:
+        return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
         if "gone" in entry:
@@ -254,7 +304,33 @@ def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
 
 def _line(entries: list[dict[str, Any]]) -> str:
     # ASCII only: names that are not UTF-8 are held as lone surrogates, which only escapes can carry.
-    return json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return text.join((_beginning(text.encode("ascii")), _AFTER))
+
+
+def _beginning(entries: bytes) -> str:
+    return blake3(entries).hexdigest(length=_HASH_BYTES).join(_BEFORE)
+
+
+def _entries_of(line: bytes) -> bytes:
+    """The entries of a line.
+
+    Raises:
+        ValueError: the line is not what was written.
+    """
+    entries = line[sum(map(len, _BEFORE)) + 2 * _HASH_BYTES : -len(_AFTER)]
+    if line != entries.join((_beginning(entries).encode("ascii"), _AFTER.encode("ascii"))):
+        raise ValueError("the line and its hash do not fit")
+    return entries
+
+
+def _holds_more_than_a_line(rest: bytes) -> bool:
+    """A whole line is followed by something else than its end, which no writer leaves, however it dies."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest.decode("ascii", "replace"))
+    except ValueError:
+        return False
+    return end < len(rest)
 
 
 def _write_through(file: BinaryIO, data: bytes) -> None:

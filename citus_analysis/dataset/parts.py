@@ -7,22 +7,21 @@ files end and what is in them depends on the source and its parser alone, not on
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
-from citus_analysis.dataset.manifest import Part, sync_folder
+from citus_analysis.dataset.integrity import fingerprints
+from citus_analysis.dataset.manifest import Part
 from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
 from citus_analysis.names import partition_folder
 from citus_analysis.rows import Rows
-from citus_analysis.schema import PARTITION_KEY, TABLES
+from citus_analysis.schema import PARTITION_KEY, TABLES, Table
 
-__all__ = ["PartWriter", "Staged", "folder_of", "part_path", "publish"]
+__all__ = ["STAGING", "PartWriter", "Staged", "folder_of", "part_path"]
 
 #: Rows that make a file worth while.
 FILE_ROWS: Final = 2**16
@@ -103,7 +102,7 @@ class PartWriter:
                 self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:
-        """Write what is held back and make all files last; the parts of a table are in the order of their rows."""
+        """Write what is held back; the parts of a table are in the order of their rows."""
         self._wait(0)
         self._end_threads()
         for name in list(self._held):
@@ -137,51 +136,33 @@ class PartWriter:
         if self._executor is not None:
             self._executor.shutdown()
 
-    def _next(self, name: str) -> tuple[Staged, list[Rows]]:
-        """The next part of a table, and the rows that it is to hold."""
+    def _next(self, name: str) -> tuple[int, str, list[Rows]]:
+        """Table and number of the next part, and the rows that it is to hold."""
         pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
         path = part_path(name, self.resource, self.stem, len(items))
         file = self.folder / STAGING / f"{name}-{Path(path).name}"
         items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
-        return items[-1], pieces
+        return len(items) - 1, name, pieces
 
-    def _write_file(self, item: Staged, pieces: list[Rows]) -> None:
-        import pyarrow.parquet as pq
-
-        table = TABLES[item.part.table]
-        rows = stored_rows(table, pieces)
+    def _write_file(self, number: int, name: str, pieces: list[Rows]) -> None:
+        item = self._staged[name][number]
+        data = _encoded(TABLES[name], pieces)
+        size, footer_hash, hash_ = fingerprints(data)
         item.file.parent.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(item.file, rows.schema, **writer_options(table)) as writer:
-            writer.write_table(rows, row_group_size=MOST_ROWS)
-        with item.file.open("rb") as file:
-            os.fsync(file.fileno())
+        with item.file.open("wb", buffering=0) as file:
+            while data:
+                data = data[file.write(data) :]
+        part = replace(item.part, bytes=size, footer_hash=footer_hash, hash=hash_)
+        self._staged[name][number] = replace(item, part=part)
 
 
-def publish(folder: Path, staged: Iterable[Staged]) -> None:
-    """Move staged parts to where they belong; the manifest line that names them comes after this."""
-    changed = set[Path]()
-    for item in staged:
-        target = folder / item.part.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        item.file.replace(target)
-        changed.add(target.parent)
-    for parent in changed:
-        sync_folder(parent)
+def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
+    """The bytes of a Parquet file. In memory, for some megabytes are the most, and a hash is taken of all of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-
-def remove_orphans(folder: Path, named: Iterable[Part]) -> int:
-    """Remove Parquet files that no manifest line names, and folders of intermediate files.
-
-    Returns:
-        How many Parquet files there were.
-    """
-    kept = {part.path for part in named}
-    removed = 0
-    for entry in list((folder / STAGING).glob("*/")):
-        shutil.rmtree(entry)
-    for table in (*TABLES, STAGING):
-        for file in (folder / table).rglob("*.parquet"):
-            if file.relative_to(folder).as_posix() not in kept:
-                file.unlink()
-                removed += 1
-    return removed
+    rows = stored_rows(table, pieces)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, **writer_options(table)) as writer:
+        writer.write_table(rows, row_group_size=MOST_ROWS)
+    return memoryview(sink.getvalue())

@@ -11,6 +11,7 @@ import polars as pl
 
 from citus_analysis.dataset.manifest import Part
 from citus_analysis.dataset.reading_sql import require_reading
+from citus_analysis.dataset.storage import by_partition, is_partition_above, location
 from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, PARTITION_KEY, TABLES
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["run_query"]
+__all__ = ["mentioned", "run_query"]
+
+#: Functions of DuckDB that take the name of a table, or a query, as a text.
+_BY_TEXT: Final = frozenset({"query", "query_table"})
 
 #: What DuckDB says where files of a table differ in their columns, or lack one that the schema has.
 _OTHER_COLUMNS: Final = re.compile(r"union_by_name|Referenced column .* not found in FROM clause")
@@ -58,7 +62,7 @@ def _answer(
     with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
         require_reading(connection, query)
         _create_views(connection, folder.resolve(), parts, sources, of_any_age=of_any_age)
-        _lock(connection, [folder.resolve() / part.path for group in parts.values() for part in group])
+        _lock(connection, [location(folder.resolve(), part) for group in parts.values() for part in group])
         return _frame(connection.sql(query).to_arrow_table())
 
 
@@ -105,21 +109,48 @@ def _create_views(
     for name, table in TABLES.items():
         if name in OUTSIDE_DATASET:
             continue
-        files = [str(folder / part.path) for part in parts.get(name, ())]
+        files = parts.get(name, ())
         columns = ", ".join(f'"{column.name}"' for column in table)
         if name == "sources" or not files:
             frame = sources.collect() if name == "sources" else table.empty()
             connection.register(f"_{name}", frame.to_arrow())
             connection.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
             continue
-        listed = ", ".join(_quoted(file) for file in files)
-        options = f"hive_partitioning = true, hive_types = {{'{PARTITION_KEY}': VARCHAR}}"
-        rows = f"read_parquet([{listed}], {options}, union_by_name = {of_any_age})"
+        rows = _rows(folder, files, of_any_age=of_any_age)
         if of_any_age:
             present = {str(found[0]) for found in connection.execute(f"DESCRIBE FROM {rows}").fetchall()}
             absent = [f'NULL AS "{column.name}"' for column in table if column.name not in present]
             rows = f"(SELECT {', '.join(['*', *absent])} FROM {rows})"  # noqa: S608 - names are the schema's, paths quoted
         connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM {rows}")  # noqa: S608 - names are the schema's, paths quoted
+
+
+def _rows(folder: Path, parts: Sequence[Part], *, of_any_age: bool) -> str:
+    """What gives the rows of some parts, the partition key included."""
+    if is_partition_above(folder):
+        # DuckDB looks for partitions in the whole path: here the resource must be said in words.
+        scans = [
+            f"SELECT *, {_quoted(resource)} AS {PARTITION_KEY} FROM "  # noqa: S608 - quoted
+            f"read_parquet([{_listed(folder, group)}], hive_partitioning = false, union_by_name = {of_any_age})"
+            for resource, group in by_partition(parts)
+        ]
+        return f"({' UNION ALL BY NAME '.join(scans)})"
+    options = f"hive_partitioning = true, hive_types = {{'{PARTITION_KEY}': VARCHAR}}, union_by_name = {of_any_age}"
+    return f"read_parquet([{_listed(folder, parts)}], {options})"
+
+
+def _listed(folder: Path, parts: Sequence[Part]) -> str:
+    return ", ".join(_quoted(str(location(folder, part))) for part in parts)
+
+
+def mentioned(query: str) -> list[str]:
+    """Tables whose name stands anywhere in a query; all where it may put names together.
+
+    Example:
+        >>> mentioned("SELECT count(*) FROM Runs WHERE run_id NOT IN (SELECT run_id FROM clients)")
+        ['runs', 'clients']
+    """
+    words = set(re.findall(r"\w+", query.lower()))
+    return [name for name in TABLES if name in words or words & _BY_TEXT]
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:

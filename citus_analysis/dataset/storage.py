@@ -12,10 +12,13 @@ added since is null in them until the source is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from citus_analysis.column_types import FLAG, HASH, REAL
 from citus_analysis.dataset.manifest import Part
@@ -26,7 +29,21 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "scan_table", "stored_rows", "writer_options"]
+__all__ = [
+    "FILES",
+    "MOST_ROWS",
+    "by_partition",
+    "is_partition_above",
+    "kept_path",
+    "location",
+    "public_path",
+    "scan_table",
+    "stored_rows",
+    "writer_options",
+]
+
+#: Folder of the names under which parts stay until no reader needs them; no pattern for Parquet files finds them there.
+FILES: Final = "_files"
 
 #: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
 _LEVEL: Final = 1
@@ -65,31 +82,82 @@ def writer_options(table: Table) -> dict[str, Any]:
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
+        "write_page_checksum": True,
         # Readers shall see text, not the codes of the process that wrote it.
         "store_schema": False,
     }
+
+
+def kept_path(path: str) -> str:
+    """The name under which readers read a part, relative to the dataset.
+
+    Example:
+        >>> kept_path("spans/resource=V3/traces.parquet")
+        '_files/spans/resource=V3/traces.part'
+    """
+    return f"{FILES}/{path.removesuffix('.parquet')}.part"
+
+
+def public_path(path: str) -> str:
+    """The name of a part in its table's folder, from the one under which readers read it.
+
+    Example:
+        >>> public_path("_files/spans/resource=V3/traces.part")
+        'spans/resource=V3/traces.parquet'
+    """
+    return f"{path.removeprefix(FILES + '/').removesuffix('.part')}.parquet"
+
+
+def location(folder: Path, part: Part) -> Path:
+    """Where a part is read: in the table's own folder where an older version wrote it, or only that was copied."""
+    kept = folder / kept_path(part.path)
+    return kept if kept.exists() else folder / part.path
+
+
+def is_partition_above(folder: Path) -> bool:
+    """A folder above the dataset looks like a hive partition (`x=y`): readers would take it for a column."""
+    return "=" in os.path.abspath(folder)  # noqa: PTH100 - pathlib only resolves
 
 
 def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
     """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
     import polars as pl
 
-    paths = [folder / part.path for part in parts]
-    if not paths:
+    listed = list(parts)
+    if not listed:
         return table.empty().lazy()
-    stored = {c.name: pl.String() if c.type.is_category else c.dtype for c in _kept(table)}
-    scanned = pl.scan_parquet(
-        paths,
-        hive_partitioning=True,
-        hive_schema={PARTITION_KEY: pl.String},
+    if is_partition_above(folder):
+        # Readers look for partitions in the whole path: here the resource must be said in words.
+        scans = [
+            _scanned(table, folder, group, partitioned=False).with_columns(pl.lit(resource).alias(PARTITION_KEY))
+            for resource, group in by_partition(listed)
+        ]
+        scanned = pl.concat(scans)
+    else:
+        scanned = _scanned(table, folder, listed, partitioned=True)
+    # No cast where none is needed: it would keep filters from skipping whole row groups.
+    return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
+
+
+def by_partition(parts: Iterable[Part]) -> Iterator[tuple[str, list[Part]]]:
+    """Resource and parts of each stretch of parts of the same resource."""
+    for folder, group in groupby(parts, key=lambda part: part.path.split("/")[1]):
+        yield unquote(folder.removeprefix(f"{PARTITION_KEY}=")), list(group)
+
+
+def _scanned(table: Table, folder: Path, parts: Sequence[Part], *, partitioned: bool) -> pl.LazyFrame:
+    import polars as pl
+
+    return pl.scan_parquet(
+        [location(folder, part) for part in parts],
+        hive_partitioning=partitioned,
+        hive_schema={PARTITION_KEY: pl.String} if partitioned else None,
         glob=False,
         cache=False,
-        schema=stored,
+        schema={c.name: pl.String() if c.type.is_category else c.dtype for c in _kept(table)},
         missing_columns="insert",
         extra_columns="ignore",
     )
-    # No cast where none is needed: it would keep filters from skipping whole row groups.
-    return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
 
 
 def _kept(table: Table) -> list[Column]:

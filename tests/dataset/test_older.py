@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.manifest import Manifest
+from citus_analysis.dataset.integrity import fingerprints
+from citus_analysis.dataset.manifest import Manifest, Part
 from tests.conftest import Tree
 
 LACKING = {"log_events": "duration_us", "runs": "status", "clients": "throughput_ops_s"}
@@ -21,6 +23,19 @@ def make_older(out: Path, table: str, column: str, share: slice) -> None:
     for path in paths:
         frame = pl.read_parquet(path, hive_partitioning=False)
         frame.drop(column).write_parquet(path)
+    record_files(out)
+
+
+def record_files(out: Path) -> None:
+    """Commit what is known of the files as they are now."""
+    manifest = Manifest.load(out)
+    for state in [*manifest.sources.values(), *manifest.derived.values()]:
+        manifest.commit(replace(state, parts=tuple(recorded(out, part) for part in state.parts)))
+
+
+def recorded(out: Path, part: Part) -> Part:
+    size, footer_hash, hash_ = fingerprints(memoryview((out / part.path).read_bytes()))
+    return replace(part, bytes=size, footer_hash=footer_hash, hash=hash_)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from pyarrow import parquet
 
 from citus_analysis.dataset import parts
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.dataset.parts import PartWriter, part_path, publish, remove_orphans
+from citus_analysis.dataset.files import publish, tidy
+from citus_analysis.dataset.parts import PartWriter, part_path
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
@@ -49,7 +50,7 @@ def contents(folder: Path, named: list[Part]) -> list[bytes]:
 
 def test_rows_come_back_with_the_schemas_columns_and_types(tmp_path: Path) -> None:
     named = write(tmp_path, [0, 10])
-    assert named == [Part("log_events", "log_events/resource=V3/stem.parquet", 10)]
+    assert [(p.table, p.path, p.rows) for p in named] == [("log_events", "log_events/resource=V3/stem.parquet", 10)]
     frame = scan_table(EVENTS, tmp_path, named).collect()
     assert frame.schema == EVENTS.polars_schema()
     assert frame.select("resource", "kind", "statement_fingerprint").row(1) == ("V3", "task", 2**63 + 1)
@@ -167,7 +168,7 @@ def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_pat
     named = write(tmp_path, [0, 2], resource)
     path = part_path("log_events", resource, "stem")
     assert (tmp_path / path).resolve().parent.parent == (tmp_path / "log_events").resolve()
-    assert named == [Part("log_events", path, 2)]
+    assert [(part.table, part.path, part.rows) for part in named] == [("log_events", path, 2)]
     frame = scan_table(EVENTS, tmp_path, named).collect()
     assert frame["resource"].to_list() == [resource] * 2
     glob = f"{tmp_path}/log_events/*/*.parquet"
@@ -181,5 +182,5 @@ def test_orphans_are_removed(tmp_path: Path) -> None:
     for name in ("log_events/resource=V3/old.parquet", "runs/resource=V4/x.parquet", "_staging/y.parquet"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    assert remove_orphans(tmp_path, named) == 3
+    assert tidy(tmp_path, named).files == 3
     assert [path.name for path in tmp_path.rglob("*.parquet")] == ["stem.parquet"]
