@@ -23,7 +23,7 @@ from citus_analysis.errors import DatasetError
 
 __all__ = ["check_content", "check_footer", "content_problem", "fingerprints"]
 
-_WAY_OUT: Final = "ingest the sources again: it repairs the file"
+_MISSING: Final = "a file of the dataset is missing"
 #: A Parquet file ends in its footer, the length of that as 4 bytes, and 4 bytes that tell the format.
 _TRAILER_BYTES: Final = 8
 #: Footers of most parts are shorter, so that one read suffices.
@@ -53,7 +53,7 @@ def check_footer(folder: Path, parts: Iterable[Part]) -> None:
         path = location(folder, part)
         problem = _footer_problem(path, part)
         if problem:
-            raise DatasetError(problem, path=path, way_out=_WAY_OUT)
+            raise _error(path, problem)
 
 
 def check_content(folder: Path, parts: Iterable[Part]) -> None:
@@ -65,7 +65,7 @@ def check_content(folder: Path, parts: Iterable[Part]) -> None:
     for part in parts:
         problem = content_problem(folder, part)
         if problem:
-            raise DatasetError(problem, path=location(folder, part), way_out=_WAY_OUT)
+            raise _error(location(folder, part), problem)
 
 
 def content_problem(folder: Path, part: Part) -> str | None:
@@ -116,8 +116,14 @@ def _length_problem(size: int, part: Part) -> str:
 
 def _unreadable(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "a file of the dataset is missing"
+        return _MISSING
     return f"cannot be read: {error.strerror}"
+
+
+def _error(path: Path, problem: str) -> DatasetError:
+    repair = "ingest the sources again: it repairs the file"
+    way_out = f"open the dataset again; where that does not help, {repair}" if problem == _MISSING else repair
+    return DatasetError(problem, path=path, way_out=way_out)
 
 
 @lru_cache(maxsize=2**16)
