@@ -25,6 +25,7 @@ __dir__ = public(__all__)
 #: Command -> what it does, in the order of the help. The module of the same name holds it as `command`.
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
+    "vacuum": "Remove files of a dataset that an ingest superseded.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
     "report": "Make reports of a dataset: notebook, HTML, CSV.",
     "spans": "Write traces for a trace viewer or collector.",

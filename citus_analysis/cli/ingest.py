@@ -57,7 +57,7 @@ def command(
     paths = expand_sources(sources)
     with _progress() as progress:
         summary = ingest(paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
-    for message in summary.messages:
+    for message in (*summary.messages, *summary.remarks):
         click.echo(printable(message), err=True)
     if as_json:
         print_json(summary.to_dict())

@@ -50,6 +50,11 @@ class ResourceTables:
         """Parts of these tables."""
         return [part for source in self.sources for part in source.parts if part.table in names]
 
+    def log_parts(self, iteration: int | None) -> list[Part]:
+        """Parts of `log_events` that may hold records of an iteration: where the source does not name it, any may."""
+        of_iteration = [source for source in self.sources if source.identity.get("iteration") in (None, iteration)]
+        return [part for source in of_iteration for part in source.parts if part.table == "log_events"]
+
     def identities(self) -> list[tuple[str, Identity]]:
         """Run and identity of each file that a load generator of the resource wrote, each pair once."""
         pairs = (
@@ -115,8 +120,7 @@ def _runs(tables: ResourceTables) -> Pieces:
 
 
 def _traces(tables: ResourceTables) -> Pieces:
-    parts = tables.parts("log_events")
-    if not parts:
+    if not tables.parts("log_events"):
         return
     from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
 
@@ -125,11 +129,13 @@ def _traces(tables: ResourceTables) -> Pieces:
 
     nodes = tables.scan("nodes").collect()
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
-    distributed = are_distributed(scan(parts), nodes)
+    distributed = are_distributed(scan(tables.parts("log_events")), nodes)
     # Pids and sessions do not reach beyond one iteration.
     for iteration in iterations.sort(nulls_last=True):
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
-        with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
+        with records_by_group(
+            tables.log_parts(iteration), scan, of_iteration, nodes, tables.folder / STAGING
+        ) as groups:
             for traces in trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed):
                 yield {name: getattr(traces, name) for name in _TRACE_TABLES}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from citus_analysis.dataset.advice import advice
 from citus_analysis.dataset.derive import (
     DERIVATIONS,
     Derivation,
@@ -25,15 +26,22 @@ from citus_analysis.dataset.foreign import way_out_of
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.integrity import content_problem
 from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState, exclusive
-from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
+from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, folder_of
 from citus_analysis.dataset.pool import Pool, batches
 from citus_analysis.dataset.read_source import MeasuredContent, Outcome, read_source
 from citus_analysis.dataset.resources import Identified, Identifier
 from citus_analysis.dataset.session_groups import MOST_RECORDS
 from citus_analysis.dataset.summary import IngestSummary, Progress, ProgressCallback
-from citus_analysis.dataset.survey import Surveyed, find_duplicates, name_sources, registry_key, survey
+from citus_analysis.dataset.survey import (
+    Surveyed,
+    find_duplicates,
+    name_sources,
+    registry_key,
+    survey,
+    unrecognised_reason,
+)
 from citus_analysis.dataset.task import Task
-from citus_analysis.dataset.walk import Found, display, walk
+from citus_analysis.dataset.walk import MANIFEST_NAME, Found, display, is_there, walk
 from citus_analysis.dataset.windows import KnownRun, assign
 from citus_analysis.dataset.writing import unwritable
 from citus_analysis.errors import DatasetError, InputError, UsageError
@@ -95,6 +103,7 @@ def ingest(
     paths = [Path(sources)] if isinstance(sources, str | os.PathLike) else [Path(source) for source in sources]
     forced = None if format is None else format_named(format)
     identifier = Identifier(convert_facts({k: str(v) for k, v in (meta or {}).items()}, "meta"))
+    _require_apart(paths, Path(out))
     found = walk(paths)
     with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
         gauge = _Gauge(progress)
@@ -105,6 +114,21 @@ def ingest(
         with _writable(Path(out), pool) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
+
+
+def _require_apart(sources: list[Path], out: Path) -> None:
+    """The raw files and the dataset that is made of them are different folders, neither inside the other."""
+    target = out.resolve()
+    for source in sources:
+        top = source.resolve()
+        if top == target or target in top.parents:
+            problem = f"is the dataset {out} itself" if top == target else f"lies inside the dataset {out}"
+            raise UsageError(problem, path=source, way_out="name the raw files, and another folder with --out")
+        if top in target.parents:
+            problem = f"lies inside {display(source)}, which is to be read"
+            raise UsageError(problem, path=out, way_out="name a folder beside it with --out")
+        if is_there(source / MANIFEST_NAME):
+            raise InputError("is a dataset already", path=source, way_out="name the raw files that it was made of")
 
 
 @dataclass
@@ -207,6 +231,7 @@ class _Ingest:
     _withheld: list[Part] = field(default_factory=list)
 
     def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
+        plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
         plan = find_duplicates(name_sources(plan, known), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
@@ -225,6 +250,16 @@ class _Ingest:
         tidy(self.manifest.folder, self.manifest.parts())
         self.manifest.compact()
         return summary
+
+    def _has_a_place(self, item: Surveyed) -> bool:
+        """The name of the file's resource can be that of a folder; where not, the file is named."""
+        try:
+            folder_of("sources", item.identity.resource)
+        except ValueError as error:
+            way_out = "name it otherwise: --meta resource=..., or `resource` in config.yml or runs.csv"
+            self.messages.append(f"{item.identified.found.relative}: its resource {error} ({way_out})")
+            return False
+        return True
 
     def _check_files(self, plan: list[Surveyed]) -> None:
         """Find parts that are damaged, so that their sources are read again; name those whose sources are not here."""
@@ -382,6 +417,9 @@ class _Ingest:
         for first, second, *_ in conflicts:
             problem = f"claims to be the same load generator of {first.run_id} as {first.path}"
             messages.append(f"{second.path}: {problem} (remove one, or state `part` in a runs.csv)")
+        unrecognised = tuple(
+            (item.identified.found.relative, unrecognised_reason(item)) for item in plan if item.is_unrecognised
+        )
         rows: Counter[str] = Counter()
         for part in self.manifest.parts():
             rows[part.table] += part.rows
@@ -389,7 +427,7 @@ class _Ingest:
             files=len(plan) + self.counts["unseen"],
             read=self.counts["read"],
             unchanged=self.counts["unchanged"],
-            unrecognised=sum(item.format is None and not item.problem for item in plan),
+            unrecognised=len(unrecognised),
             duplicates=sum(item.same_as is not None for item in plan),
             rejected=sum(state.rejected for state in states),
             failed=self.counts["failed"] + sum(state.problem is not None for state in states),
@@ -397,6 +435,8 @@ class _Ingest:
             derived=self.counts["derived"],
             rows=dict(sorted(rows.items())),
             messages=tuple(messages),
+            unrecognised_files=unrecognised,
+            hints=tuple(advice(self.manifest)),
         )
 
 

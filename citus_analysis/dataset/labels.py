@@ -86,6 +86,13 @@ class Labels:
                 break
         return (by_pattern or {}) | stated
 
+    def is_label_file(self, path: Path) -> bool:
+        """A file states facts about others; a `runs.csv` of another tool does not."""
+        if path.name not in LABEL_FILES:
+            return False
+        rows, patterns = self._of(path.parent)
+        return bool(rows if path.name == LABEL_FILES[0] else patterns)
+
     def _of(self, folder: Path) -> tuple[dict[str, Facts], list[Pattern]]:
         if folder not in self._folders:
             self._folders[folder] = (_read_runs_csv(folder / "runs.csv"), _read_patterns(folder / "identity.yml"))
@@ -96,7 +103,7 @@ def _read(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             data = file.read(_LIMIT_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, cast
 from blake3 import blake3
 
 from citus_analysis.dataset.parts import PartWriter, Staged
-from citus_analysis.dataset.walk import display
+from citus_analysis.dataset.walk import display, unreadable
 from citus_analysis.dataset.writing import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
@@ -162,6 +162,8 @@ def read_source(
         where = "" if error.place is None else f"{error.place}: "
         way_out = "" if error.way_out is None else f" ({error.way_out})"
         problem = f"{where}{error.problem}{way_out}"
+    except OSError as error:
+        problem = unreadable(error)
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
         problem = redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
     try:
@@ -169,6 +171,8 @@ def read_source(
     except InputError as error:
         # A damaged stream has no length beyond what came out of it.
         length, problem = account.total, problem or error.problem
+    except OSError as error:
+        length, problem = account.total, unreadable(error)
     missing = length - account.total
     if missing or problem:
         reason = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"

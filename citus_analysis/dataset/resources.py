@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from citus_analysis.dataset.identity import Facts, Identity, convert_facts, name_facts
 from citus_analysis.dataset.labels import Labels, split_facts
-from citus_analysis.dataset.walk import Found, path_text
+from citus_analysis.dataset.walk import Found, is_there, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.study_config import load_config
@@ -33,12 +33,14 @@ class Identified:
         identity: what it is about.
         key: its path within the resource, which together with the resource makes its `source_id`.
         options: settings for its format.
+        states_facts: it says what other files are about.
     """
 
     found: Found
     identity: Identity
     key: str
     options: Mapping[str, str]
+    states_facts: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Identifier:
         described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
         identity, options = split_facts(facts | described | stated)
         key = path_text(found.path.relative_to(resource.folder))
-        return Identified(found, Identity(**identity), key, _options(resource.settings) | options)
+        settings = _options(resource.settings) | options
+        return Identified(found, Identity(**identity), key, settings, labels.is_label_file(found.path))
 
     def _resource_of(self, found: Found) -> _Resource:
         for folder in found.path.parents:
@@ -96,7 +99,8 @@ class Identifier:
     def _configured(self, folder: Path) -> _Resource | None:
         if folder not in self._resources:
             self._resources[folder] = next(
-                (_read_config(path) for name in _CONFIG_NAMES if (path := folder / name).is_file()), None
+                (_read_config(path) for name in _CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
+                None,
             )
         return self._resources[folder]
 

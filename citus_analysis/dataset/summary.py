@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["IngestSummary", "Progress", "ProgressCallback"]
+
+#: Names of this many files are enough to see what they are.
+_FEW: Final = 5
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class IngestSummary:
         files: files found below the sources.
         read: files that were parsed in this pass.
         unchanged: files whose rows were up to date already.
-        unrecognised: files that no format recognised; they are listed in `sources` with a null format.
+        unrecognised: files that no format recognised; they are listed in `sources` with a null format. Those that
+            state facts about others (`runs.csv`, `identity.yml`) are none of them.
         duplicates: files whose content another file of the same identity has already contributed.
         rejected: stretches of these files that stand in `rejects`, also those found in an earlier pass.
         failed: files that could not be read to their end.
@@ -43,6 +47,8 @@ class IngestSummary:
         derived: resources whose derived tables were computed anew.
         rows: rows per table of the whole dataset.
         messages: one line per problem.
+        unrecognised_files: (path, reason) of each file that no format recognised.
+        hints: one line for each thing that could be added to get more out of the files.
     """
 
     files: int
@@ -56,6 +62,16 @@ class IngestSummary:
     derived: int
     rows: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
+    unrecognised_files: tuple[tuple[str, str], ...] = ()
+    hints: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is no problem but should be known: some of the files that were not recognised, and hints."""
+        files = [f"{path}: not recognised: {reason}" for path, reason in self.unrecognised_files[:_FEW]]
+        rest = len(self.unrecognised_files) - len(files)
+        more = [f"... and {rest} more that were not recognised (all: --json)"] if rest else []
+        return (*files, *more, *self.hints)
 
     @property
     def exit_code(self) -> int:
@@ -66,7 +82,9 @@ class IngestSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"rows": dict(self.rows), "messages": list(self.messages), "exit_code": self.exit_code}
+        files = [{"path": path, "reason": reason} for path, reason in self.unrecognised_files]
+        lists = {"messages": list(self.messages), "unrecognised_files": files, "hints": list(self.hints)}
+        return asdict(self) | lists | {"rows": dict(self.rows), "exit_code": self.exit_code}
 
     def __str__(self) -> str:
         """One line."""

@@ -15,12 +15,13 @@ from citus_analysis.dataset.identity import Identity, plain_name
 from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.read_source import content_hash
 from citus_analysis.dataset.resources import Identified
-from citus_analysis.errors import InputError
+from citus_analysis.dataset.walk import is_there, unreadable
+from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, detect_format, formats
 from citus_analysis.redaction import VERSION, redact_path
 from citus_analysis.schema import TABLES
 
-__all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey"]
+__all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey", "unrecognised_reason"]
 
 #: Formats of these tables read what a load generator wrote.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
@@ -61,6 +62,11 @@ class Surveyed:
         return self.identified.identity
 
     @property
+    def is_unrecognised(self) -> bool:
+        """Nobody knows what to do with it."""
+        return self.format is None and not self.problem and not self.identified.states_facts
+
+    @property
     def location(self) -> str:
         """Absolute path; bytes that are not UTF-8 as surrogates."""
         return os.fspath(self.identified.found.path)
@@ -94,6 +100,17 @@ class Surveyed:
         return digest((facts, assignment), size=16)
 
 
+def unrecognised_reason(item: Surveyed) -> str:
+    """Why a file may not have been recognised, as far as its beginning tells."""
+    try:
+        head = Content(item.identified.found.path).head
+    except (CitusAnalysisError, OSError):
+        return "it can no longer be read"
+    if not head:
+        return "it is empty"
+    return "it is binary" if b"\0" in head else "no format knows such text"
+
+
 def registry_key() -> str:
     """Hash over the formats that there are; while it is the same, a file is recognised as the same."""
     return digest([(name, found.version) for name, found in formats().items()])
@@ -117,7 +134,7 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
     except InputError as error:
         return Surveyed(identified, hash=_hash_or_empty(path), problem=error.problem)
     except OSError as error:
-        return Surveyed(identified, problem=f"cannot be read: {error.strerror}")
+        return Surveyed(identified, problem=unreadable(error))
     # What describes the other files keeps its meaning, whatever they are taken for.
     describes = found is not None and {"settings", "nodes", "shards"} & set(found.tables)
     taken_for = found if forced is None or describes else forced
@@ -184,7 +201,7 @@ def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) 
     located = {item.recorded for item in surveyed}
     first: dict[str, str] = {}
     for state in sorted(known, key=lambda state: state.path):
-        if state.location not in located and state.format and not state.problem and Path(state.location).exists():
+        if state.location not in located and state.format and not state.problem and is_there(Path(state.location)):
             first.setdefault(_content_key(state.content_hash, state.identity), state.path)
     marked: list[Surveyed] = []
     for item in surveyed:

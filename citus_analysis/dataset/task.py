@@ -78,5 +78,5 @@ class Task:
 def _compression(item: Surveyed) -> str:
     try:
         return Content(item.identified.found.path).compression
-    except InputError:
+    except (InputError, OSError):
         return "none"

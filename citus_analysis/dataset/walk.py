@@ -76,6 +76,24 @@ def path_text(path: Path) -> str:
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
+def unreadable(error: OSError) -> str:
+    """What is said of a file that cannot be read.
+
+    Example:
+        >>> unreadable(PermissionError(13, "Permission denied"))
+        'cannot be read: Permission denied'
+    """
+    return f"cannot be read: {error.strerror or error}"
+
+
+def is_there(path: Path) -> bool:
+    """A file exists, as far as the process may see: what may not be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def walk(sources: Iterable[Path]) -> Walk:
     """All files below the sources, in a stable order.
 
@@ -101,16 +119,25 @@ def _is_folder(top: Path, source: Path) -> bool:
         if is_folder:
             next(top.iterdir(), None)
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
-        raise InputError(problem, path=display(source), way_out="check the path and its permissions") from error
+        raise InputError(
+            unreadable(error), path=display(source), way_out="check the path and its permissions"
+        ) from error
     return is_folder
+
+
+def _is_folder_within(entry: Path) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # It is listed as a file, and what is wrong with it is said when it is looked at.
+        return False
 
 
 def _add(path: Path, root: Path, named: bool, files: dict[Path, Found], problems: list[tuple[str, str]]) -> None:
     try:
         status, real = path.stat(), path.resolve()
     except OSError as error:
-        problems.append((display(path.relative_to(root)), f"cannot be read: {error.strerror}"))
+        problems.append((display(path.relative_to(root)), unreadable(error)))
         return
     if not stat.S_ISREG(status.st_mode):
         problems.append((display(path.relative_to(root)), "is not a regular file"))
@@ -130,12 +157,12 @@ def _files(top: Path, seen: set[Path], problems: list[tuple[str, str]]) -> Itera
             seen.add(real)
             entries = sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
-            problems.append((display(folder.relative_to(top)), f"cannot be read: {error.strerror}"))
+            problems.append((display(folder.relative_to(top)), unreadable(error)))
             continue
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if not entry.is_dir():
+            if not _is_folder_within(entry):
                 yield entry
             elif entry.is_symlink():
                 links.append(entry)

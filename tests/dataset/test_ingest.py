@@ -448,12 +448,6 @@ def test_a_folder_that_holds_something_else_is_left_alone(tree: Tree, study: dic
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
 
 
-def test_the_output_may_lie_inside_the_source(tree: Tree, study: dict[str, str]) -> None:
-    root = tree(study)
-    ingest(root, root / "out")
-    assert ingest(root, root / "out").unchanged == 9
-
-
 def test_two_ingests_at_once(tree: Tree, study: dict[str, str], out: Path) -> None:
     root = tree(study)
     ingest(root, out)

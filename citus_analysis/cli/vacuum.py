@@ -1,0 +1,30 @@
+"""Command: citus-analysis vacuum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.output import print_json
+
+__all__ = ["command"]
+
+
+@click.command("vacuum")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--older-than", "hours", type=click.FloatRange(min=0), default=0.0, metavar="HOURS", help="Default: 0.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(folder: Path, hours: float, as_json: bool) -> None:
+    """Remove files of a dataset that a later ingest superseded.
+
+    They stay for a day, for those who opened the dataset before, unless they are removed with this command; the next
+    ingest removes what is older. Who has the dataset open must open it again.
+    """
+    from citus_analysis.dataset import vacuum
+
+    removed = vacuum(folder, older_than_s=hours * 3600)
+    if as_json:
+        print_json({"files": removed.files, "bytes": removed.bytes})
+    else:
+        click.echo(str(removed))

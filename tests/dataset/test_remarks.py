@@ -1,0 +1,91 @@
+"""What an ingest says of files that nobody knows, and of what the files lack."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from citus_analysis.cli import commands
+from citus_analysis.dataset import ingest, open_dataset
+from tests.conftest import ROOT, Tree
+from tests.dataset.tiny_formats import client
+
+RECORDED = ROOT / "data/recorded/w2-t16-insert"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.mark.usefixtures("tiny_formats")
+def test_files_that_are_not_recognised_are_named_with_the_reason(tree: Tree, out: Path) -> None:
+    strange = {f"V3/notes{number}.txt": "hello\n" for number in range(5)}
+    root = tree({**strange, "V3/empty.log": "", "V3/image.bin": b"\x89PNG\0\0", "V3/a.log": client(1.0)})
+    summary = ingest(root, out)
+    assert summary.unrecognised == 7
+    assert dict(summary.unrecognised_files) == {
+        **dict.fromkeys(strange, "no format knows such text"),
+        "V3/empty.log": "it is empty",
+        "V3/image.bin": "it is binary",
+    }
+    assert summary.remarks[0] == "V3/empty.log: not recognised: it is empty"
+    assert summary.remarks[-1] == "... and 2 more that were not recognised (all: --json)"
+    done = CliRunner().invoke(commands, ["ingest", str(root), "--out", str(out), "--json"], catch_exceptions=False)
+    assert {"path": "V3/image.bin", "reason": "it is binary"} in json.loads(done.stdout)["unrecognised_files"]
+    assert len(json.loads(done.stdout)["unrecognised_files"]) == 7
+    assert "V3/image.bin: not recognised: it is binary\n" in done.stderr
+
+
+@pytest.mark.usefixtures("tiny_formats")
+def test_files_that_state_facts_are_none_of_them(tree: Tree, out: Path) -> None:
+    root = tree(
+        {
+            "first.txt": client(10.0),
+            "runs.csv": "file,phase,workload,threads,iteration,resource\nfirst.txt,run,C,16,1,lab\n",
+            "identity.yml": "files:\n  - {pattern: 'first.txt', meta: {system: citus}}\n",
+            "other/runs.csv": "a,b\n1,2\n",
+        }
+    )
+    summary = ingest(root, out)
+    assert summary.unrecognised_files == (("other/runs.csv", "no format knows such text"),)
+    assert "1 not recognised" in str(summary)
+
+
+def test_a_flat_tree_is_told_what_it_lacks_for_traces(tmp_path: Path, out: Path) -> None:
+    root = tmp_path / "flat"
+    root.mkdir()
+    for path in RECORDED.glob("pglogs/PGLOG-*-1.log.zst"):
+        shutil.copy(path, root)
+    summary = ingest(root, out)
+    assert summary.exit_code == 0
+    (hint,) = summary.hints
+    assert hint.startswith("flat: 988 remote tasks found no statement of a worker: ")
+    assert "add pg_dist_node.csv" in hint
+    assert hint in summary.remarks
+    shutil.copy(RECORDED / "pg_dist_node.csv", root)
+    summary = ingest(root, out)
+    assert summary.hints == ()
+    assert open_dataset(out).match_quality()["exact"].sum() == 988
+
+
+def test_logs_whose_names_do_not_tell_the_node_need_it_stated(tmp_path: Path, out: Path) -> None:
+    root = tmp_path / "flat"
+    root.mkdir()
+    settings = {"resource": "lab", "log_line_prefix": "%m [%p] [%v] : [%l-1] %q[app=%a] "}
+    names = {"0": "coordinator", "1": "first", "2": "second"}
+    for node, name in names.items():
+        shutil.copy(RECORDED / f"pglogs/PGLOG-{node}-1.log.zst", root / f"{name}.log.zst")
+    shutil.copy(RECORDED / "pg_dist_node.csv", root)
+    summary = ingest(root, out, meta=settings, format="pglog")
+    (hint,) = summary.hints
+    assert "--meta node=N" in hint
+    assert "pg_dist_node.csv" not in hint
+    for node, name in names.items():
+        summary = ingest(root / f"{name}.log.zst", out, meta={**settings, "node": node}, format="pglog")
+    assert summary.hints == ()
+    assert open_dataset(out).match_quality()["exact"].sum() == 988
