@@ -164,6 +164,10 @@ class Manifest:
         """The folder holds a dataset."""
         return self._lines > 0
 
+    def states(self) -> list[SourceState | DerivedState]:
+        """All entries."""
+        return [*self.sources.values(), *self.derived.values()]
+
     def parts(self) -> list[Part]:
         """All parts, those of sources in order of resource and path first."""
         ordered = sorted(self.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
@@ -221,7 +225,7 @@ class Manifest:
 
     def compact(self) -> None:
         """Write the manifest anew without superseded lines, once they are the greater part."""
-        live: list[SourceState | DerivedState] = [*self.sources.values(), *self.derived.values()]
+        live = self.states()
         if self._lines < 2 * len(live) + 16:
             return
         # No room for the shorter manifest: the longer one says the same.
@@ -246,7 +250,7 @@ class Manifest:
         if self._version != _VERSION:
             # The entries are applied already, so that they are part of what is written.
             with writing(self.path, "byte 0"):
-                self._rewrite([*self.sources.values(), *self.derived.values()])
+                self._rewrite(self.states())
             return
         if not self._lines:
             self._append(json.dumps(_HEADERS[_VERSION]))

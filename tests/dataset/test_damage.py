@@ -203,7 +203,7 @@ def make_version_1(out: Path) -> None:
 
     manifest = Manifest.load(out)
     lines: list[object] = [{"dataset": "citus_analysis", "version": 1}]
-    for state in [*manifest.sources.values(), *manifest.derived.values()]:
+    for state in manifest.states():
         parts = [[part.table, part.path, part.rows] for part in state.parts]
         lines.append([asdict(state) | {"parts": parts}])
     manifest.path.write_text("".join(json.dumps(line) + "\n" for line in lines))

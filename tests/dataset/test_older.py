@@ -29,7 +29,7 @@ def make_older(out: Path, table: str, column: str, share: slice) -> None:
 def record_files(out: Path) -> None:
     """Commit what is known of the files as they are now."""
     manifest = Manifest.load(out)
-    for state in [*manifest.sources.values(), *manifest.derived.values()]:
+    for state in manifest.states():
         manifest.commit(replace(state, parts=tuple(recorded(out, part) for part in state.parts)))
 
 
