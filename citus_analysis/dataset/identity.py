@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from citus_analysis.errors import UnknownNameError, UsageError
@@ -86,7 +86,7 @@ class Identity:
 
     def to_dict(self) -> Facts:
         """The known facts."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 #: Names of facts that users may state, and settings for formats that they may state in the same places.

@@ -19,7 +19,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
@@ -303,7 +303,8 @@ class Manifest:
 
 
 def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
-    return asdict(state) | {"parts": [astuple(part) for part in state.parts]}
+    # Not `asdict`, which copies what is only written down.
+    return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
 
 
 def _line(entries: list[dict[str, Any]]) -> str:

@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -113,7 +114,12 @@ def unrecognised_reason(item: Surveyed) -> str:
 
 def registry_key() -> str:
     """Hash over the formats that there are; while it is the same, a file is recognised as the same."""
-    return digest([(name, found.version) for name, found in formats().items()])
+    return _registry_digest(tuple((name, found.version) for name, found in formats().items()))
+
+
+@lru_cache
+def _registry_digest(versions: tuple[tuple[str, int], ...]) -> str:
+    return digest(versions)
 
 
 def survey(identified: Identified, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]) -> Surveyed:
