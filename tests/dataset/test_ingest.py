@@ -4,15 +4,18 @@ import gzip
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
-from citus_analysis.dataset.manifest import exclusive
+from citus_analysis.dataset.manifest import Part, exclusive
 from citus_analysis.dataset.read_source import content_hash
+from citus_analysis.dataset.session_groups import Groups
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Hints, Parsed
 from tests.conftest import Tree
@@ -554,3 +557,22 @@ def test_the_sources_table_on_disk_says_the_same(tree: Tree, study: dict[str, st
     on_disk = pl.read_parquet(out / "sources", hive_partitioning=True)
     columns = ["path", "format", "bytes", "content_hash", "rows"]
     assert on_disk.select(columns).rows() == dataset.sources().select(columns).rows()
+
+
+def test_traces_of_an_iteration_read_its_files_alone(
+    tree: Tree, study: dict[str, str], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files times iterations would be read otherwise, which is the square of thousands."""
+    from citus_analysis.dataset import derive
+
+    read: list[int] = []
+    records_by_group = derive.records_by_group
+
+    def counted(parts: Sequence[Part], *rest: Any) -> AbstractContextManager[Groups]:
+        read.append(len(parts))
+        return records_by_group(parts, *rest)
+
+    monkeypatch.setattr(derive, "records_by_group", counted)
+    ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
+    # Two logs of each iteration, and one that may hold records of either.
+    assert read == [3, 3]
