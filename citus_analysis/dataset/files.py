@@ -94,25 +94,22 @@ def tidy(folder: Path, named: Iterable[Part], grace_s: float = GRACE_S) -> Vacuu
     """
     public = {part.path for part in named}
     kept = {kept_path(path) for path in public}
-    removed: list[int] = []
-    for path in _files(folder / STAGING):
-        removed += _remove(path)
-    shutil.rmtree(folder / STAGING, ignore_errors=True)
-    (folder / STAGING).mkdir(exist_ok=True)
+    unwanted = list(_files(folder / STAGING))
     superseded_before = time.time() - grace_s
     for path in _files(folder / FILES):
         name = path.relative_to(folder).as_posix()
         second = folder / public_path(name)
-        linked = second.exists()
-        if name in kept and not linked:
-            _link(path, second)
-        elif name not in kept and (linked or path.stat().st_mtime <= superseded_before):
-            removed += _remove(path)
+        if name in kept:
+            _mend(path, second)
+        elif second.exists() or path.stat().st_mtime <= superseded_before:
+            unwanted.append(path)
     for table in TABLES:
-        for path in _files(folder / table):
-            if path.suffix == ".parquet" and path.relative_to(folder).as_posix() not in public:
-                removed += _remove(path)
-    return Vacuumed(len(removed), sum(removed))
+        listed = (path for path in _files(folder / table) if path.suffix == ".parquet")
+        unwanted += [path for path in listed if path.relative_to(folder).as_posix() not in public]
+    sizes = [size for path in unwanted for size in _remove(path)]
+    shutil.rmtree(folder / STAGING, ignore_errors=True)
+    (folder / STAGING).mkdir(exist_ok=True)
+    return Vacuumed(len(sizes), sum(sizes))
 
 
 def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacuumed:
@@ -160,6 +157,19 @@ def _link(kept: Path, public: Path) -> None:
         public.hardlink_to(kept)
     except OSError:
         shutil.copyfile(kept, public)
+
+
+def _mend(kept: Path, public: Path) -> None:
+    """Give a file its second name where that is missing or another file, as in a copy of the folder."""
+    if not public.exists():
+        _link(kept, public)
+    elif not public.samefile(kept):
+        temporary = public.with_suffix(".new")
+        # Where the file system has no links, the copy stays.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+            temporary.hardlink_to(kept)
+            temporary.replace(public)
 
 
 def _sync_file_system(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -142,3 +143,16 @@ def test_a_dataset_that_moved_with_its_process_elsewhere(out: Path, monkeypatch:
     dataset = open_dataset("out")
     monkeypatch.chdir("/")
     assert dataset.log_events().height == 3 * ROWS[0]
+
+
+def test_a_copy_of_the_folder_is_a_dataset_whose_names_are_linked_again(tree: Tree, out: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    damaged = next(copy.glob("runs/*/*.parquet"))
+    damaged.write_bytes(b"")
+    assert open_dataset(copy).runs().height == 1
+    assert ingest(tree({}), copy).read == 0
+    assert damaged.stat().st_nlink == 2
+    assert size(copy) == size(out)
+    shutil.rmtree(copy / "_files")
+    assert open_dataset(copy).log_events().height == 3 * ROWS[0]
