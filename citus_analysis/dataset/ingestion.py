@@ -121,7 +121,8 @@ def _require_apart(sources: list[Path], out: Path) -> None:
     target = out.resolve()
     for source in sources:
         top = source.resolve()
-        if top == target or target in top.parents:
+        # A folder that is no dataset and holds the raw files is refused later, for what it holds.
+        if (top == target or target in top.parents) and is_there(target / MANIFEST_NAME):
             problem = f"is the dataset {out} itself" if top == target else f"lies inside the dataset {out}"
             raise UsageError(problem, path=source, way_out="name the raw files, and another folder with --out")
         if top in target.parents:

@@ -15,7 +15,7 @@ import pytest
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
 from citus_analysis.dataset.manifest import Part, exclusive
 from citus_analysis.dataset.read_source import content_hash
-from citus_analysis.dataset.session_groups import Groups
+from citus_analysis.dataset.session_groups import Groups, records_by_group
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Hints, Parsed
 from tests.conftest import Tree
@@ -563,16 +563,13 @@ def test_traces_of_an_iteration_read_its_files_alone(
     tree: Tree, study: dict[str, str], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files times iterations would be read otherwise, which is the square of thousands."""
-    from citus_analysis.dataset import derive
-
     read: list[int] = []
-    records_by_group = derive.records_by_group
 
     def counted(parts: Sequence[Part], *rest: Any) -> AbstractContextManager[Groups]:
         read.append(len(parts))
         return records_by_group(parts, *rest)
 
-    monkeypatch.setattr(derive, "records_by_group", counted)
+    monkeypatch.setattr("citus_analysis.dataset.derive.records_by_group", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]
