@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from citus_analysis.dataset.foreign import way_out_of
 from citus_analysis.dataset.identity import Identity, plain_name
 from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.read_source import content_hash
@@ -103,8 +104,12 @@ class Surveyed:
 
 def unrecognised_reason(item: Surveyed) -> str:
     """Why a file may not have been recognised, as far as its beginning tells."""
+    path = item.identified.found.path
+    foreign = way_out_of(path)
+    if foreign is not None:
+        return f"it is {foreign[0]}: {foreign[1]}"
     try:
-        head = Content(item.identified.found.path).head
+        head = Content(path).head
     except (CitusAnalysisError, OSError):
         return "it can no longer be read"
     if not head:

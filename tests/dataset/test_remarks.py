@@ -25,20 +25,29 @@ def out(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("tiny_formats")
 def test_files_that_are_not_recognised_are_named_with_the_reason(tree: Tree, out: Path) -> None:
     strange = {f"V3/notes{number}.txt": "hello\n" for number in range(5)}
-    root = tree({**strange, "V3/empty.log": "", "V3/image.bin": b"\x89PNG\0\0", "V3/a.log": client(1.0)})
+    root = tree(
+        {
+            **strange,
+            "V3/empty.log": "",
+            "V3/image.bin": b"\x89PNG\0\0",
+            "V3/image.dat": b"\x01\0\0",
+            "V3/a.log": client(1.0),
+        }
+    )
     summary = ingest(root, out)
-    assert summary.unrecognised == 7
+    assert summary.unrecognised == 8
     assert dict(summary.unrecognised_files) == {
         **dict.fromkeys(strange, "no format knows such text"),
         "V3/empty.log": "it is empty",
-        "V3/image.bin": "it is binary",
+        "V3/image.bin": "it is a picture: give text",
+        "V3/image.dat": "it is binary",
     }
     assert summary.remarks[0] == "V3/empty.log: not recognised: it is empty"
-    assert summary.remarks[-1] == "... and 2 more that were not recognised (all: --json)"
+    assert summary.remarks[-1] == "... and 3 more that were not recognised (all: --json)"
     done = CliRunner().invoke(commands, ["ingest", str(root), "--out", str(out), "--json"], catch_exceptions=False)
-    assert {"path": "V3/image.bin", "reason": "it is binary"} in json.loads(done.stdout)["unrecognised_files"]
-    assert len(json.loads(done.stdout)["unrecognised_files"]) == 7
-    assert "V3/image.bin: not recognised: it is binary\n" in done.stderr
+    assert {"path": "V3/image.dat", "reason": "it is binary"} in json.loads(done.stdout)["unrecognised_files"]
+    assert len(json.loads(done.stdout)["unrecognised_files"]) == 8
+    assert "V3/image.dat: not recognised: it is binary\n" in done.stderr
 
 
 @pytest.mark.usefixtures("tiny_formats")
