@@ -61,7 +61,7 @@ class Identity:
 
     def __post_init__(self) -> None:
         """Make every text one that may be shown."""
-        for name, value in asdict(self).items():
+        for name, value in list(vars(self).items()):
             if isinstance(value, str):
                 object.__setattr__(self, name, printable(redact_path(value)))
 
