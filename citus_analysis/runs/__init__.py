@@ -12,6 +12,7 @@ from citus_analysis.runs.setups import (
     operation_name,
     operation_of,
     setting_text,
+    stratum_text,
     with_operations,
 )
 from citus_analysis.shown import public
@@ -32,6 +33,7 @@ __all__ = [
     "operation_of",
     "pooled",
     "setting_text",
+    "stratum_text",
     "with_operations",
 ]
 

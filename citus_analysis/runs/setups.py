@@ -36,6 +36,7 @@ __all__ = [
     "operation_name",
     "operation_of",
     "setting_text",
+    "stratum_text",
     "with_operations",
 ]
 
@@ -213,3 +214,14 @@ def setting_text(column: str, value: object) -> str:
         ('main grid', 'usual', '16')
     """
     return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
+
+
+def stratum_text(stratum: Mapping[str, Any], separator: str = ", ") -> str:
+    """What a comparison or a curve holds equal, as `--only` takes it; what is unknown or usual is left out.
+
+    Example:
+        >>> stratum_text({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})
+        'family=main grid, phase=load, threads=16'
+    """
+    told = {name: value for name, value in stratum.items() if value is not None and (value != "" or name == "family")}
+    return separator.join(f"{name}={setting_text(name, value)}" for name, value in told.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from citus_analysis.runs import setting_text
+from citus_analysis.runs import stratum_text
 from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy
 from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
@@ -41,7 +41,8 @@ def format_scaling(study: ScalingStudy) -> str:
 
 
 def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
-    where = "".join(f"  {name}={setting_text(name, value)}" for name, value in curve.stratum.items())
+    held = stratum_text(curve.stratum, "  ")
+    where = f"  {held}" if held else ""
     rows: list[tuple[str, ...]] = [(study.x, "n", "throughput", "speedup", "efficiency", "psi")]
     for point in curve.points:
         shares = (point.speedup, point.efficiency, point.psi)

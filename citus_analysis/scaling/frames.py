@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import comparability, pooled, setting_text
+from citus_analysis.runs import comparability, pooled, stratum_text
 from citus_analysis.scaling.fitting import RESAMPLES, fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, relative_scaling
@@ -65,7 +65,7 @@ class ScalingCurve(Shown):
 
     def summary_lines(self) -> list[str]:
         """The finding and what the models say."""
-        where = ", ".join(setting_text(name, value) for name, value in self.stratum.items())
+        where = stratum_text(self.stratum)
         models = [f"  {self.fits.sentence()}"] if self.fits else []
         return [f"{where}: {self.sentence()}" if where else self.sentence(), *models]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from citus_analysis.runs import setting_text
+from citus_analysis.runs import stratum_text
 from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison
@@ -60,8 +60,7 @@ def _legend(items: list[Comparison]) -> list[str]:
 
 
 def _title(metric: str, stratum: dict[str, object]) -> list[str]:
-    where = "  ".join(f"{name}={setting_text(name, value)}" for name, value in stratum.items())
-    line = "  ".join(part for part in (label(metric) if metric else "", where) if part)
+    line = "  ".join(part for part in (label(metric) if metric else "", stratum_text(stratum, "  ")) if part)
     return [line] if line else []
 
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import closest_difference, comparability, differing, operation_of, pooled, setting_text
+from citus_analysis.runs import (
+    closest_difference,
+    comparability,
+    differing,
+    operation_of,
+    pooled,
+    setting_text,
+    stratum_text,
+)
 from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison, compare
@@ -305,7 +313,7 @@ def _drift_notes(runs: pl.DataFrame, metric: str) -> tuple[str, ...]:
 
 
 def _line(one: Comparison) -> str:
-    where = ", ".join(setting_text(name, value) for name, value in one.stratum.items())
+    where = stratum_text(one.stratum)
     return f"{one.label_a} {one.verdict} against {one.label_b}{f' ({where})' if where else ''}: ratio {one.ratio}"
 
 
