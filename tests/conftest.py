@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from citus_analysis.formats import _registry
 from tests.dataset.tiny_formats import TINY, client, log
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset
+
+# No test is timed: a busy machine is not a defect.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).parents[1]
 Tree = Callable[[Mapping[str, str | bytes]], Path]

@@ -180,9 +180,8 @@ def _named_by_set_up(settings: pl.DataFrame) -> pl.DataFrame:
 def _variants(runs: pl.DataFrame) -> pl.Series:
     columns = [name for name in VARIANT if name in runs.columns]
     varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
-    rows = runs.select(*columns, _both=_monitored_or_not(columns)).iter_rows(named=True)
-    names = [_variant(row, varying) for row in rows]
-    return pl.Series("variant", names or [_MAIN_FAMILY] * runs.height, dtype=pl.String)
+    rows = runs.with_columns(_both=_monitored_or_not(columns)).select(*columns, "_both").iter_rows(named=True)
+    return pl.Series("variant", [_variant(row, varying) for row in rows], dtype=pl.String)
 
 
 def _monitored_or_not(columns: Container[str]) -> pl.Expr:

@@ -251,7 +251,7 @@ class Question:
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
         """Each level of the stratum against its base; nothing where the base is absent."""
         levels = part[self.by].unique().sort().to_list()
-        base = levels[0] if self.base is None else self.base
+        base = next(iter(levels), None) if self.base is None else self.base
         if base not in levels:
             return
         reference = _of_level(part, self.by, base)

@@ -115,8 +115,8 @@ def test_a_gibibyte_in_one_line(tmp_path: Path, log: Log, write: Callable[[Log, 
     begin, length = len(log.first), len(log.begin + log.end) + GIBIBYTE
     assert usual["offsets"] == [0, begin, begin + len(log.begin + log.end)]
     behind = begin + length
-    if log.name == "pgjsonlog":
-        # Half an object is none: what it says is behind its first mebibytes, too.
+    if log.name == "pgjsonlog" or write is write_sparse:
+        # Half an object is none: what it says is behind its first mebibytes, too. And no server writes a NUL byte.
         assert (read["offsets"], read["rejects"]) == ([0, behind], [[begin, length]])
     else:
         assert (read["offsets"], read["capped"], read["rejects"]) == ([0, begin, behind], [[begin, length]], [])

@@ -50,12 +50,19 @@ def tree(out: Path) -> list[str]:
     return sorted(file for file in files if not file.startswith("."))
 
 
+def is_of(process: psutil.Process, folder: Path) -> bool:
+    """Whether a process was started by a test: servers work in its folder, all others know it from the environment."""
+    try:
+        return Path(process.cwd()).is_relative_to(folder) or process.environ().get("TEST_FOLDER") == str(folder)
+    except psutil.Error:
+        return False
+
+
 @pytest.fixture
-def no_process_left() -> Iterator[None]:
-    before = {process.pid for process in psutil.process_iter()}
+def no_process_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
     yield
-    names = ("postgres", "pgbench", "iostat", "vmstat")
-    started = [p for p in psutil.process_iter(["name"]) if p.pid not in before and p.info["name"] in names]
+    started = [process for process in psutil.process_iter() if is_of(process, tmp_path)]
     _gone, alive = psutil.wait_procs(started, timeout=10)
     assert not alive
 
