@@ -40,6 +40,7 @@ class ProfileStudy:
         sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
         places: T of local against remote executions of statements that commit nothing.
         matched: tasks of the chosen runs and how many of them were paired exactly.
+        children: executions on shards that other nodes logged for the chosen runs, with a task or without.
         main: the family that sizes are compared in: the one without a name, else the one with the most statements.
         threads: number of threads that the figures show.
         skip_first: statements left out at the beginning of each session.
@@ -51,6 +52,7 @@ class ProfileStudy:
     sizes: tuple[Comparison, ...]
     places: tuple[Comparison, ...]
     matched: tuple[int, int]
+    children: int
     main: str
     threads: int
     skip_first: int
@@ -126,6 +128,7 @@ def study_profile(
         tuple(_compare_sizes(found.filter(family=main), level, margin)),
         tuple(_compare_places(found.filter(family=main), level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
+        int(quality["children"].sum()),
         main,
         profiled_threads(found, threads),
         skip_first,

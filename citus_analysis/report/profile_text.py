@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.pglog import STUDY_PREFIX
 from citus_analysis.report.profile import ProfileStudy
 from citus_analysis.report.words import counted, interval_text, listed, size_text
 from citus_analysis.stats import Comparison
@@ -27,6 +28,9 @@ def _entered(study: ProfileStudy) -> str:
     runs = study.statements.select("resource", "run_id").n_unique()
     entered = f"{counted(study.statements.height, 'sampled statement')} of {counted(runs, 'run')} were profiled"
     tasks, exact = study.matched
+    if not tasks and study.children:
+        remote = counted(study.children, "remote execution")
+        return f"{entered}; which statements waited for another node is not known: {remote} stand without a task."
     if not tasks:
         return f"{entered}; none of them waited for another node."
     share = "all of them" if exact == tasks else f"{exact / tasks:.2%}"
@@ -97,7 +101,28 @@ def _claim(comparisons: Sequence[Comparison]) -> str:
 
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
-    """What must be known before times are compared: above all, which of them contain the commit's WAL flush."""
+    """What must be known before times are compared: what the logs leave out, and which times contain the commit."""
+    return [*_missing_records(study), *_hidden_commits(study)]
+
+
+def _missing_records(study: ProfileStudy) -> list[str]:
+    """What the servers did not log, with the setting that makes them."""
+    tasks, exact = study.matched
+    if not tasks and study.children:
+        return [
+            "The logs name no task, so remote statements are missing from this profile: stock Citus reports tasks at "
+            "debug4 only. Set log_min_messages = debug4 for the monitor's role (monitor.log_min_messages: debug4)."
+        ]
+    if tasks and not exact and not study.children:
+        return [
+            "No statement in the logs of the other nodes names the session that sent it, so no task could be paired: "
+            f"set log_line_prefix = '{STUDY_PREFIX}' on every node (%a carries the sender)."
+        ]
+    return []
+
+
+def _hidden_commits(study: ProfileStudy) -> list[str]:
+    """Which of the times contain the commit's WAL flush."""
     shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
     keys = ["statement_kind", "executed", "family"]
     notes = []

@@ -94,6 +94,30 @@ def test_warnings_say_where_the_commit_is(study: ProfileStudy) -> None:
     assert "SELECT" not in text
 
 
+def with_quality(given: Tables, **counts: int) -> Tables:
+    """The same runs with other counts of tasks and children."""
+    quality = pl.DataFrame([{"resource": "w1-t16-insert", "run_id": "w1-t16-insert/1", **counts}])
+    return Tables(**given.tables | {"match_quality": TABLES["match_quality"].conform(quality)})
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentence", "warning"),
+    [
+        ({"tasks": 0, "exact": 0, "children": 294}, "is not known: 294 remote executions stand", "debug4"),
+        ({"tasks": 9, "exact": 0, "children": 0}, "0.00% were paired", "log_line_prefix = '%m [%p] [%v] : "),
+        ({"tasks": 0, "exact": 0, "children": 0}, "none of them waited for another node.", None),
+        ({"tasks": 9, "exact": 0, "children": 9}, "0.00% were paired", None),
+    ],
+)
+def test_what_the_logs_leave_out_is_said(
+    given: Tables, selection: Selection, counts: dict[str, int], sentence: str, warning: str | None
+) -> None:
+    study = study_profile(selection, with_quality(given, **counts), skip_first=0)
+    assert sentence in profile_sentences(study)[0]
+    first = profile_warnings(study)[0]
+    assert (warning in first) if warning else first.startswith("Not all of these times contain the same work")
+
+
 def test_sentences_state_shares_and_verdicts(study: ProfileStudy) -> None:
     sentences = profile_sentences(study)
     assert 3 <= len(sentences) <= 6

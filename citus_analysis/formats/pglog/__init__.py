@@ -42,9 +42,10 @@ from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, is_server_log, looks_like_log
 from citus_analysis.formats.pglog._native import compiled_scanner
 from citus_analysis.formats.pglog._pieces import pieces
+from citus_analysis.formats.pglog._prefix import STUDY_PREFIX
 from citus_analysis.formats.pglog._read import prepared_chunks
 
-__all__ = ["FORMAT", "PgLog", "compiled_scanner"]
+__all__ = ["FORMAT", "STUDY_PREFIX", "PgLog", "compiled_scanner"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 
