@@ -130,8 +130,7 @@ EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
-#: `runs.status`: ok = all planned operations succeeded; degraded = finished, but operations failed;
-#: failed = no summary, or fewer operations attempted than planned.
+#: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.status`.
 STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
 ROLES: Final = ("main", "monitor")
@@ -345,8 +344,10 @@ _TABLES: Final = (
         (
             *_FILE,
             Column("judged_iteration", INT32, "iteration of the resource that is judged"),
-            Column("outcome", TEXT, "verified or failed"),
-            Column("reason", TEXT, "why it failed; null where it did not"),
+            Column("outcome", TEXT, "verified, degraded or failed"),
+            Column("reason", TEXT, "why it is not verified; null where it is"),
+            Column("measured_from", TIME_MS, "when the runner had started all main clients; null in older files"),
+            Column("measured_until", TIME_MS, "when the first main client had ended; null in older files"),
         ),
     ),
     Table(
@@ -363,6 +364,7 @@ _TABLES: Final = (
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"
             ),
             Column("threads", INT32, "client threads, over all load generators"),
+            Column("connected_threads", INT32, "of these, those that connected; null where a client does not say"),
             Column("records", INT64, "records in the table (load: to insert)"),
             Column("operations", INT64, "operations planned, over all load generators"),
             _ITERATION,
@@ -377,10 +379,14 @@ _TABLES: Final = (
             Column("operations_done", INT64, "operations that succeeded, main clients"),
             Column("failed_operations", INT64, "operations that failed, main clients"),
             Column("monitored", FLAG, "a monitor client ran beside the main clients"),
+            Column("monitor_operations", INT64, "operations that succeeded, monitor client; null where there was none"),
+            Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
             Column("status", one_of(STATUSES), "ok, degraded or failed; only ok runs enter statistics by default"),
             Column("status_reason", TEXT, "why the run is not ok, in words; null when it is"),
             Column("start_time", TIME_MS, "first status line of a main client; client clock"),
             Column("end_time", TIME_MS, "last status line of a main client; client clock"),
+            Column("measured_from", TIME_MS, "begin of the time in which all main clients ran; null where not known"),
+            Column("measured_until", TIME_MS, "end of the time in which all main clients ran; null where not known"),
         ),
     ),
     Table(
@@ -418,6 +424,7 @@ _TABLES: Final = (
             Column("throughput_ops_s", REAL, "as the client reports it"),
             Column("runtime_ms", REAL, "as the client reports it"),
             Column("threads", INT32, "client threads"),
+            Column("connected_threads", INT32, "threads that connected; null where the tool does not tell"),
             Column("target_ops_s", REAL, "rate that was set (-target); null where none was, or it is not printed"),
             Column("rate_limited", FLAG, "a rate was set; pgbench shows that, but not which (--rate)"),
             Column("operations_planned", INT64, "operationcount, or insertcount for a load"),

@@ -84,17 +84,21 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
         print_json(
             {
                 "verified": summary.verified,
+                "degraded": dict(summary.degraded),
                 "failed": dict(summary.failed),
                 "skipped": summary.skipped,
                 "notes": summary.notes,
             }
         )
         return
-    for run_id, reason in summary.failed.items():
-        click.echo(printable(f"failed: {run_id}: {reason}"), err=True)
+    for word, runs in (("degraded", summary.degraded), ("failed", summary.failed)):
+        for run_id, reason in runs.items():
+            click.echo(printable(f"{word}: {run_id}: {reason}"), err=True)
     for note in summary.notes:
         click.echo(printable(f"note: {note}"), err=True)
-    counts = f"{len(summary.verified)} runs verified, {len(summary.failed)} failed, {len(summary.skipped)} not needed"
+    degraded = f"{len(summary.degraded)} degraded, " if summary.degraded else ""
+    ended = f"{len(summary.verified)} runs verified, {degraded}{len(summary.failed)} failed"
+    counts = f"{ended}, {len(summary.skipped)} not needed"
     click.echo(f"{counts}; next: citus-analysis ingest {printable(str(out))} --out DATASET")
 
 

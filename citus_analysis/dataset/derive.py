@@ -56,11 +56,15 @@ class ResourceTables:
         return [part for source in of_iteration for part in source.parts if part.table == "log_events"]
 
     def identities(self) -> list[tuple[str, Identity]]:
-        """Run and identity of each file that a load generator of the resource wrote, each pair once."""
+        """Run and identity of each file that a load generator of the resource wrote, each pair once.
+
+        A file of no known format is one where its name gives it the role of a client: that left nothing readable.
+        """
         pairs = (
             (source.run_id, Identity(**source.identity))
             for source in self.sources
-            if source.run_id is not None and source.is_client
+            if source.run_id is not None
+            and (source.is_client or (source.format is None and source.identity.get("role") is not None))
         )
         return list(dict.fromkeys(pairs))
 
@@ -108,11 +112,12 @@ def _runs(tables: ResourceTables) -> Pieces:
     # A run whose clients left nothing is known by its files' names, and is one that failed.
     if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
         return
-    from citus_analysis.stats.clients import derive_operation_latencies, derive_runs, with_outcomes
+    from citus_analysis.runs.status import with_verdicts
+    from citus_analysis.stats.clients import derive_operation_latencies, derive_runs
 
     runs = derive_runs(tables.scan("clients").collect(), run_identity(tables))
     yield {
-        "runs": with_outcomes(runs, tables.scan("outcomes").collect()),
+        "runs": with_verdicts(runs, tables.scan("outcomes").collect()),
         "operation_latencies": derive_operation_latencies(
             tables.scan("client_metrics").collect(), tables.scan("client_histogram").collect()
         ),
@@ -163,7 +168,7 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        3,
+        4,
         ("clients", "client_metrics", "client_histogram", "outcomes"),
         ("runs", "operation_latencies"),
         _runs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import polars as pl
@@ -19,7 +20,7 @@ __all__ = ["CSV_LIMIT_BYTES", "Field", "parse_small_csv"]
 #: Catalogue extracts are read at once; 64 MiB is about half a million shards.
 CSV_LIMIT_BYTES: Final = 64 * 2**20
 
-Value = str | int | None
+Value = str | int | datetime | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Field:
     """
 
     header: str
-    convert: Callable[[str], str] | None = None
+    convert: Callable[[str], str | datetime] | None = None
     required: bool = False
 
 

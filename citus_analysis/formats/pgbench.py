@@ -97,7 +97,7 @@ class Pgbench(Format):
     """Recognises and reads what `pgbench` prints."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
 
     def detect(self, name: str, head: bytes) -> float:
@@ -224,6 +224,8 @@ class _Report:
         tps = next((value(name) for name in _THROUGHPUT if value(name) is not None), None)
         done, duration = value("number of transactions actually processed"), value("duration")
         clients, each = value("number of clients", 0), value("number of transactions per client", 0)
+        threads = clients if 0 < clients <= _MAX_CLIENTS else None
+        completed = tps is not None and not self._aborted
         facts = {
             "tool": "pgbench",
             "tool_version": self._facts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
@@ -233,14 +235,16 @@ class _Report:
             "rate_limited": "lag" in self._kinds,
             "script": self._script(),
             "scale_factor": value("scaling factor"),
-            "threads": clients if 0 < clients <= _MAX_CLIENTS else None,
+            "threads": threads,
+            # Versions before 14 go on without clients that could not connect, and do not say how many.
+            "connected_threads": threads if completed and "error" not in self._kinds else None,
             "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
             "start_time": _time(self._start),
             "end_time": _time(self._end),
-            "completed": tps is not None and not self._aborted,
+            "completed": completed,
         }
         return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
 

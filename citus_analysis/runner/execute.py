@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -61,6 +61,7 @@ class RunnerSummary:
     Attributes:
         verified: ids of the runs that ended well, in this call or an earlier one.
         failed: run id -> why; their files are kept, statistics leave them out.
+        degraded: run id -> why; measured to the end, but operations failed. Statistics leave them out as well.
         skipped: ids of the runs that the stop rule found unnecessary.
         notes: what a reader should know (samplers that are missing, what a system cannot do).
     """
@@ -69,11 +70,12 @@ class RunnerSummary:
     failed: Mapping[str, str]
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    degraded: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
-        """1 when a run failed, else 0."""
-        return 1 if self.failed else 0
+        """1 when a run failed or is degraded, else 0."""
+        return 1 if self.failed or self.degraded else 0
 
 
 def run_experiment(
@@ -129,7 +131,7 @@ def _run_all(
                 continue
 
             def tell(throughput_ops_s: float | None, run: PlannedRun = run) -> None:
-                done = len(ledger.verified) + len(ledger.failed) + len(skipped)
+                done = len(ledger.verified) + len(ledger.degraded) + len(ledger.failed) + len(skipped)
                 watch(RunnerEvent(run.run_id, done, len(plan), len(ledger.failed), throughput_ops_s))
 
             tell(None)
@@ -137,7 +139,13 @@ def _run_all(
             Life(tree, tree / _PRIVATE / "attempts", journal, measurement, ledger).live(run)
     finally:
         target.stop()
-    return RunnerSummary(tuple(ledger.verified), dict(ledger.failed), tuple(skipped), tuple(sorted(ledger.notes)))
+    return RunnerSummary(
+        tuple(ledger.verified),
+        dict(ledger.failed),
+        tuple(skipped),
+        tuple(sorted(ledger.notes)),
+        dict(ledger.degraded),
+    )
 
 
 def _begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:

@@ -1,4 +1,4 @@
-"""The life of one run: prepared, loaded, monitored, measured, publishing, collected, verified (or failed).
+"""The life of one run: prepared, loaded, monitored, measured, publishing, collected, verified (or degraded, or failed).
 
 Each state is on disk before the next one starts. A run that was interrupted begins anew: its attempt's private
 files are deleted, and files that were already being published are removed from the tree.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from citus_analysis.errors import RunnerError
@@ -17,16 +19,19 @@ from citus_analysis.runner.artefacts import inside
 from citus_analysis.runner.describe import check_environment, environment_of, write_description
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.measure import Measured, Measurement, publish
+from citus_analysis.runner.measure import Measured, Measurement, Window, publish
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import PlannedRun
-from citus_analysis.runner.results import RunResult, read_run
+from citus_analysis.runner.results import RunResult, judge_run
+from citus_analysis.runs.status import OUTCOME_OF, worst_status
 from citus_analysis.stats.intervals import mean_interval
+from citus_analysis.words import counted
 
 __all__ = ["Ledger", "Life"]
 
 _ENVIRONMENT: Final = "environment"
 _MIN_RUNS_FOR_INTERVAL: Final = 2
+_SHARE_TOLERANCE: Final = 1.5
 
 
 @dataclass
@@ -36,11 +41,15 @@ class Ledger:
     Attributes:
         verified: run id -> throughput, operations per second.
         failed: run id -> why.
+        degraded: run id -> why; it was measured, but operations failed.
+        windows: run id -> when its main clients ran, begin and end.
         notes: remarks that hold for the experiment.
     """
 
     verified: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    degraded: dict[str, str] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
     notes: set[str] = field(default_factory=set)
 
     @classmethod
@@ -51,13 +60,15 @@ class Ledger:
             ledger.notes.update(entry.detail.get("notes", ()))
             if entry.state == "verified":
                 ledger.verified[entry.subject] = entry.detail["throughput_ops_s"]
-            elif entry.state == "failed":
-                ledger.failed[entry.subject] = entry.detail["reason"]
+            elif entry.state in ("failed", "degraded"):
+                getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
+            elif entry.state == "measured":
+                ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
         return ledger
 
     def is_done(self, run: PlannedRun) -> bool:
         """Whether the run ended, well or not."""
-        return run.run_id in self.verified or run.run_id in self.failed
+        return any(run.run_id in ended for ended in (self.verified, self.degraded, self.failed))
 
     def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
         """Whether the stop rule finds this iteration unnecessary."""
@@ -78,9 +89,21 @@ class Ledger:
 
     def outcomes(self, resource: str) -> list[Outcome]:
         """How the resource's iterations ended."""
-        ended = {**dict.fromkeys(self.verified, ""), **self.failed}
-        split = ((run_id.rpartition("#"), reason) for run_id, reason in ended.items())
-        return sorted(Outcome(int(number), reason) for (name, _, number), reason in split if name == resource)
+        ended = {
+            **dict.fromkeys(self.verified, ("verified", "")),
+            **{run_id: ("degraded", reason) for run_id, reason in self.degraded.items()},
+            **{run_id: ("failed", reason) for run_id, reason in self.failed.items()},
+        }
+        of_resource = {
+            int(run_id.rpartition("#")[2]): Outcome(int(run_id.rpartition("#")[2]), *how, *self._window(run_id))
+            for run_id, how in ended.items()
+            if run_id.rpartition("#")[0] == resource
+        }
+        return [of_resource[iteration] for iteration in sorted(of_resource)]
+
+    def _window(self, run_id: str) -> tuple[datetime | None, datetime | None]:
+        window = self.windows.get(run_id, Window())
+        return window.begin, window.end
 
 
 @dataclass(frozen=True)
@@ -105,12 +128,20 @@ class Life:
         self.measurement.prepare(run)
         self._describe(run)
         self.journal.append(run.run_id, "prepared")
-        pace_ops_s = self.measurement.load(run, folder)
+        earlier = self.ledger.throughputs().get(run.configuration.resource)
+        pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
         self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
         self.journal.append(run.run_id, "monitored")
         measured = self.measurement.measure(run, folder, pace_ops_s)
-        self.journal.append(run.run_id, "measured", problems=measured.problems, notes=measured.notes)
-        result = read_run(measured.client_outputs)
+        self.ledger.windows[run.run_id] = measured.window
+        self.journal.append(
+            run.run_id,
+            "measured",
+            problems=measured.problems,
+            notes=measured.notes,
+            window=measured.window.as_texts(),
+        )
+        result = judge_run(run, measured.client_outputs, measured.monitor_output)
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)
         self.journal.append(run.run_id, "collected")
@@ -144,20 +175,31 @@ class Life:
         write_description(self.tree, experiment, run.configuration, description, target.nodes())
 
     def _verify(self, run: PlannedRun, measured: Measured, result: RunResult) -> None:
-        problems = [
-            *measured.problems,
-            *([result.problem] if result.problem else []),
-            *self._count_problem(run),
-        ]
-        self.ledger.notes.update(measured.notes)
-        if problems:
-            self.ledger.failed[run.run_id] = "; ".join(problems)
-            self.journal.append(run.run_id, "failed", reason="; ".join(problems))
-        else:
+        problems = [*measured.problems, *self._count_problem(run)]
+        status = worst_status(result.status, *(["failed"] if problems else []))
+        reason = "; ".join([*problems, *([result.reason] if result.reason else [])])
+        self.ledger.notes.update([*measured.notes, *self._share_note(run, result)])
+        outcome = OUTCOME_OF[status]
+        facts: dict[str, float | str | None] = {
+            "throughput_ops_s": result.throughput_ops_s,
+            "connected_threads": result.connected_threads,
+        }
+        if status == "ok":
             self.ledger.verified[run.run_id] = result.throughput_ops_s
-            self.journal.append(run.run_id, "verified", throughput_ops_s=result.throughput_ops_s)
+        else:
+            getattr(self.ledger, outcome)[run.run_id] = reason
+            facts = {"reason": reason, **facts}
+        self.journal.append(run.run_id, outcome, **facts, monitor_share=result.monitor_share)
         resource = run.configuration.resource
         write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
+
+    def _share_note(self, run: PlannedRun, result: RunResult) -> list[str]:
+        """What the monitor sampled, where that is not what was asked for."""
+        asked, reached = self.measurement.experiment.monitor.share, result.monitor_share
+        if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
+            return []
+        done = f"{counted(result.monitor_operations or 0, 'operation')}, {reached:.2%} of the main clients'"
+        return [f"{run.run_id}: the monitor did {done}; monitor.share asks for {asked:.2%}"]
 
     def _count_problem(self, run: PlannedRun) -> list[str]:
         """After a load, every record is in the table exactly once (the key is unique: counting is enough)."""

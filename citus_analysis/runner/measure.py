@@ -10,8 +10,9 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Self
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.artefacts import client_log, inside, sampler_output, server_log
@@ -21,16 +22,41 @@ from citus_analysis.runner.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.perf import Perf
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
-from citus_analysis.runner.results import read_client
-from citus_analysis.runner.samplers import start_samplers
+from citus_analysis.runner.results import read_rates
+from citus_analysis.runner.samplers import Sampled, start_samplers
 from citus_analysis.runner.targets.base import Target
 
 __all__ = ["Measured", "Measurement", "publish"]
 
-_POLL_S: Final = 0.5
+_POLL_S: Final = 0.05  # between the end of the main clients and that of everything beside them
+_TELL_S: Final = 0.5
 _MANY: Final = 10**9  # record numbers
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
-_PACE_PROBE_S: Final = 1
+_LONGEST_PROBE_S: Final = 15  # of the load that tells how fast the monitor is to be
+_PROBE_INTERVALS: Final = 4
+_STILL_RISING: Final = 1.2
+
+
+@dataclass(frozen=True)
+class Window:
+    """When all main clients of a run ran, by the runner's clock in UTC; None where that never was.
+
+    Example:
+        >>> Window.read(["2026-03-01T12:00:00+00:00", None]).begin.hour
+        12
+    """
+
+    begin: datetime | None = None
+    end: datetime | None = None
+
+    def as_texts(self) -> list[str | None]:
+        """The two times for the journal."""
+        return [time.isoformat() if time else None for time in (self.begin, self.end)]
+
+    @classmethod
+    def read(cls, texts: Sequence[str | None] | None) -> Self:
+        """From what :meth:`as_texts` gave."""
+        return cls(*(datetime.fromisoformat(text) if text else None for text in texts or ()))
 
 
 @dataclass
@@ -39,8 +65,10 @@ class Measured:
 
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
     client_outputs: list[Path] = field(default_factory=list)
+    monitor_output: Path | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    window: Window = field(default_factory=Window)
 
 
 @dataclass(frozen=True)
@@ -61,19 +89,29 @@ class Measurement:
         """Servers in the state the configuration asks for."""
         self.target.prepare(run.configuration)
 
-    def load(self, run: PlannedRun, folder: Path) -> float | None:
-        """Warm up, then fill the table; the throughput of the warm-up where there was one."""
+    def load(self, run: PlannedRun, folder: Path, known_ops_s: float | None = None) -> float | None:
+        """Warm up, then fill the table.
+
+        Args:
+            run: what is about to be measured.
+            folder: private folder of the attempt.
+            known_ops_s: throughput of earlier runs of the configuration, where there were some.
+
+        Returns:
+            the throughput to pace the monitor by: of earlier runs, or else what the warm-up ended with.
+        """
         configuration = run.configuration
         records = 0 if configuration.phase == "load" else configuration.records
         if configuration.changes_table or not self._is_filled(run):
             self.target.fill(records)
-        seconds = max(round(self.experiment.warmup_s), _PACE_PROBE_S if configuration.monitored else 0)
-        if not seconds:
-            return None
-        pace = self._warm_up(run, folder, seconds)
+        unknown = configuration.monitored and known_ops_s is None
+        seconds = round(self.experiment.warmup_s)
+        if not seconds and not unknown:
+            return known_ops_s
+        steady_ops_s = self._warm_up(run, folder, seconds, until_steady=unknown)
         if configuration.changes_table:
             self.target.fill(records)
-        return pace
+        return steady_ops_s if known_ops_s is None else known_ops_s
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
         """Run the load with everything beside it; the files are still in `folder` afterwards."""
@@ -85,14 +123,12 @@ class Measurement:
         measured.notes += skipped
         perf = Perf.start(self.processes, folder) if self.experiment.samplers.perf else None
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
+        begin = datetime.now(UTC)
         try:
-            self._wait(clients, measured)
+            measured.window = Window(begin, self._wait(clients, measured))
         finally:
-            if monitor:
-                self.driver.finish(self.processes, monitor)
+            self._stop_beside(monitor, samplers, perf)
             self.processes.stop(*clients)
-            for sampled in samplers:
-                sampled.sampling.stop()
         if perf:
             measured.notes += perf.collect(run, measured.files)
         self._collect_clients(run, clients, monitor, measured)
@@ -105,6 +141,15 @@ class Measurement:
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
         return measured
+
+    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> None:
+        """End everything beside the main clients at the same moment: what it saw later is not the load's."""
+        if perf:
+            perf.stop()
+        for sampled in samplers:
+            sampled.sampling.stop()
+        if monitor:
+            self.driver.finish(self.processes, monitor)
 
     def works(self, run: PlannedRun) -> list[Work]:
         """What each main load generator is to do; together they insert every record exactly once."""
@@ -129,49 +174,70 @@ class Measurement:
         ]
 
     def monitor_work(self, run: PlannedRun, pace_ops_s: float | None) -> Work:
-        """What the sampled client is to do: its share, paced over the whole run, on keys of its own."""
+        """What the sampled client is to do: its share, paced until the main clients end, on keys of its own."""
         configuration, monitor = run.configuration, self.experiment.monitor
-        operations = max(1, round(configuration.operations * monitor.share))
+        threads = monitor.connections * len(self.target.clients_connect().nodes)
+        rate = self.driver.attainable_rate_ops_s(pace_ops_s * monitor.share, threads) if pace_ops_s else None
+        operations = self._monitor_operations(run, is_paced=rate is not None)
         return Work(
             run=run,
             part=0,
-            threads=monitor.connections * len(self.target.clients_connect().nodes),
+            threads=threads,
             operations=operations,
             records=configuration.records,
-            inserts=KeyRange(self._monitor_start(run), operations if not self.experiment.limits.duration_s else _MANY),
+            inserts=KeyRange(self._monitor_start(run), operations),
             duration_s=self.experiment.limits.duration_s,
-            rate_ops_s=pace_ops_s * monitor.share if pace_ops_s else None,
+            rate_ops_s=rate,
             monitor=True,
         )
+
+    def _monitor_operations(self, run: PlannedRun, *, is_paced: bool) -> int:
+        """When the monitor is through. A paced one is ended with the main clients, but a load with its last record."""
+        if run.configuration.phase == "load":
+            return self._monitor_rows(run)
+        return _MANY if is_paced else max(1, round(run.configuration.operations * self.experiment.monitor.share))
+
+    def _monitor_rows(self, run: PlannedRun) -> int:
+        """Records that a load's monitor inserts beside the main clients'."""
+        if self.experiment.limits.duration_s:
+            return _MANY
+        return max(1, round(run.configuration.records * self.experiment.monitor.share))
 
     def _is_filled(self, run: PlannedRun) -> bool:
         """Whether the table holds the records that a reading workload needs, and at most a monitor's beside them."""
         records = run.configuration.records
         try:
-            return records <= self.target.count() <= records + self.monitor_work(run, None).operations
+            return records <= self.target.count() <= records + self._monitor_rows(run)
         except RunnerError:
             return False  # there is no table yet
 
     def _monitor_start(self, run: PlannedRun) -> int:
         """First record number of the monitor's own range: behind every one that a main client may insert."""
-        return 2 * _MANY if self.experiment.limits.duration_s else run.configuration.records
+        configuration = run.configuration
+        is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
+        return configuration.records + (0 if is_whole_load else 2 * _MANY)
 
-    def _warm_up(self, run: PlannedRun, folder: Path, seconds: int) -> float | None:
+    def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
+        """Load for so many seconds, or longer until the throughput rises no more; the throughput at the end."""
         configuration = run.configuration
         work = Work(
             run=run,
             part=0,
             threads=configuration.threads,
-            operations=configuration.operations,
+            operations=_MANY,
             records=configuration.records,
             inserts=KeyRange(_WARMUP_INSERTS, _MANY),
-            duration_s=seconds,
+            duration_s=max(seconds, _LONGEST_PROBE_S) if until_steady else seconds,
         )
-        client = self._launch("warm-up", work, folder)
-        if not self.processes.wait(client, timeout_s=self.experiment.limits.timeout_s):
-            self.processes.stop(client)
-        result = read_client(folder / "warm-up.log")
-        return result.throughput_ops_s or None
+        client, output = self._launch("warm-up", work, folder), folder / "warm-up.log"
+        least = time.monotonic() + seconds
+        deadline = time.monotonic() + self.experiment.limits.timeout_s
+        while client.running and time.monotonic() < deadline:
+            if until_steady and time.monotonic() > least and rises_no_more(read_rates(output)):
+                break
+            time.sleep(_TELL_S)
+        self.processes.stop(client)
+        return steady_rate(read_rates(output))
 
     def _start_clients(
         self, run: PlannedRun, folder: Path, pace_ops_s: float | None
@@ -194,16 +260,27 @@ class Measurement:
             folder=command.folder,
         )
 
-    def _wait(self, clients: Sequence[Launched], measured: Measured) -> None:
+    def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
+        """Watch the main clients until all have ended; when the first of them had."""
         deadline = time.monotonic() + self.experiment.limits.timeout_s
-        while any(client.running for client in clients):
+        told = 0.0
+        ended: datetime | None = None
+        while any(running := [client.running for client in clients]):
+            if ended is None and not all(running):
+                ended = datetime.now(UTC)
             if time.monotonic() > deadline:
                 measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
-                return
-            rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
-            known = [rate for rate in rates if rate is not None]
-            self.watch(sum(known) if known else None)
+                return ended
+            if time.monotonic() - told >= _TELL_S:
+                self._tell(clients)
+                told = time.monotonic()
             time.sleep(_POLL_S)
+        return ended or datetime.now(UTC)
+
+    def _tell(self, clients: Sequence[Launched]) -> None:
+        rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
+        known = [rate for rate in rates if rate is not None]
+        self.watch(sum(known) if known else None)
 
     def _collect_clients(
         self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: Measured
@@ -216,8 +293,31 @@ class Measurement:
                 measured.problems.append(f"load generator {part} ended with {_ending(client.exit_code)}")
         if monitor and monitor.output:
             measured.files[client_log(run, part=0, monitor=True)] = monitor.output
-            if not read_client(monitor.output).operations_done:
-                measured.problems.append("the monitor client did nothing: no sampled statements")
+            measured.monitor_output = monitor.output
+
+
+def rises_no_more(rates_ops_s: Sequence[float]) -> bool:
+    """Whether a client is warm: its last two status intervals are hardly better than the two before.
+
+    Example:
+        >>> rises_no_more([126.0, 900.0, 1900.0, 2000.0]), rises_no_more([126.0, 1900.0, 1980.0, 2000.0, 2010.0])
+        (False, True)
+    """
+    before, last = sum(rates_ops_s[-4:-2]), sum(rates_ops_s[-2:])
+    return len(rates_ops_s) >= _PROBE_INTERVALS and 0 < last <= before * _STILL_RISING
+
+
+def steady_rate(rates_ops_s: Sequence[float]) -> float | None:
+    """The throughput that a warm-up ended with: the mean of its last two status intervals; None without any.
+
+    The beginning connects and fills caches; its mean would be too low to pace another client by.
+
+    Example:
+        >>> steady_rate([126.0, 900.0, 1900.0, 2000.0, 2010.0, 2002.0])
+        2006.0
+    """
+    last = rates_ops_s[-2:]
+    return sum(last) / len(last) or None if last else None
 
 
 def _ending(exit_code: int) -> str:

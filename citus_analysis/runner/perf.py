@@ -39,11 +39,17 @@ class Perf:
         arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", str(folder / "perf.data")]
         return cls(processes.launch("perf", arguments, output=folder / "perf.log"), processes, folder)
 
+    def stop(self) -> None:
+        """End the recording at this moment; `collect` waits for its file."""
+        if self.recording is not None:
+            self.processes.send(self.recording, signal.SIGINT)
+
     def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
-        """Stop, write the reports, add them to the run's files; notes where something is missing."""
+        """Write the reports of a stopped recording, add them to the run's files; notes where something is missing."""
         if self.recording is None:
             return ["perf is not installed: no profile"]
-        self.processes.stop(self.recording, first=signal.SIGINT)
+        self.processes.wait(self.recording, timeout_s=_TIMEOUT_S)
+        self.processes.stop(self.recording)
         data = self.folder / "perf.data"
         if not data.exists():
             return ["perf recorded nothing: it may need root or a lower kernel.perf_event_paranoid"]

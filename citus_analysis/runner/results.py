@@ -1,79 +1,110 @@
-"""What a load generator reported, read with the same formats that `ingest` uses."""
+"""What the load generators of a run reported, read with the same formats and judged by the same rule as by `ingest`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.runner.describe import facts_of
+from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.schema import TABLES
+from citus_analysis.stats.clients import derive_runs
 
-__all__ = ["ClientResult", "RunResult", "read_client", "read_run"]
+__all__ = ["RunResult", "judge_run", "read_client", "read_rates"]
 
-
-@dataclass(frozen=True)
-class ClientResult:
-    """One load generator's own summary; zeros and False where it printed none."""
-
-    completed: bool
-    throughput_ops_s: float
-    operations_done: int
-    failed_operations: int
+_IDENTITY: Final = (
+    *("run_id", "resource", "system", "set_up", "phase", "workload", "threads", "records", "operations"),
+    *("iteration", "workers", "drivers"),
+)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The main clients of one run, merged.
+    """The clients of one run, merged.
 
     Attributes:
-        problem: why the run counts as failed; None when it does not.
+        status: ok, degraded or failed.
+        reason: why it is not ok; None when it is.
+        throughput_ops_s: of the main clients; 0 where they reported none.
+        operations_done: of the main clients.
+        connected_threads: main clients' threads that connected; None where the clients do not say.
+        monitor_operations: of the monitor; None where it left no output.
     """
 
+    status: str
+    reason: str | None
     throughput_ops_s: float
     operations_done: int
-    failed_operations: int
-    problem: str | None = None
+    connected_threads: int | None
+    monitor_operations: int | None
+
+    @property
+    def monitor_share(self) -> float | None:
+        """The monitor's operations per operation of the main clients."""
+        if self.monitor_operations is None or not self.operations_done:
+            return None
+        return self.monitor_operations / self.operations_done
 
 
-def read_client(output: Path) -> ClientResult:
-    """What an output says. An output without a summary is not completed."""
+def read_client(output: Path, table: str = "clients") -> pl.DataFrame:
+    """The rows of a client's table that an output gives; none where it is no client's output."""
+    empty = TABLES[table].parsed().empty()
     try:
         content = Content(output)
         found = detect_format(content)
         if found is None:
-            return ClientResult(False, 0.0, 0, 0)
-        pieces = [
-            piece.frame("clients") for piece in found.parse(content, Hints(output.name)) if "clients" in piece.tables
-        ]
+            return empty
+        pieces = [piece.frame(table) for piece in found.parse(content, Hints(output.name)) if table in piece.tables]
     except InputError:
-        return ClientResult(False, 0.0, 0, 0)
-    if not pieces or not pieces[-1].height:
-        return ClientResult(False, 0.0, 0, 0)
-    row = pl.concat(pieces, how="diagonal_relaxed").row(-1, named=True)
-    return ClientResult(
-        bool(row.get("completed")),
-        row.get("throughput_ops_s") or 0.0,
-        row.get("operations_done") or 0,
-        row.get("failed_operations") or 0,
-    )
+        return empty
+    return pl.concat([empty, *pieces], how="diagonal_relaxed")
 
 
-def read_run(outputs: Sequence[Path]) -> RunResult:
-    """The main clients' outputs of one run: throughputs and counts added."""
-    clients = [read_client(output) for output in outputs]
-    unfinished = [output.name for output, client in zip(outputs, clients, strict=True) if not client.completed]
-    failed = sum(client.failed_operations for client in clients)
-    problem = None
-    if unfinished:
-        problem = f"no final summary in {', '.join(unfinished)}"
-    elif failed:
-        problem = f"{failed} operations failed"
+def read_rates(output: Path) -> list[float]:
+    """Throughputs of the status intervals of an output in order, operations per second."""
+    series = read_client(output, "client_series").filter(pl.col("section").is_null())
+    return series["throughput_ops_s"].drop_nulls().to_list()
+
+
+def judge_run(run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None) -> RunResult:
+    """Merge and judge what the clients of a run left.
+
+    Args:
+        run: what was to be done.
+        outputs: outputs of the main clients, in order of their parts.
+        monitor: output of the monitor, where there was one.
+    """
+    clients = [_client(run, output, "main", part) for part, output in enumerate(outputs)]
+    if monitor:
+        clients.append(_client(run, monitor, "monitor", 0))
+    facts = {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
+    known = TABLES["runs"].conform(pl.DataFrame([facts | facts_of(run.configuration)])).select(_IDENTITY)
+    judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
     return RunResult(
-        sum(client.throughput_ops_s for client in clients),
-        sum(client.operations_done for client in clients),
-        failed,
-        problem,
+        judged["status"],
+        judged["status_reason"],
+        judged["throughput_ops_s"] or 0.0,
+        judged["operations_done"] or 0,
+        judged["connected_threads"],
+        judged["monitor_operations"],
     )
+
+
+def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame:
+    """The row of `clients` with the identity that `ingest` gives it."""
+    identity = {
+        "source_id": output.name,
+        "resource": run.configuration.resource,
+        "run_id": run.run_id,
+        "iteration": run.iteration,
+        "role": role,
+        "part": part,
+    }
+    frame = read_client(output).with_columns(pl.lit(value).alias(name) for name, value in identity.items())
+    return TABLES["clients"].conform(frame)

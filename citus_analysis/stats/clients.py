@@ -21,6 +21,7 @@ from typing import Final, Literal
 import polars as pl
 import polars.selectors as cs
 
+from citus_analysis.runs.status import with_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.frames import Frame, as_polars
 from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
@@ -36,6 +37,7 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "throughput_ops_s": "sum",
     "runtime_ms": "max",
     "threads": "sum",
+    "connected_threads": "sum",
     "operations_planned": "sum",
     "operations_done": "sum",
     "failed_operations": "sum",
@@ -137,8 +139,8 @@ def _merged(name: str) -> pl.Expr:
 def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:
     """The table `runs`: one row per run, its load generators merged, with a status and the reason for it.
 
-    Status: `failed` where a main client left no log or no final summary, or where fewer operations were
-    attempted than planned (not where a time limit was set); `degraded` where operations failed; else `ok`.
+    The status is that of :func:`citus_analysis.runs.status.with_status`. The measured window is the time during
+    which all main clients ran: from the last one's first status line to the first one's last.
 
     Args:
         clients: the table `clients` with its identity columns; rows without a run_id are ignored.
@@ -160,9 +162,16 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         workload=pl.coalesce("workload", "script"),
         phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
         rate_limited=pl.col("rate_limited").fill_null(value=False),
-    ).with_columns(attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0))
+    ).with_columns(
+        attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0),
+        # Clients that did not run at the same time have no window in common.
+        **{
+            name: pl.when(pl.col("measured_from") < pl.col("measured_until")).then(name)
+            for name in ("measured_from", "measured_until")
+        },
+    )
     columns = cs.by_name(*TABLES["runs"].names(), require_all=False)
-    return TABLES["runs"].conform(_with_status(started).select(columns))
+    return TABLES["runs"].conform(with_status(started).select(columns))
 
 
 def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
@@ -172,8 +181,15 @@ def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataF
         main_clients=pl.len().cast(pl.Int32),
         incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
         time_limited=pl.col("time_limit_s").is_not_null().any(),
+        measured_from=pl.col("start_time").max(),
+        measured_until=pl.col("end_time").min(),
     )
-    monitored = clients.filter(pl.col("role") == "monitor").select(_RUN).unique().with_columns(monitored=True)
+    monitors = clients.filter(pl.col("role") == "monitor")
+    monitored = monitors.group_by(_RUN).agg(
+        monitored=pl.lit(value=True),
+        monitor_operations=pl.col("operations_done").sum(),
+        monitor_failed_operations=pl.col("failed_operations").sum(),
+    )
     joined = run_identity.rename({"threads": "identity_threads", "operations": "identity_operations"})
     for facts in (merge_clients(main, _RUN), counts, monitored):
         joined = joined.join(facts, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
@@ -190,47 +206,6 @@ def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
     """The clients' own sum, unless a client is missing or did not say."""
     whole = pl.col("main_clients") >= pl.col("drivers")
     return pl.coalesce(pl.when(whole).then(pl.col(of_clients)), pl.col(of_identity), pl.col(of_clients))
-
-
-def _with_status(runs: pl.DataFrame) -> pl.DataFrame:
-    missing = pl.col("drivers") - pl.col("main_clients")
-    short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
-    some_failed = pl.col("failed_operations") > 0
-    failures = pl.format("{} of {} operations failed", "failed_operations", "attempted")
-    attempts = pl.format("{} of {} planned operations attempted", "attempted", "operations")
-    ended_early = pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients")
-    # The first that holds decides the status; every one that holds is named in the reason.
-    reasons = (
-        (missing > 0, "failed", pl.format("no log of {} of {} main clients", missing, "drivers")),
-        (pl.col("incomplete") > 0, "failed", ended_early.str.replace("1 of 1 clients", "the client", literal=True)),
-        (short, "failed", attempts),
-        (some_failed, "degraded", failures),
-    )
-    status = pl.coalesce(*(pl.when(holds).then(pl.lit(word)) for holds, word, _ in reasons), pl.lit("ok"))
-    words = pl.concat_list(pl.when(holds).then(text) for holds, _, text in reasons).list.drop_nulls()
-    reason = pl.when(words.list.len() > 0).then(words.list.join("; "))
-    return runs.with_columns(status=status, status_reason=reason)
-
-
-def with_outcomes(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Runs of one resource with the runner's verdicts: a run it judged as failed is `failed`, with its reason.
-
-    Args:
-        runs: the table `runs` of one resource.
-        outcomes: the table `outcomes` of the same resource; later rows win.
-    """
-    verdicts = outcomes.unique("judged_iteration", keep="last", maintain_order=True).select(
-        iteration="judged_iteration", judged_failed=pl.col("outcome") == "failed", judged_reason="reason"
-    )
-    joined = runs.join(verdicts, on="iteration", how="left", maintain_order="left")
-    failed = pl.col("judged_failed").fill_null(value=False)
-    words = pl.concat_list("status_reason", "judged_reason").list.drop_nulls().list.unique(maintain_order=True)
-    return TABLES["runs"].conform(
-        joined.with_columns(
-            status=pl.when(failed).then(pl.lit("failed")).otherwise(pl.col("status").cast(pl.String)),
-            status_reason=pl.when(failed).then(words.list.join("; ")).otherwise("status_reason"),
-        ).select(TABLES["runs"].names())
-    )
 
 
 def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:

@@ -42,7 +42,21 @@ QUICK: dict[str, Any] = {
 
 
 def run(out: Path, *, resume: bool = False, **changes: Any) -> RunnerSummary:
-    return run_experiment(parse_experiment({**QUICK, **changes}), out, resume=resume)
+    summary = run_experiment(parse_experiment({**QUICK, **changes}), out, resume=resume)
+    assert_ingest_agrees(out, summary)
+    return summary
+
+
+def assert_ingest_agrees(out: Path, summary: RunnerSummary) -> None:
+    """The dataset says of every run what the runner said."""
+    dataset = out.with_name(f"{out.name}-agreed")
+    ingest([out], dataset)
+    runs = open_dataset(dataset).runs().select("resource", "iteration", "status", "status_reason").iter_rows()
+    derived = {f"{resource}#{iteration}": (status, reason) for resource, iteration, status, reason in runs}
+    judged: dict[str, tuple[str, str | None]] = dict.fromkeys(summary.verified, ("ok", None))
+    judged |= {run_id: ("degraded", reason) for run_id, reason in summary.degraded.items()}
+    judged |= {run_id: ("failed", reason) for run_id, reason in summary.failed.items()}
+    assert derived == judged
 
 
 def tree(out: Path) -> list[str]:
@@ -302,4 +316,4 @@ def test_all_core_workloads_run_as_pgbench_scripts(tmp_path: Path) -> None:
         found = detect_format(Content(output))
         assert found is not None
         assert found.name == "pgbench"
-        assert read_client(output).operations_done == 100
+        assert read_client(output)["operations_done"].to_list() == [100]

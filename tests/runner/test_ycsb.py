@@ -133,3 +133,30 @@ def test_a_load_that_reached_no_table_is_failed(ycsb_home: Path, tmp_path: Path)
     run = open_dataset(tmp_path / "ds").runs().row(0, named=True)
     assert run["status"] == "failed"
     assert run["status_reason"] == "the table holds 0 rows after the load, not 200"
+
+
+@pytest.mark.parametrize("workload", ["d", "e"])
+def test_a_monitor_inserts_keys_of_its_own_and_asks_for_loaded_records(
+    installation: Path, tmp_path: Path, workload: str
+) -> None:
+    own = KeyRange(2_000_000_100, 10**9)
+    found = properties(call(installation, tmp_path, work(workload, operations=10**9, inserts=own, monitor=True)))
+    assert found["recordcount"] == "2000000100"  # CoreWorkload inserts from here on
+    assert found["requestdistribution"] == "zipfian"  # `latest` would ask for records that nobody inserted
+    most = int(found["insertstart"]) + int(found["insertcount"]) + int(int(found["operationcount"]) * 0.05 * 2)
+    assert most < 100  # CoreWorkload's largest request, inclusive
+
+
+@pytest.mark.parametrize(("rate", "threads", "attainable"), [(40.4, 3, 40), (0.2, 1, 1), (1.2, 3, 2), (1.0, 30, 14)])
+def test_no_thread_is_paced_slower_than_the_client_can(
+    installation: Path, rate: float, threads: int, attainable: float
+) -> None:
+    found = Ycsb(YcsbDriver(home=installation)).attainable_rate_ops_s(rate, threads)
+    assert found == attainable
+    assert int(threads / found * 1e9) < 2**31  # nanoseconds between two operations of a thread, as a Java int
+
+
+def test_requests_of_an_open_end_find_their_records(installation: Path, tmp_path: Path) -> None:
+    # 10^9 operations would make CoreWorkload draw from 10^8 records of which 100 are there.
+    found = properties(call(installation, tmp_path, work("e", operations=10**9, duration_s=6)))
+    assert int(found["operationcount"]) * 0.05 * 2 <= 50 * int(found["recordcount"])

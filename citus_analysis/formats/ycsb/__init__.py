@@ -61,7 +61,7 @@ class Ycsb(Format):
     """Recognises and reads the output of YCSB clients."""
 
     name: ClassVar[str] = "ycsb"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = (
         "clients",
         "client_metrics",

@@ -105,6 +105,7 @@ class Client:
             "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
             "runtime_ms": self.values.get(("OVERALL", "RunTime")),
             "threads": _number(options.get("-threads", properties.get("threadcount")), digits=9),
+            "connected_threads": self._connected_threads,
             "target_ops_s": target,
             "rate_limited": target is not None,
             "operations_planned": _planned(properties, loading="-load" in options),
@@ -133,6 +134,13 @@ class Client:
     def _completed(self) -> bool:
         overall = {metric for section, metric in self.values if section == "OVERALL"}
         return {"RunTime", "Throughput"} <= overall and any(section != "OVERALL" for section, _ in self.values)
+
+    @property
+    def _connected_threads(self) -> float | None:
+        """Threads that closed their connection in the end: one that could not open it ends without that."""
+        if not self._completed:
+            return None
+        return next((n for name in _OPERATIONS if (n := self.values.get(("CLEANUP", name))) is not None), None)
 
     def _totals(self, *, loading: bool) -> tuple[int | None, int | None]:
         """Operations that succeeded, and that failed; from the last status line where no summary was printed."""

@@ -64,7 +64,10 @@ class Driver(Protocol):
         """
 
     def finish(self, processes: Processes, monitor: Launched) -> None:
-        """End a monitor client whose main clients are done, so that it still prints its summary where it can."""
+        """End a monitor client whose main clients are done, at once; with its summary where it can print one then."""
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
+        """The rate closest to the one asked for that the client can keep with so many threads."""
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line of an output that is being written."""

@@ -67,6 +67,10 @@ class Pgbench:
         """SIGALRM is what pgbench sends itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
 
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
+        """Any: `--rate` is a schedule of the whole process."""
+        return rate_ops_s
+
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest progress line."""
         return newest_match(_PROGRESS, output)

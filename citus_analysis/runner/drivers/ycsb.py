@@ -7,6 +7,7 @@ PGPASSWORD and handed over in a properties file that only the runner's account c
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -24,6 +25,9 @@ from citus_analysis.runner.workloads import CORE_WORKLOADS, TABLE
 __all__ = ["Ycsb", "jdbc_url"]
 
 _STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
+_STATUS_INTERVAL_S: Final = 1
+_MOST_DRAWS: Final = 50  # per operation; some ten microseconds
+_LEAST_OPS_S_PER_THREAD: Final = 1e9 / (2**31 - 1)  # ClientThread casts the nanoseconds between two operations to int
 _CLIENT: Final = "site.ycsb.Client"
 _SHARE_PROPERTY: Final = {
     "READ": "readproportion",
@@ -32,7 +36,7 @@ _SHARE_PROPERTY: Final = {
     "SCAN": "scanproportion",
     "READ-MODIFY-WRITE": "readmodifywriteproportion",
 }
-_GRACE_S: Final = 15.0
+_GRACE_S: Final = 1.0  # for a monitor with a time limit, which it reaches a moment after the main clients
 
 
 class Ycsb:
@@ -77,15 +81,19 @@ class Ycsb:
             secret,
         ]
         if work.rate_ops_s:
-            arguments += ["-target", str(max(1, round(work.rate_ops_s)))]
+            arguments += ["-target", str(round(work.rate_ops_s))]
         for name, value in self._properties(work, connection).items():
             arguments += ["-p", f"{name}={value}"]
         return Command(arguments, {"LC_ALL": "C", "TZ": "UTC"}, folder)
 
     def finish(self, processes: Processes, monitor: Launched) -> None:
-        """YCSB prints no summary when it is ended: let it come to its end, then end it."""
+        """End it, for what it does alone is not the load's; its last status line tells what it did."""
         processes.wait(monitor, timeout_s=_GRACE_S)
         processes.stop(monitor)
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
+        """A whole number, and enough for every thread: one slower than every 2.1 s dies of an integer overflow."""
+        return max(1, round(rate_ops_s), math.ceil(threads * _LEAST_OPS_S_PER_THREAD))
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line."""
@@ -108,7 +116,8 @@ class Ycsb:
         return {
             "workload": "site.ycsb.workloads.CoreWorkload",
             "table": TABLE,
-            "requestdistribution": core.distribution,
+            "requestdistribution": "zipfian" if _inserts_elsewhere(work) else core.distribution,
+            "status.interval": _STATUS_INTERVAL_S,
             **shares,
             **_key_properties(work),
             **({"maxexecutiontime": work.duration_s} if work.duration_s else {}),
@@ -150,7 +159,42 @@ def _key_properties(work: Work) -> dict[str, int]:
             # Not used by a load, but CoreWorkload reads it to size a zipfian distribution and fails without.
             "operationcount": work.inserts.count,
         }
+    if _inserts_elsewhere(work):
+        return _own_key_properties(work)
+    core = CORE_WORKLOADS[work.run.configuration.workload]
+    share = core.shares.get("INSERT", 0) / 100
+    if share and core.distribution == "zipfian":
+        # CoreWorkload draws from the records it expects in the end, and draws again while the record is not there yet:
+        # for the open end of a run with a time limit that would be thousands of draws per operation.
+        return {
+            "recordcount": work.records,
+            "operationcount": min(work.operations, round(_MOST_DRAWS * work.records / (2 * share))),
+        }
     return {"recordcount": work.records, "operationcount": work.operations}
+
+
+def _inserts_elsewhere(work: Work) -> bool:
+    """Whether it is a monitor that inserts while the main client does: each needs keys of its own."""
+    run = work.run.configuration
+    return work.monitor and run.phase == "run" and "INSERT" in CORE_WORKLOADS[run.workload].shares
+
+
+def _own_key_properties(work: Work) -> dict[str, int]:
+    """Inserts from `work.inserts.start` on, requests for loaded records only.
+
+    CoreWorkload inserts from recordcount on, and requests insertcount records and twice as many as it expects to
+    insert, which follows from operationcount. Both together must not reach beyond the loaded records. Its
+    distribution `latest` counts back from the last insert, where nobody has put records, so it cannot be used.
+    """
+    share = CORE_WORKLOADS[work.run.configuration.workload].shares["INSERT"] / 100
+    operations = max(1, min(work.operations, round(work.records / (4 * share))))
+    expected = int(operations * share * 2)
+    return {
+        "recordcount": work.inserts.start,
+        "operationcount": operations,
+        "insertstart": 0,
+        "insertcount": max(1, work.records - expected - 1),
+    }
 
 
 def _escaped(secret: str) -> str:

@@ -1,0 +1,80 @@
+"""One rule of status: the runner and `ingest` agree on what the same bytes are."""
+
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.runner import make_plan, parse_experiment
+from citus_analysis.runner.artefacts import client_log
+from citus_analysis.runner.describe import write_description
+from citus_analysis.runner.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.results import judge_run
+from citus_analysis.runner.targets.base import Description
+from citus_analysis.runs.status import OUTCOME_OF
+
+SUMMARY = """\
+YCSB Client 0.17.0
+Command line: -t -db site.ycsb.db.JdbcDBClient -s -threads {threads} -p operationcount={planned}{limit}
+2026-03-01 12:00:00:120 0 sec: 0 operations; est completion in 0 second
+2026-03-01 12:00:04:480 4 sec: {done} operations; 100.0 current ops/sec; [CLEANUP: Count={connected}, Max=3]
+[OVERALL], RunTime(ms), 4360
+[OVERALL], Throughput(ops/sec), 100.0
+[READ], Operations, {done}
+[READ], Return=OK, {succeeded}
+{failures}[CLEANUP], Operations, {connected}
+"""
+LIMIT = " -p maxexecutiontime=4"
+
+
+def output(done: int = 400, failed: int = 0, connected: int = 4, planned: int = 400, limit: str = "") -> str:
+    failures = f"[READ], Return=ERROR, {failed}\n" if failed else ""
+    return SUMMARY.format(
+        threads=4, planned=planned, limit=limit, done=done, succeeded=done - failed, connected=connected,
+        failures=failures,
+    )  # fmt: skip
+
+
+CASES = [
+    (output(), None, "ok", None),
+    (output(failed=1), None, "degraded", "1 of 400 operations failed"),
+    (output(connected=3, limit=LIMIT), None, "failed", "1 of 4 client threads never connected, or ended early"),
+    (
+        output(done=300, connected=3),
+        None,
+        "failed",
+        "1 of 4 client threads never connected, or ended early; 300 of 400 planned operations attempted",
+    ),
+    (output().partition("[OVERALL]")[0], None, "failed", "no final summary: the client ended early"),
+    ("", None, "failed", "no log of 1 of 1 main clients"),
+    ("bash: java: command not found\n", None, "failed", "no log of 1 of 1 main clients"),
+    (output(), output(done=69, failed=69), "degraded", "69 of 69 operations of the monitor failed"),
+    (output(), output(done=0), "degraded", "the monitor client did nothing: no sampled statements"),
+    (output(), output(done=20).partition("[OVERALL]")[0], "ok", None),
+]
+
+
+@pytest.mark.parametrize(("main", "monitor", "status", "reason"), CASES)
+def test_runner_and_ingest_agree(
+    tmp_path: Path, main: str, monitor: str | None, status: str, reason: str | None
+) -> None:
+    matrix = {"workloads": ["c"], "threads": [4], "records": [100], "operations": [400]}
+    experiment = parse_experiment({"name": "x", "matrix": matrix})
+    run = make_plan(experiment)[0]
+    write_description(tmp_path / "out", experiment, run.configuration, Description({"system": "citus"}), [])
+    places = [client_log(run, part=0), *([client_log(run, part=0, monitor=True)] if monitor is not None else [])]
+    files = [tmp_path / "out" / place for place in places]
+    for file, text in zip(files, (main, monitor), strict=False):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text or "")
+
+    judged = judge_run(run, files[:1], *files[1:])
+    assert (judged.status, judged.reason) == (status, reason)
+    write_outcomes(
+        tmp_path / "out" / run.configuration.resource, [Outcome(1, OUTCOME_OF[judged.status], judged.reason or "")]
+    )
+    ingest([tmp_path / "out"], tmp_path / "ds")
+    derived = open_dataset(tmp_path / "ds").runs().row(0, named=True)
+    assert (derived["status"], derived["status_reason"]) == (status, reason)
+    assert derived["connected_threads"] == judged.connected_threads
+    assert derived["monitor_operations"] == judged.monitor_operations
