@@ -120,7 +120,10 @@ class Measurement:
             self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
         marks = self.target.mark_logs()
         samplers, skipped = start_samplers(self.experiment.samplers, self.target.shells(self.processes), folder)
-        measured.notes += skipped
+        measured.notes += [
+            *skipped,
+            *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
+        ]
         perf = Perf.start(self.processes, folder) if self.experiment.samplers.perf else None
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
         begin = datetime.now(UTC)

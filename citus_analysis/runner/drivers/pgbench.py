@@ -7,15 +7,19 @@ import re
 import signal
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from citus_analysis.runner.drivers.balancing import spreads_connections
 from citus_analysis.runner.drivers.base import Command, Work
 from citus_analysis.runner.experiment import PgbenchDriver
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
 from citus_analysis.runner.workloads import pgbench_scripts
+from citus_analysis.words import listed, noun_for
 
 __all__ = ["Pgbench"]
 
@@ -61,7 +65,31 @@ class Pgbench:
             path = folder / f"{number}-{script.operation.lower()}.sql"
             path.write_text(script.text, encoding="ascii")
             arguments += ["--file", f"{path}@{script.weight}"]
-        return Command(arguments, {**connection.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
+        reached = self._reached(connection, work.part)
+        return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
+
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+        """Where connections are not spread: which nodes get none."""
+        nodes = connection.nodes
+        if len(nodes) == 1 or self._spreads:
+            return []
+        left_out = [node.name for node in nodes[generators:]]
+        reached = f"no client connects to {noun_for(len(left_out), 'node')} {listed(left_out)}; " if left_out else ""
+        return [
+            f"{self._program} cannot spread its connections (its libpq is older than 16): each load generator connects "
+            f"to one node, the monitor to node {nodes[0].name}; {reached}install a pgbench with libpq 16 or later"
+            + (f", or set matrix.drivers: [{len(nodes)}]" if left_out else "")
+        ]
+
+    @cached_property
+    def _spreads(self) -> bool:
+        return spreads_connections(self._program)
+
+    def _reached(self, connection: ConnectionInfo, part: int) -> ConnectionInfo:
+        """The nodes that a load generator can choose from: one of its own where its libpq would take the first."""
+        if len(connection.nodes) == 1 or self._spreads:
+            return connection
+        return replace(connection, nodes=[connection.nodes[part % len(connection.nodes)]])
 
     def finish(self, processes: Processes, monitor: Launched) -> None:
         """SIGALRM is what pgbench sends itself when its time is over: it stops and prints its summary."""

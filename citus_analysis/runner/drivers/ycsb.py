@@ -86,6 +86,10 @@ class Ycsb:
             arguments += ["-p", f"{name}={value}"]
         return Command(arguments, {"LC_ALL": "C", "TZ": "UTC"}, folder)
 
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
+        """Nothing: pgjdbc spreads connections in every version."""
+        return []
+
     def finish(self, processes: Processes, monitor: Launched) -> None:
         """End it, for what it does alone is not the load's; its last status line tells what it did."""
         processes.wait(monitor, timeout_s=_GRACE_S)

@@ -1,0 +1,42 @@
+"""Whether a client spreads its connections over several hosts: libpq does from version 16 on.
+
+The version of a program says little, for its libpq is a library of its own that may be newer. So the program is asked:
+a libpq that knows PGLOADBALANCEHOSTS refuses a value that there is not, before it connects anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["choose_client", "spreads_connections"]
+
+_TIMEOUT_S: Final = 20
+_NOWHERE: Final = {"PGHOST": os.devnull, "PGPORT": "1", "PGLOADBALANCEHOSTS": "no such value", "LC_ALL": "C"}
+
+
+def spreads_connections(pgbench: Path) -> bool:
+    """Whether this pgbench heeds PGLOADBALANCEHOSTS; False where it cannot be asked."""
+    arguments: list[str | Path] = [pgbench, "--no-vacuum", "--transactions=1", "--builtin=select-only", "postgres"]
+    try:
+        answer = subprocess.run(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, **_NOWHERE},
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "load_balance_hosts" in answer.stderr
+
+
+def choose_client(candidates: Sequence[Path]) -> Path:
+    """The first that spreads its connections, or else the first."""
+    return next((program for program in candidates if spreads_connections(program)), candidates[0])
