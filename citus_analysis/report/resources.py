@@ -112,7 +112,13 @@ def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFram
 
 def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     spans = runs.select(
-        *_RUN, "phase", "workload", "workers", "threads", run_start="start_time", run_end="end_time"
+        *_RUN,
+        "phase",
+        "workload",
+        "workers",
+        "threads",
+        run_start=pl.coalesce("measured_from", "start_time"),
+        run_end=pl.coalesce("measured_until", "end_time"),
     ).drop_nulls(["run_start", "run_end"])
     return rows.join(spans, on=list(_RUN))
 
