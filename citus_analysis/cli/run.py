@@ -25,14 +25,32 @@ __all__ = ["command"]
 @click.argument("experiment", metavar="EXPERIMENT.yml", required=False)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier call on DIR stopped.")
+@click.option(
+    "--replace-table", is_flag=True, help="Drop a cluster's table usertable though this tool did not make it."
+)
+@click.option(
+    "--restore",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Put a cluster back as the experiment in DIR found it, and run nothing.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of experiment files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan or the summary as one JSON document.")
-def command(experiment: str | None, out: Path | None, resume: bool, dry_run: bool, schema: bool, as_json: bool) -> int:
+def command(
+    experiment: str | None,
+    out: Path | None,
+    resume: bool,
+    replace_table: bool,
+    restore: Path | None,
+    dry_run: bool,
+    schema: bool,
+    as_json: bool,
+) -> int:
     """Launch an experiment and leave the files that `ingest` reads.
 
-    EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). Passwords come from
-    PGPASSWORD or PGPASSFILE.
+    EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). Passwords are found by
+    libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE.
     """
     from citus_analysis.errors import UsageError
     from citus_analysis.runner import experiment_schema, load_experiment, run_experiment
@@ -40,6 +58,8 @@ def command(experiment: str | None, out: Path | None, resume: bool, dry_run: boo
     if schema:
         print_json(experiment_schema())
         return 0
+    if restore is not None:
+        return _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name one, or a shipped one such as laptop")
     loaded = load_experiment(experiment)
@@ -49,9 +69,20 @@ def command(experiment: str | None, out: Path | None, resume: bool, dry_run: boo
     if out is None:
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
     with _termination_is_interruption(), _live_view() as watch:
-        summary = run_experiment(loaded, out, resume=resume, watch=watch)
+        summary = run_experiment(loaded, out, resume=resume, replace_table=replace_table, watch=watch)
     _print_summary(summary, out, as_json=as_json)
     return summary.exit_code
+
+
+def _restore(out: Path) -> int:
+    from citus_analysis.runner import restore_cluster
+
+    problems = restore_cluster(out)
+    for problem in problems:
+        click.echo(printable(problem), err=True)
+    if not problems:
+        click.echo("the cluster is as the experiment found it")
+    return 1 if problems else 0
 
 
 def _print_plan(experiment: Experiment, *, as_json: bool) -> None:

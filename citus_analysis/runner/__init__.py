@@ -1,6 +1,6 @@
 """From an experiment file to launched processes to the artefact tree that ingest reads."""
 
-from citus_analysis.runner.execute import RunnerEvent, RunnerSummary, run_experiment
+from citus_analysis.runner.execute import RunnerEvent, RunnerSummary, restore_cluster, run_experiment
 from citus_analysis.runner.experiment import Experiment, experiment_schema, load_experiment, parse_experiment
 from citus_analysis.runner.plan import PlannedRun, make_plan
 from citus_analysis.shown import public
@@ -14,6 +14,7 @@ __all__ = [
     "load_experiment",
     "make_plan",
     "parse_experiment",
+    "restore_cluster",
     "run_experiment",
 ]
 

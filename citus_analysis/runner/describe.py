@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from citus_analysis.output_files import open_output
 from citus_analysis.runner.experiment import Experiment, setting_text
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.targets.base import Description, Node
+from citus_analysis.runner.targets.shards import PLACEMENT_COLUMNS, placement_rows
 
 __all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
 
@@ -24,7 +25,7 @@ _NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
 def write_description(
     tree: Path, experiment: Experiment, configuration: Configuration, description: Description, nodes: list[Node]
 ) -> None:
-    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv`; a whole file or none."""
+    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none."""
     folder = tree / configuration.resource
     folder.mkdir(parents=True, exist_ok=True)
     document = {
@@ -37,16 +38,18 @@ def write_description(
         "seed": experiment.seed,
         **description.facts,
         "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
+        "shard_count": len({placement.shard_id for placement in description.shards}) or None,
         "settings": _settings(configuration) | dict(description.settings),
+        "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
         "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],
         "skipped": list(description.skipped),
     }
     _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     if any(node.nodeid is not None for node in nodes):
         rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([_NODE_COLUMNS, *rows])
-        _write(folder / "pg_dist_node.csv", text.getvalue())
+        _write_csv(folder / "pg_dist_node.csv", _NODE_COLUMNS, rows)
+    if description.shards:
+        _write_csv(folder / "pg_dist_shard.csv", PLACEMENT_COLUMNS, placement_rows(description.shards))
 
 
 def facts_of(configuration: Configuration) -> dict[str, str | int]:
@@ -102,6 +105,12 @@ def _settings(configuration: Configuration) -> dict[str, str]:
 def _node(node: Node) -> dict[str, Any]:
     known = {"node": f"{node.host}:{node.port}", "groupid": node.groupid, "pglog_number": node.name}
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    _write(path, text.getvalue())
 
 
 def _write(path: Path, text: str) -> None:

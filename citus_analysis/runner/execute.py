@@ -21,6 +21,7 @@ from typing import Final
 
 from citus_analysis.errors import UsageError
 from citus_analysis.runner.drivers import make_driver
+from citus_analysis.runner.drivers.base import LOGIN_FILE
 from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.files import adopt_files
 from citus_analysis.runner.journal import Journal, without_secrets
@@ -29,8 +30,9 @@ from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.plan import PlannedRun, make_plan
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.targets import make_target
+from citus_analysis.runner.targets.found import restore_found
 
-__all__ = ["RunnerEvent", "RunnerSummary", "run_experiment"]
+__all__ = ["RunnerEvent", "RunnerSummary", "restore_cluster", "run_experiment"]
 
 _PRIVATE: Final = ".runner"
 
@@ -83,6 +85,7 @@ def run_experiment(
     out: str | PathLike[str],
     *,
     resume: bool = False,
+    replace_table: bool = False,
     watch: Callable[[RunnerEvent], None] = lambda _event: None,
 ) -> RunnerSummary:
     """Run an experiment into the artefact tree `out`.
@@ -92,6 +95,7 @@ def run_experiment(
         out: folder for the tree, absolute or relative to the working folder; without `resume` it must not hold an
             experiment.
         resume: go on where an earlier call on the same folder stopped.
+        replace_table: drop a table of the benchmark's name on a cluster though this tool did not make it.
         watch: is told what happens, for a live view.
 
     Raises:
@@ -104,10 +108,30 @@ def run_experiment(
         return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
     private = tree / _PRIVATE
     journal = Journal(private / "journal.jsonl")
-    with _only_runner(private):
+    with _only_runner(private), _no_secret_left(private):
         _begin(journal, experiment, tree, resume=resume)
         with Processes(private / "processes.jsonl") as processes:
-            return _run_all(experiment, tree, journal, processes, watch)
+            return _run_all(experiment, tree, journal, processes, watch, replace_table=replace_table)
+
+
+def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
+    """Put a cluster's settings and nodes back as the experiment in `out` found them, where its runner could not.
+
+    Returns:
+        a sentence for each node that could not be restored; it can be tried again.
+
+    Raises:
+        UsageError: nothing is left to restore, or a runner works in `out`.
+        RunnerError: another experiment uses the cluster.
+    """
+    private = Path(out).resolve() / _PRIVATE
+    if not private.is_dir():
+        raise UsageError("no experiment was begun here", path=out, way_out="name the --out of an experiment")
+    with _only_runner(private), _no_secret_left(private):
+        problems = restore_found(private)
+    if problems is None:
+        raise UsageError("nothing is left to restore", path=out, way_out="the cluster is as the experiment found it")
+    return tuple(problems)
 
 
 def _run_all(
@@ -116,11 +140,13 @@ def _run_all(
     journal: Journal,
     processes: Processes,
     watch: Callable[[RunnerEvent], None],
+    *,
+    replace_table: bool,
 ) -> RunnerSummary:
     plan = make_plan(experiment)
     ledger = Ledger.read(journal)
     skipped: list[str] = []
-    target = make_target(experiment, tree / _PRIVATE / "servers")
+    target = make_target(experiment, tree / _PRIVATE, replace_table=replace_table)
     try:
         driver = make_driver(experiment, target)
         for run in plan:
@@ -138,7 +164,7 @@ def _run_all(
             measurement = Measurement(experiment, target, driver, processes, tell)
             Life(tree, tree / _PRIVATE / "attempts", journal, measurement, ledger).live(run)
     finally:
-        target.stop()
+        ledger.notes.update(target.stop())
     return RunnerSummary(
         tuple(ledger.verified),
         dict(ledger.failed),
@@ -160,6 +186,21 @@ def _begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool
         raise UsageError("holds another experiment", path=tree, way_out="choose another --out")
     elif not resume:
         raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")
+
+
+@contextmanager
+def _no_secret_left(private: Path) -> Iterator[None]:
+    """Remove clients' password files: those of a killed runner before the call, our own after it."""
+    try:
+        _remove_secrets(private)
+        yield
+    finally:
+        _remove_secrets(private)
+
+
+def _remove_secrets(private: Path) -> None:
+    for secret in private.rglob(LOGIN_FILE):
+        secret.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -120,11 +120,12 @@ class ClusterTarget(_Part):
         description="addresses; Citus: the coordinator is enough, workers are listed to give them a shell"
     )
     database: str = Field("postgres", description="database that holds the table")
-    user: str = Field("postgres", description="the password comes from PGPASSWORD or PGPASSFILE")
+    user: str = Field("postgres", description="the password is found by libpq: PGPASSWORD, PGPASSFILE, PGSERVICE")
     discover: bool = Field(True, description="Citus: read the workers from pg_dist_node instead of `nodes`")
     connect_to: Literal["workers", "coordinator", "all"] = Field(
         "workers", description="nodes the load generators connect to (query from any node)"
     )
+    collect_logs: bool = Field(True, description="`false`: no server logs, for a user who may not read them")
     shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
     reload_with: Literal["alter_system", "none"] = Field(
         "none",
@@ -205,6 +206,10 @@ class Monitor(_Part):
     """The sampled client: its statements are logged by every node, the main client's are not."""
 
     role: str = Field("monitor", description="database role; created with logging where the runner may")
+    login_env: str | None = Field(
+        None, min_length=1, description="environment variable that holds the role's password; default: libpq's rules"
+    )
+    login_file: LocalPath | None = Field(None, description="file whose first line is the role's password")
     log_min_messages: Literal["debug1", "debug2", "debug3", "debug4"] = Field(
         "debug1", description="stock Citus reports task times at debug4, a build for measurements at debug1"
     )

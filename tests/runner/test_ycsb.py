@@ -17,7 +17,7 @@ from citus_analysis.runner.keys import KeyRange
 from citus_analysis.runner.targets.base import ConnectionInfo, Node
 
 NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
-CONNECTION = ConnectionInfo(NODES, "ycsb", "bench")
+CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret\\")
 
 
 @pytest.fixture
@@ -60,10 +60,8 @@ def test_run_states_the_core_workloads_mix(installation: Path, tmp_path: Path) -
     assert (found["recordcount"], found["operationcount"]) == ("100", "50")
 
 
-def test_the_password_is_in_no_argument_and_in_a_private_file(
-    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGPASSWORD", "s3cret\\")
+def test_the_password_is_in_no_argument_and_in_a_private_file(installation: Path, tmp_path: Path) -> None:
+    assert "s3cret" not in repr(CONNECTION)
     arguments = call(installation, tmp_path, work("c"))
     assert not any("s3cret" in argument for argument in arguments)
     secret = Path(arguments[arguments.index("-P") + 1])

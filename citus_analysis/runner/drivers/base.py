@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from citus_analysis.runner.keys import KeyRange
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.targets.base import ConnectionInfo
 
-__all__ = ["Command", "Driver", "Work"]
+__all__ = ["LOGIN_FILE", "Command", "Driver", "Work"]
+
+#: Name of a file that hands a client its password; the runner removes what a killed one left.
+LOGIN_FILE: Final = "secret.properties"
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Pgbench:
             path.write_text(script.text, encoding="ascii")
             arguments += ["--file", f"{path}@{script.weight}"]
         reached = self._reached(connection, work.part)
+        arguments.append(reached.conninfo())
         return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:

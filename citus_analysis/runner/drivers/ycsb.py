@@ -1,8 +1,8 @@
 """The YCSB driver: the real client of an installation, one Java process per load generator.
 
 All properties are given explicitly, so that results do not depend on the installation's workload files. The
-password never shows in the process list or in YCSB's own output (which prints its command line): it is read from
-PGPASSWORD and handed over in a properties file that only the runner's account can read.
+password never shows in the process list or in YCSB's own output (which prints its command line): it is handed over
+in a properties file that only the runner's account can read, and that no later call on the folder leaves there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers.base import Command, Work
+from citus_analysis.runner.drivers.base import LOGIN_FILE, Command, Work
 from citus_analysis.runner.experiment import YcsbDriver
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.status import newest_match
@@ -61,9 +61,9 @@ class Ycsb:
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One Java process; a properties file with the password is written into `folder`."""
-        secret = folder / "secret.properties"
+        secret = folder / LOGIN_FILE
         with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"db.passwd={_escaped(os.environ.get('PGPASSWORD', ''))}\n")
+            file.write(f"db.passwd={_escaped(connection.password or '')}\n")
         phase = "-load" if work.run.configuration.phase == "load" else "-t"
         arguments: list[str | Path] = [
             "java",

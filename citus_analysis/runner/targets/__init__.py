@@ -13,20 +13,21 @@ from citus_analysis.runner.targets.embedded import Embedded
 __all__ = ["make_target"]
 
 
-def make_target(experiment: Experiment, folder: Path) -> Target:
+def make_target(experiment: Experiment, private: Path, *, replace_table: bool = False) -> Target:
     """The experiment's target.
 
     Args:
         experiment: the experiment.
-        folder: where an embedded target keeps its data.
+        private: the experiment's own folder: data of an embedded target, what a cluster was like before.
+        replace_table: a cluster: drop a table of the benchmark's name that this tool did not make.
 
     Raises:
         RunnerError: its servers or programs are not there.
     """
     match experiment.target:
         case EmbeddedTarget() as embedded:
-            return Embedded(embedded, folder)
+            return Embedded(embedded, private / "servers")
         case ClusterTarget() as cluster:
-            return Cluster(cluster)
+            return Cluster(cluster, experiment, private, replace_table=replace_table)
         case other:
             raise UsageError(f"a target of kind {other.kind!r} launches nothing")

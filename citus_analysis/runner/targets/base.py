@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from psycopg.conninfo import make_conninfo
+
 from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import Shell
 
-__all__ = ["ConnectionInfo", "Node", "Target"]
+__all__ = ["ConnectionInfo", "Description", "LogMark", "Node", "Placement", "Target"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,32 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """One placement of one shard, with the range of hashes that the shard holds."""
+
+    relation: str
+    shard_id: int
+    placement_id: int
+    groupid: int
+    host: str
+    port: int
+    hash_min: int | None
+    hash_max: int | None
+
+
+@dataclass(frozen=True)
 class ConnectionInfo:
-    """How clients connect: nodes, database and user. The password stays in the environment."""
+    """How clients connect.
+
+    Attributes:
+        password: for clients that do not ask libpq, and for a role with a password of its own; None where none is
+            known. It reaches clients through their environment or a private file, never their command line.
+    """
 
     nodes: Sequence[Node]
     database: str
     user: str
+    password: str | None = field(default=None, repr=False)
 
     def environment(self) -> dict[str, str]:
         """The variables libpq reads; with several nodes every new connection picks one at random (libpq >= 16)."""
@@ -48,7 +70,15 @@ class ConnectionInfo:
             "PGDATABASE": self.database,
             "PGUSER": self.user,
         }
+        if self.password:
+            variables["PGPASSWORD"] = self.password
         return {**variables, "PGLOADBALANCEHOSTS": "random"} if len(self.nodes) > 1 else variables
+
+    def conninfo(self) -> str:
+        """The same as a connection string without the password: it overrides a service that PGSERVICE names."""
+        variables = ConnectionInfo(self.nodes, self.database, self.user).environment()
+        names = {"PGHOST": "host", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
+        return make_conninfo(**{name: variables[variable] for variable, name in names.items()})
 
 
 @dataclass(frozen=True)
@@ -61,11 +91,21 @@ class LogMark:
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a target: goes into `config.yml`, and is compared on resume."""
+    """What is known of a target: goes into `config.yml`; facts and settings are compared on resume.
+
+    Attributes:
+        facts: versions, hardware.
+        settings: server settings of the first node, as they are in force.
+        skipped: what the system cannot do.
+        settings_by_node: node -> the matrix' settings as read back from it.
+        shards: Citus: placements of the table.
+    """
 
     facts: Mapping[str, Any]
     settings: Mapping[str, str] = field(default_factory=dict)
     skipped: Sequence[str] = ()
+    settings_by_node: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shards: Sequence[Placement] = ()
 
 
 class Target(Protocol):
@@ -76,7 +116,7 @@ class Target(Protocol):
         """citus, postgresql, aurora or spanner."""
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bring the servers into the state that the configuration asks for: size and settings."""
+        """Bring servers and table into the state that the configuration asks for: size, settings, shards; verified."""
 
     def nodes(self) -> list[Node]:
         """All nodes, the coordinator first."""
@@ -105,5 +145,5 @@ class Target(Protocol):
     def set_monitor(self, monitor: Monitor) -> None:
         """Make sure the monitor's role is there and logs its statements."""
 
-    def stop(self) -> None:
-        """Stop and remove what this target started."""
+    def stop(self) -> list[str]:
+        """Stop and remove what this target started, and put back what it changed; what could not be put back."""

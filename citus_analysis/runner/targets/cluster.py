@@ -6,23 +6,45 @@ no superuser, so their logs come as exports given as files, and their roles and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import ClusterTarget, Monitor, NodeAddress, Setting
+from citus_analysis.runner.experiment import ClusterTarget, Experiment, Monitor, NodeAddress, setting_text
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import LocalShell, Shell, SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.targets.found import FILE_NAME, Found, restore_under
 from citus_analysis.runner.targets.logs import LogReader, make_log_reader
+from citus_analysis.runner.targets.ownership import ClusterInUseError, ClusterLock, claim_table
+from citus_analysis.runner.targets.passwords import monitor_password, password_in_use
+from citus_analysis.runner.targets.server_settings import (
+    alter_system,
+    check_in_force,
+    check_settable,
+    common_settings,
+    read_by_node,
+)
+from citus_analysis.runner.targets.shards import (
+    default_shard_count,
+    groups_with_shards,
+    let_group_have_shards,
+    make_distributed_table,
+    read_placements,
+)
 
 __all__ = ["CAPABILITIES", "Capabilities", "Cluster"]
 
-_DEFAULT_SHARDS: Final = 32
+
+_LOGS_WAY_OUT: Final = (
+    "a monitored run needs the server logs: GRANT pg_monitor and pg_read_server_files TO target.user and EXECUTE ON "
+    "FUNCTION pg_current_logfile, pg_read_binary_file and pg_stat_file, or read them from a folder with "
+    "nodes[].log_directory, or set target.collect_logs: false and add the logs by hand"
+)
 
 
 @dataclass(frozen=True)
@@ -33,13 +55,14 @@ class Capabilities:
     roles: bool
     settings: bool
     truncate: bool
+    locks: bool = True
 
 
 CAPABILITIES: Final[dict[str, Capabilities]] = {
     "citus": Capabilities(server_logs=True, roles=True, settings=True, truncate=True),
     "postgresql": Capabilities(server_logs=True, roles=True, settings=True, truncate=True),
     "aurora": Capabilities(server_logs=False, roles=True, settings=False, truncate=True),
-    "spanner": Capabilities(server_logs=False, roles=False, settings=False, truncate=False),
+    "spanner": Capabilities(server_logs=False, roles=False, settings=False, truncate=False, locks=False),
 }
 
 
@@ -48,18 +71,29 @@ class Cluster:
 
     Args:
         target: its part of the experiment file.
+        experiment: the experiment.
+        private: folder on disk that outlives this process: it keeps what the cluster was like.
+        replace_table: drop a table of the benchmark's name that this tool did not make.
 
     Raises:
-        RunnerError: the first node does not answer.
+        RunnerError: the first node does not answer, or a setting of the matrix cannot be set.
     """
 
-    def __init__(self, target: ClusterTarget) -> None:
-        self._target = target
+    def __init__(
+        self, target: ClusterTarget, experiment: Experiment, private: Path, *, replace_table: bool = False
+    ) -> None:
+        self._target, self._monitor = target, experiment.monitor
+        self._replace_table = replace_table
         self._can = CAPABILITIES[target.system]
         self._all = self._discover()
-        self._readers = self._log_readers() if self._can.server_logs else {}
+        self._check_settings(experiment.matrix.settings)
+        self._lock = ClusterLock(self._all[0], target.database, target.user)
+        self._found = Found(private / FILE_NAME, self._all[0], target.database, target.user)
+        self._readers = self._log_readers() if self._can.server_logs and target.collect_logs else {}
+        self._unread: dict[str, str] = {}
         self._workers_in_use = len(self._workers())
-        self._settings_changed: set[str] = set()
+        self._asked: dict[str, str] = {}
+        self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
 
     @property
@@ -68,17 +102,18 @@ class Cluster:
         return self._target.system
 
     def prepare(self, configuration: Configuration) -> None:
-        """Spread the table over as many workers as asked for, and set the matrix' settings where that is allowed."""
-        available = len(self._workers())
-        if self.system == "citus" and configuration.workers != self._workers_in_use:
-            if not 1 <= configuration.workers <= available:
-                raise RunnerError(
-                    f"{configuration.workers} workers asked for, the cluster has {available}",
-                    way_out="correct matrix.workers, or add nodes",
-                )
-            self._use_workers(configuration.workers)
-        if configuration.settings:
-            self._set(dict(configuration.settings))
+        """The cluster for this run alone, its settings in force on every node, its shards on the workers asked for."""
+        if self._can.locks:
+            self._lock.hold()
+        self._check_logs(monitored=configuration.monitored)
+        self._set({name: setting_text(value) for name, value in configuration.settings})
+        with self._connection() as connection:
+            if self._can.locks:
+                claim_table(connection, replace=self._replace_table)
+            if self.system == "citus":
+                self._spread_table(connection, configuration.workers)
+            else:
+                sql.make_table(connection, mark=self._can.locks)
 
     def nodes(self) -> list[Node]:
         """Coordinator first, then the workers in use."""
@@ -90,22 +125,29 @@ class Cluster:
         nodes = self.nodes()
         workers = [node for node in nodes if node.role == "worker"]
         chosen = {"workers": workers or nodes, "coordinator": nodes[:1], "all": nodes}[self._target.connect_to]
-        return ConnectionInfo(chosen, self._target.database, user or self._target.user)
+        role = user or self._target.user
+        return ConnectionInfo(chosen, self._target.database, role, self._password(role, chosen))
 
     def describe(self) -> Description:
-        """Versions and settings of the first node."""
+        """Versions and settings of the first node, the matrix' settings of every node, and the table's placements."""
         with self._connection() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection) if self._can.settings else {}
             citus = sql.query(connection, "SELECT citus_version()") if self.system == "citus" else []
+            shards = read_placements(connection) if self.system == "citus" else []
+        by_node = read_by_node(self._all, self._asked, self._connection)
         facts = {"system": self.system, "postgres_version": version}
-        return Description({**facts, "citus_version": str(citus[0][0])} if citus else facts, settings, self._skipped())
+        return Description(
+            {**facts, "citus_version": str(citus[0][0])} if citus else facts,
+            {**settings, **common_settings(by_node)},
+            self._skipped(),
+            settings_by_node=by_node,
+            shards=shards,
+        )
 
     def fill(self, records: int) -> None:
         """COPY the records in; where a table cannot be truncated, only the first fill is possible."""
-        shards = (self._target.shard_count or _DEFAULT_SHARDS) if self.system == "citus" else None
         with self._connection() as connection:
-            sql.make_table(connection, shard_count=shards)
             if not self._can.truncate and sql.count_rows(connection):
                 raise RunnerError(
                     f"{self.system} cannot truncate the table", way_out="drop the table by hand before the experiment"
@@ -121,30 +163,57 @@ class Cluster:
         """Role with logging; Citus hands both on to its workers."""
         if self._can.roles:
             with self._connection() as connection:
-                sql.make_monitor_role(connection, monitor)
+                sql.make_monitor_role(connection, monitor, monitor_password(monitor))
+        self.clients_connect(monitor.role)  # a role that cannot log in is found out before clients start
 
     def mark_logs(self) -> dict[str, LogMark]:
         """Where the readable server logs stand."""
-        return {name: reader.mark() for name, reader in self._readers.items() if name in self._names()}
+        return {name: reader.mark() for name, reader in self._readers_in_use().items() if name not in self._unread}
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
         """What the node logged since the mark."""
         self._readers[node].copy_since(mark, destination)
 
-    def stop(self) -> None:
-        """Take back the settings that were changed."""
+    def stop(self) -> list[str]:
+        """Put settings and nodes back as they were found, each node by itself."""
         for reader in self._readers.values():
             reader.close()
         for _node, shell in self._shells.values():
             shell.close()
-        for name in self._settings_changed:
-            for node in self._all:
-                with self._connection(node) as connection:
-                    sql.reset_server_setting(connection, name)
-        self._settings_changed.clear()
+        if self._found.is_empty:
+            self._lock.release()
+            return []
+        try:
+            return restore_under(self._lock, self._found)
+        except ClusterInUseError as error:
+            return [f"not restored: {error}"]
 
-    def _names(self) -> set[str]:
-        return {node.name for node in self.nodes()}
+    def _readers_in_use(self) -> dict[str, LogReader]:
+        names = {node.name for node in self.nodes()}
+        return {name: reader for name, reader in self._readers.items() if name in names}
+
+    def _check_logs(self, *, monitored: bool) -> None:
+        """Only a monitored run needs the logs; without them, another one says so and goes on."""
+        self._unread = {}
+        for name, reader in self._readers_in_use().items():
+            try:
+                reader.mark()
+            except RunnerError as error:
+                if monitored:
+                    raise RunnerError(error.problem, path=error.path, way_out=_LOGS_WAY_OUT) from error
+                self._unread[name] = error.problem
+
+    def _password(self, role: str, nodes: Sequence[Node]) -> str | None:
+        if role not in self._passwords:
+            is_monitor = role == self._monitor.role
+            self._passwords[role] = password_in_use(
+                nodes,
+                database=self._target.database,
+                user=role,
+                password=monitor_password(self._monitor) if is_monitor else None,
+                way_out="monitor.login_env or monitor.login_file" if is_monitor else "PGPASSWORD or PGPASSFILE",
+            )
+        return self._passwords[role]
 
     def _workers(self) -> list[Node]:
         return [node for node in self._all if node.role == "worker"]
@@ -191,24 +260,42 @@ class Cluster:
     def _log_readers(self) -> dict[str, LogReader]:
         return {node.name: make_log_reader(node, self._address(node), self._target) for node in self._all}
 
-    def _use_workers(self, number: int) -> None:
-        """The first workers carry shards, the others none; the table is made anew by the next fill."""
-        with self._connection() as connection:
-            sql.drop_table(connection)
-            for position, worker in enumerate(self._workers()):
-                sql.let_node_have_shards(connection, worker.host, worker.port, position < number)
-        self._workers_in_use = number
+    def _spread_table(self, connection: sql.Connection, workers: int) -> None:
+        """The first workers carry the table's shards, no other node does."""
+        available = self._workers()
+        if not 1 <= workers <= len(available):
+            raise RunnerError(
+                f"{workers} workers asked for, the cluster has {len(available)}",
+                way_out="correct matrix.workers, or add nodes",
+            )
+        groups = [worker.groupid for worker in available[:workers] if worker.groupid is not None]
+        # Those that are to have shards come first: Citus wants one such node at any time.
+        for groupid, allowed in sorted(groups_with_shards(connection).items(), key=lambda item: item[0] not in groups):
+            if allowed != (groupid in groups):
+                self._found.note_group(groupid, allowed)
+                let_group_have_shards(connection, groupid, groupid in groups)
+        shard_count = self._target.shard_count or default_shard_count(connection)
+        make_distributed_table(connection, shard_count=shard_count, groups=groups)
+        self._workers_in_use = workers
 
-    def _set(self, settings: Mapping[str, Setting]) -> None:
-        if self._target.reload_with != "alter_system":
+    def _check_settings(self, settings: Mapping[str, object]) -> None:
+        if settings and (self._target.reload_with != "alter_system" or not self._can.settings):
             raise RunnerError(
                 "the matrix varies server settings, which this target may not set",
                 way_out="set target.reload_with: alter_system, or vary them between experiments",
             )
-        for node in self._all:
+        for node in self._all if settings else ():
             with self._connection(node) as connection:
-                sql.set_server_settings(connection, settings)
-        self._settings_changed.update(settings)
+                check_settable(connection, node, settings)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        self._asked = dict(settings)
+        for node in self._all if settings else ():
+            self._found.note_settings(node, settings)
+            with self._connection(node) as connection:
+                alter_system(connection, settings)
+            with self._connection(node) as connection:
+                check_in_force(connection, node, settings)
 
     def _skipped(self) -> tuple[str, ...]:
         missing = {
@@ -216,7 +303,9 @@ class Cluster:
             "the monitor role: the service has no role settings": self._can.roles,
             "server settings: the service does not let them be changed": self._can.settings,
         }
-        return tuple(f"{self.system} has no {what}" for what, there in missing.items() if not there)
+        lacking = [f"{self.system} has no {what}" for what, there in missing.items() if not there]
+        unread = [f"the server log of node {name} is not collected: {why}" for name, why in self._unread.items()]
+        return (*lacking, *unread)
 
 
 def _shell(address: NodeAddress, processes: Processes) -> Shell:

@@ -31,6 +31,8 @@ from citus_analysis.runner.targets.programs import (
     usable_by_others,
 )
 from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.targets.server_settings import common_settings, read_by_node
+from citus_analysis.runner.targets.shards import default_shard_count, make_distributed_table, read_placements
 
 __all__ = ["Embedded"]
 
@@ -40,7 +42,6 @@ _CITUS_SETTINGS: Final[dict[str, Setting]] = {
     "max_prepared_transactions": 600,
     "citus.node_conninfo": "sslmode=disable",
 }
-_DEFAULT_SHARDS: Final = 32
 _ELSEWHERE: Final = "elsewhere.txt"
 _TEMPORARY: Final = "citus-analysis-"
 
@@ -62,6 +63,7 @@ class Embedded:
         self.programs = copy_for_account(programs, self._folder / "programs")
         self._servers: list[OwnServer] = []
         self._prepared: tuple[int, dict[str, Setting]] | None = None
+        self._asked: tuple[str, ...] = ()
 
     @property
     def system(self) -> str:
@@ -77,16 +79,10 @@ class Embedded:
                 f"in {self.programs.folder} does not have",
                 way_out="use workers: [0], or name a PostgreSQL that has it with target.postgres",
             )
-        if self._prepared == (configuration.workers, settings) and self._answer():
-            return
-        if self._prepared is None or self._prepared[0] != configuration.workers:
-            self._make(configuration.workers, settings)
-        else:
-            for server in self._servers:
-                server.stop()
-                server.configure(self._settings(settings, workers=configuration.workers))
-                server.start()
-        self._prepared = (configuration.workers, settings)
+        self._asked = tuple(name for name, _ in configuration.settings)
+        if self._prepared != (configuration.workers, settings) or not self._answer():
+            self._serve(configuration.workers, settings)
+        self._make_table()
 
     def nodes(self) -> list[Node]:
         """The coordinator (or the only server) as `0`, then the workers."""
@@ -114,6 +110,8 @@ class Embedded:
         with self._connection() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection)
+            shards = read_placements(connection) if self.system == "citus" else []
+        by_node = read_by_node(self.nodes(), self._asked, self._connection)
         memory_gib = round(psutil.virtual_memory().total / 2**30)
         return Description(
             {
@@ -123,13 +121,14 @@ class Embedded:
                 "all servers and load generators on one machine",
                 "filesystem": _filesystem(self._folder),
             },
-            settings,
+            {**settings, **common_settings(by_node)},
+            settings_by_node=by_node,
+            shards=shards,
         )
 
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self._connection() as connection:
-            sql.make_table(connection, shard_count=_DEFAULT_SHARDS if len(self._servers) > 1 else None)
             sql.fill_table(connection, records)
 
     def count(self) -> int:
@@ -159,13 +158,32 @@ class Embedded:
             source.seek(mark.size)
             shutil.copyfileobj(source, target)
 
-    def stop(self) -> None:
-        """Stop the servers and remove their folders."""
+    def stop(self) -> list[str]:
+        """Stop the servers and remove their folders; nothing is left to put back."""
         for server in reversed(self._servers):
             server.remove()
         self._servers = []
         self._prepared = None
         _remove_servers(self.programs, self._home)
+        return []
+
+    def _serve(self, workers: int, settings: dict[str, Setting]) -> None:
+        if self._prepared is None or self._prepared[0] != workers:
+            self._make(workers, settings)
+        else:
+            for server in self._servers:
+                server.stop()
+                server.configure(self._settings(settings, workers=workers))
+                server.start()
+        self._prepared = (workers, settings)
+
+    def _make_table(self) -> None:
+        with self._connection() as connection:
+            if self.system == "citus":
+                workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
+                make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
+            else:
+                sql.make_table(connection)
 
     def _make(self, workers: int, settings: dict[str, Setting]) -> None:
         for server in reversed(self._servers):
@@ -192,8 +210,8 @@ class Embedded:
             for worker in workers:
                 sql.query(connection, "SELECT citus_add_node(%s, %s)", worker.host, worker.port)
 
-    def _connection(self) -> sql.Connecting:
-        return sql.connect(self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
+    def _connection(self, node: Node | None = None) -> sql.Connecting:
+        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
 
     def _answer(self) -> bool:
         try:

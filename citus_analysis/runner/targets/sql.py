@@ -6,7 +6,7 @@ formatting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, LiteralString
 
@@ -14,27 +14,26 @@ import psycopg
 from psycopg import sql
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import Monitor, Setting, setting_text
+from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.keys import key_names
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
 
 __all__ = [
+    "MARK",
     "SETTINGS_DESCRIBED",
     "Connecting",
     "Connection",
     "connect",
     "count_rows",
+    "dotted",
     "drop_table",
     "fill_table",
-    "let_node_have_shards",
     "make_monitor_role",
     "make_table",
     "query",
     "read_citus_nodes",
     "read_settings",
-    "reset_server_setting",
-    "set_server_settings",
 ]
 
 #: Settings that decide what a benchmark measures; they go into `config.yml`.
@@ -62,6 +61,9 @@ SETTINGS_DESCRIBED: Final = (
     "citus.max_adaptive_executor_pool_size",
 )
 
+#: Comment on what this tool made: its table, and its role.
+MARK: Final = "made by citus-analysis"
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 #: What :func:`connect` returns.
 Connecting = AbstractContextManager[Connection]
@@ -71,28 +73,29 @@ _CONNECT_TIMEOUT_S: Final = 10
 
 
 @contextmanager
-def connect(node: Node, *, database: str, user: str) -> Iterator[Connection]:
-    """An autocommit connection; the password comes from PGPASSWORD or PGPASSFILE.
+def connect(node: Node, *, database: str, user: str, password: str | None = None) -> Iterator[Connection]:
+    """An autocommit connection; without a password, libpq finds one (PGPASSWORD, PGPASSFILE, PGSERVICE).
 
     Raises:
         RunnerError: no connection, or a statement failed; the server's words without the connection string.
     """
+    way_out = "check that the server runs and that PGPASSWORD or PGPASSFILE is set"
     try:
         with psycopg.connect(
             host=node.host,
             port=node.port,
             dbname=database,
             user=user,
+            password=password,
             autocommit=True,
             connect_timeout=_CONNECT_TIMEOUT_S,
             application_name="citus-analysis",
         ) as connection:
+            way_out = ""  # what a statement lacks, the server's own words say
             yield connection
     except psycopg.Error as error:
-        raise RunnerError(
-            f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}",
-            way_out="check that the server runs and that PGPASSWORD or PGPASSFILE is set",
-        ) from error
+        problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"
+        raise RunnerError(problem, way_out=way_out or None) from error
 
 
 def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[tuple[Any, ...]]:
@@ -101,29 +104,15 @@ def query(connection: Connection, text: LiteralString | sql.Composed, *values: o
     return cursor.fetchall() if cursor.description else []
 
 
-def read_settings(connection: Connection) -> dict[str, str]:
-    """The settings of :data:`SETTINGS_DESCRIBED` that the server knows."""
+def read_settings(connection: Connection, names: Collection[str] = SETTINGS_DESCRIBED) -> dict[str, str]:
+    """Those of the settings that the server knows, as they are in force."""
     rows = query(
         connection,
         "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name "
         "WHERE current_setting(name, true) IS NOT NULL",
-        list(SETTINGS_DESCRIBED),
+        list(names),
     )
     return {str(name): str(value) for name, value in rows}
-
-
-def set_server_settings(connection: Connection, settings: Mapping[str, Setting]) -> None:
-    """ALTER SYSTEM for each setting, then reload."""
-    for name, value in settings.items():
-        statement = sql.SQL("ALTER SYSTEM SET {} = {}")
-        query(connection, statement.format(_dotted(name), sql.Literal(setting_text(value))))
-    query(connection, "SELECT pg_reload_conf()")
-
-
-def reset_server_setting(connection: Connection, name: str) -> None:
-    """ALTER SYSTEM RESET, then reload."""
-    query(connection, sql.SQL("ALTER SYSTEM RESET {}").format(_dotted(name)))
-    query(connection, "SELECT pg_reload_conf()")
 
 
 def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
@@ -136,21 +125,30 @@ def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
     return [(int(nodeid), int(groupid), str(host), int(port)) for nodeid, groupid, host, port in rows]
 
 
-def let_node_have_shards(connection: Connection, host: str, port: int, allowed: bool) -> None:
-    """Whether new tables may place shards on a Citus node."""
-    query(connection, "SELECT citus_set_node_property(%s, %s, 'shouldhaveshards', %s)", host, port, allowed)
-
-
 def drop_table(connection: Connection) -> None:
     """Drop the benchmark's table if it is there."""
     query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
 
 
-def make_monitor_role(connection: Connection, monitor: Monitor) -> None:
-    """Create the sampled client's role if it is not there, let it use the table, and switch its logging on."""
+def make_monitor_role(connection: Connection, monitor: Monitor, password: str | None = None) -> None:
+    """Create the sampled client's role if it is not there, let it use the table, and switch its logging on.
+
+    Args:
+        connection: to the coordinator or the only server.
+        monitor: its part of the experiment file.
+        password: for a role that this tool makes or made; somebody else's role keeps its own.
+    """
     name = sql.Identifier(monitor.role)
-    if not query(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", monitor.role):
+    comments = query(
+        connection, "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s", monitor.role
+    )
+    if not comments:
         query(connection, sql.SQL("CREATE ROLE {} LOGIN").format(name))
+        query(connection, sql.SQL("COMMENT ON ROLE {} IS {}").format(name, sql.Literal(MARK)))
+    if password is not None and (not comments or comments[0][0] == MARK):
+        # Hashed here, so that neither the server's log nor its activity view ever shows the password.
+        hashed = connection.pgconn.encrypt_password(password.encode(), monitor.role.encode()).decode()
+        query(connection, sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(hashed)))
     query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
     if query(connection, "SELECT to_regclass(%s) IS NOT NULL", f"public.{TABLE}")[0][0]:
         query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(TABLE), name))
@@ -162,18 +160,11 @@ def make_monitor_role(connection: Connection, monitor: Monitor) -> None:
         )
 
 
-def make_table(connection: Connection, *, shard_count: int | None) -> None:
-    """Create the benchmark's table if it is not there.
-
-    Args:
-        connection: to the coordinator or the only server.
-        shard_count: Citus: distribute it over so many shards; None: an ordinary table.
-    """
+def make_table(connection: Connection, *, mark: bool = True) -> None:
+    """Create the benchmark's table if it is not there, and mark it as ours where the system has comments."""
     query(connection, CREATE_TABLE)
-    distributed = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s)"
-    name = f"public.{TABLE}"
-    if shard_count is not None and not query(connection, distributed, name):
-        query(connection, "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s)", name, shard_count)
+    if mark:
+        query(connection, sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(TABLE), sql.Literal(MARK)))
 
 
 def fill_table(connection: Connection, records: int, *, maintain: bool = True) -> None:
@@ -203,5 +194,6 @@ def count_rows(connection: Connection) -> int:
     return int(query(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE)))[0][0])
 
 
-def _dotted(name: str) -> sql.Composed:
+def dotted(name: str) -> sql.Composed:
+    """The name of a setting, quoted."""
     return sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
