@@ -27,7 +27,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
-__all__ = ["is_replaced", "open_output", "put_in_place"]
+__all__ = ["is_replaced", "naming", "open_output", "put_in_place"]
 
 _STANDARD_STREAMS = (1, 2)
 
@@ -61,6 +61,24 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     # A stream of our own is shared, not opened again: that would write over what it holds already.
     with Path(path).open("wb") if stream is None else os.fdopen(os.dup(stream), "wb") as out:
         yield out
+
+
+@contextmanager
+def naming(path: str | PathLike[str]) -> Iterator[None]:
+    """Errors of writing a file name it: the system names a file that cannot be opened, not one that has no room left.
+
+    Example:
+        >>> with naming("runs/journal.jsonl"):
+        ...     raise OSError(errno.ENOSPC, "No space left on device")
+        Traceback (most recent call last):
+        OSError: [Errno 28] No space left on device: 'runs/journal.jsonl'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def put_in_place(finished: Path, path: str | PathLike[str]) -> None:

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from citus_analysis.formats import redact
+from citus_analysis.output_files import naming
 
 __all__ = ["STATES", "Entry", "Journal", "without_secrets"]
 
@@ -61,35 +63,64 @@ def _hidden(name: str) -> str | None:
 
 
 class Journal:
-    """The journal in one file."""
+    """The journal in one file, kept in memory: every byte of the file is read once.
+
+    Another process may append meanwhile, and a file that became shorter is read anew.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._entries: list[Entry] = []
+        self._by_subject: dict[str, list[Entry]] = defaultdict(list)
+        self._read_bytes = 0
 
     def append(self, subject: str, state: str, **detail: object) -> None:
-        """Write one line; it is on disk when this returns."""
+        """Write one line; it is on disk when this returns.
+
+        Raises:
+            OSError: it cannot be written; the error names the file.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        entry = Entry(datetime.now(UTC).isoformat(), subject, state, without_secrets(detail))
-        line = json.dumps(asdict(entry))
-        with self.path.open("ab+") as file:
-            file.truncate(self._whole_bytes())
+        self._catch_up()
+        line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, without_secrets(detail))))
+        with naming(self.path), self.path.open("ab") as file:
+            file.truncate(self._read_bytes)  # what follows was cut off by a crash
             file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        self._catch_up()
 
     def entries(self) -> Iterator[Entry]:
         """All whole lines, in order."""
-        if not self.path.exists():
-            return
-        for line in self.path.read_bytes()[: self._whole_bytes()].splitlines():
-            yield Entry(**json.loads(line))
+        self._catch_up()
+        return iter(tuple(self._entries))
+
+    def of(self, subject: str) -> Sequence[Entry]:
+        """The entries of a subject, in order."""
+        self._catch_up()
+        return tuple(self._by_subject.get(subject, ()))
 
     def last(self, subject: str) -> Entry | None:
         """The newest entry of a subject."""
-        return next((entry for entry in reversed(list(self.entries())) if entry.subject == subject), None)
+        return next(reversed(self.of(subject)), None)
 
-    def _whole_bytes(self) -> int:
-        """Bytes up to and with the last line end; what follows was cut off by a crash."""
-        if not self.path.exists():
-            return 0
-        return self.path.read_bytes().rfind(b"\n") + 1
+    def _catch_up(self) -> None:
+        """Read the whole lines that were added since the last look."""
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size < self._read_bytes:
+            self._entries, self._read_bytes = [], 0
+            self._by_subject.clear()
+        if size == self._read_bytes:
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._read_bytes)
+            added = file.read()
+        whole = added[: added.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        for line in whole.splitlines():
+            entry = Entry(**json.loads(line))
+            self._entries.append(entry)
+            self._by_subject[entry.subject].append(entry)

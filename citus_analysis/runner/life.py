@@ -156,8 +156,8 @@ class Life:
 
     def _undo(self, run: PlannedRun) -> None:
         """Remove what an interrupted attempt may have published."""
-        for entry in self.journal.entries():
-            if entry.subject == run.run_id and entry.state == "publishing":
+        for entry in self.journal.of(run.run_id):
+            if entry.state == "publishing":
                 for place in entry.detail["files"]:
                     inside(self.tree, place).unlink(missing_ok=True)
 

@@ -1,5 +1,7 @@
 """The journal keeps whole lines and shrugs off a torn one."""
 
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +27,42 @@ def test_what_is_appended_is_read_in_order(tmp_path: Path) -> None:
     assert last is not None
     assert last.detail == {"throughput_ops_s": 1.5}
     assert journal.last("c") is None
+
+
+def test_no_byte_is_read_twice(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append("a", "prepared")
+    with journal.path.open("rb+") as file:
+        file.write(b"?" * (journal.path.stat().st_size - 1))  # reading this again would fail
+    journal.append("b", "prepared")
+    assert [entry.subject for entry in journal.entries()] == ["a", "b"]
+    assert [entry.state for entry in journal.of("a")] == ["prepared"]
+
+
+def test_what_another_process_appends_is_seen(tmp_path: Path) -> None:
+    mine, theirs = Journal(tmp_path / "journal.jsonl"), Journal(tmp_path / "journal.jsonl")
+    assert list(mine.entries()) == []
+    theirs.append("a", "prepared")
+    assert [entry.subject for entry in mine.entries()] == ["a"]
+    mine.append("b", "prepared")
+    assert [entry.subject for entry in theirs.entries()] == ["a", "b"]
+
+
+def test_a_disk_without_room_names_the_journal(tmp_path: Path, no_file_grows_beyond: Callable[[int], None]) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append("a", "prepared")
+    no_file_grows_beyond(journal.path.stat().st_size + 10)
+    with pytest.raises(OSError, match=r"File too large: .*journal\.jsonl"):
+        journal.append("b", "prepared")
+    assert [entry.subject for entry in journal.entries()] == ["a"]
+
+
+@pytest.fixture
+def no_file_grows_beyond() -> Iterator[Callable[[int], None]]:
+    """A limit of the process stands for a full disk: writing fails in the same place."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @settings(deadline=None)  # every append waits for the disk
