@@ -21,7 +21,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.names import file_name_problem
-from citus_analysis.redaction import names_secret, redact
+from citus_analysis.redaction import names_secret, redact_values
+from citus_analysis.runner.changes import changed_document
 from citus_analysis.shipped import shipped
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
@@ -183,7 +184,9 @@ class Matrix(_Part):
     threads: Annotated[list[Positive], Field(min_length=1)] = Field(
         [1], description="client threads, over all load generators"
     )
-    workers: list[Annotated[int, Field(ge=0)]] = Field([0], description="worker nodes; 0 = a single server")
+    workers: list[Annotated[int, Field(ge=0)]] = Field(
+        [], description="worker nodes; 0 = a single server; default: all workers of a Citus cluster, else 0"
+    )
     records: list[Positive] = Field([10_000], description="records in the table; the load phase inserts them")
     operations: list[Positive] = Field([10_000], description="ignored by the load phase, which inserts all records")
     drivers: list[Positive] = Field([1], description="load generators that run at once")
@@ -231,6 +234,9 @@ class Limits(_Part):
 
     duration_s: Positive | None = Field(None, description="time limit; default: when the operations are done")
     timeout_s: Positive = Field(3600, description="a run that takes longer is stopped and marked failed")
+    max_failures: Positive = Field(
+        5, description="the experiment stops when so many runs of one call failed of one cause; it can be resumed"
+    )
 
 
 class StopRule(_Part):
@@ -281,6 +287,12 @@ class Experiment(_Part):
         return self
 
     @model_validator(mode="after")
+    def _monitor_is_used(self) -> Experiment:
+        if "monitor" in self.model_fields_set and "monitored" not in self.matrix.model_fields_set:
+            raise ValueError("monitor: without matrix.monitored no run is sampled; set matrix.monitored: [true]")
+        return self
+
+    @model_validator(mode="after")
     def _threads_for_every_driver(self) -> Experiment:
         if min(self.matrix.threads) < max(self.matrix.drivers):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
@@ -293,7 +305,9 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
     Raises:
         InputError: a field is unknown, missing or wrong; the message names the field and what is allowed.
     """
-    if redact(text := str(document)) != text:
+    # The description is prose: what looks like a secret in it is hidden wherever it is kept.
+    stated = {name: value for name, value in document.items() if name != "description"}
+    if redact_values(stated) != stated:
         raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
     try:
         return Experiment.model_validate(document)
@@ -309,10 +323,15 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
         ) from error
 
 
-def load_experiment(name_or_path: str | PathLike[str]) -> Experiment:
+def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str] | None = None) -> Experiment:
     """Read an experiment file, or a shipped experiment by its name (`laptop`, `laptop.yml`).
 
+    Args:
+        name_or_path: the file, or the name.
+        changes: values instead of the file's: dotted field -> value as YAML writes it.
+
     Raises:
+        UsageError: a change names no place in the document.
         UnknownNameError: there is neither a file nor a shipped experiment of that name.
         InputError: the file is not valid.
     """
@@ -331,7 +350,7 @@ def load_experiment(name_or_path: str | PathLike[str]) -> Experiment:
         raise InputError(error.problem, path=path, place=error.place, way_out=way_out) from error
     if not isinstance(document, dict):
         raise InputError("is not a mapping of fields", path=path, way_out="see docs/experiments.md")
-    return parse_experiment(document, path=path)
+    return parse_experiment(changed_document(document, changes or {}), path=path)
 
 
 def _beginning(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
@@ -23,7 +23,7 @@ from typing import Final, Literal
 from citus_analysis.errors import UsageError
 from citus_analysis.runner.experiment import Experiment, PgbenchDriver, Setting, setting_text
 
-__all__ = ["Configuration", "PlannedRun", "configurations", "make_plan"]
+__all__ = ["Configuration", "PlannedRun", "configurations", "last_iteration", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
         )
         for settings in product(*setting_axes)
         for combination in product(
-            matrix.workers,
+            matrix.workers or [0],
             matrix.threads,
             matrix.workloads,
             matrix.records,
@@ -123,13 +123,24 @@ def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
         )
 
 
-def make_plan(experiment: Experiment) -> list[PlannedRun]:
-    """All runs in the order in which they are to be launched, up to the stop rule's largest iteration."""
+def last_iteration(experiment: Experiment) -> int:
+    """The largest iteration of the experiment file: the fixed number, or the stop rule's largest."""
+    return experiment.iterations if experiment.stop.rule == "fixed" else experiment.stop.max_iterations
+
+
+def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> list[PlannedRun]:
+    """All runs in the order in which they are to be launched.
+
+    Args:
+        experiment: what to run.
+        more: resource -> iterations beyond :func:`last_iteration`; other resources have none.
+    """
     chosen = configurations(experiment)
-    last = experiment.iterations if experiment.stop.rule == "fixed" else experiment.stop.max_iterations
+    last = {one.resource: last_iteration(experiment) + (more or {}).get(one.resource, 0) for one in chosen}
     if experiment.order == "sequential":
-        return [PlannedRun(configuration, i) for configuration in chosen for i in range(1, last + 1)]
-    return [run for i in range(1, last + 1) for run in _shuffled_block(chosen, i, experiment.seed)]
+        return [PlannedRun(one, i) for one in chosen for i in range(1, last[one.resource] + 1)]
+    blocks = (_shuffled_block(chosen, i, experiment.seed) for i in range(1, max(last.values()) + 1))
+    return [run for block in blocks for run in block if run.iteration <= last[run.configuration.resource]]
 
 
 def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> Iterator[PlannedRun]:

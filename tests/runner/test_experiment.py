@@ -1,13 +1,15 @@
 """Experiment files: what is wrong is said with the field's name; secrets have no place in them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from citus_analysis.errors import InputError, UnknownNameError
+from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.runner.experiment import (
+    ClusterTarget,
     EmbeddedTarget,
     YcsbDriver,
     experiment_schema,
@@ -112,3 +114,42 @@ def test_folders_are_absolute_from_the_moment_they_are_read(tmp_path: Path, monk
     assert experiment.driver.home == tmp_path / "ycsb-0.17.0"
     assert experiment.target.postgres == str(tmp_path / "bin")
     assert parse_experiment(MINIMAL).target == EmbeddedTarget()  # `wheel` is no folder
+
+
+def test_a_monitor_that_no_run_uses_is_refused() -> None:
+    with pytest.raises(InputError, match=r"set matrix\.monitored: \[true\]"):
+        parse_experiment({**MINIMAL, "monitor": {"share": 0.01}})
+    stated = {"workloads": ["c"], "monitored": [False]}
+    assert parse_experiment({"name": "x", "matrix": stated, "monitor": {"share": 0.01}}).monitor.share == 0.01
+
+
+def test_a_description_may_speak_of_secrets() -> None:
+    text = "md5 against scram: password: stored hashed, secret = none"
+    assert parse_experiment({**MINIMAL, "description": text}).description == text
+
+
+def test_values_of_the_command_line_replace_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.yml"
+    file.write_text("{name: x, matrix: {workloads: [c], threads: [1]}, target: {kind: cluster, nodes: [{host: old}]}}")
+    changes = {
+        "matrix.threads": "[4, 8]",
+        "matrix.settings.citus.max_cached_conns_per_worker": "[1]",
+        "target.nodes.0.host": "10.0.0.7",
+        "limits.duration_s": "5",
+    }
+    experiment = load_experiment(file, changes)
+    assert experiment.matrix.threads == [4, 8]
+    assert experiment.matrix.settings == {"citus.max_cached_conns_per_worker": [1]}
+    assert isinstance(experiment.target, ClusterTarget)
+    assert experiment.target.nodes[0].host == "10.0.0.7"
+    assert experiment.limits.duration_s == 5
+    with pytest.raises(InputError, match=r"matrix\.thread'"):
+        load_experiment(file, {"matrix.thread": "[4]"})
+
+
+@pytest.mark.parametrize("place", ["target.nodes.1.host", "target.nodes.first.host", "name.first", "matrix..threads"])
+def test_a_place_that_the_file_does_not_have_is_named(tmp_path: Path, place: str) -> None:
+    file = tmp_path / "x.yml"
+    file.write_text("{name: x, matrix: {workloads: [c]}, target: {kind: cluster, nodes: [{host: old}]}}")
+    with pytest.raises(UsageError, match=re.escape(repr(place))):
+        load_experiment(file, {place: "1"})
