@@ -13,7 +13,8 @@ The tree::
     ├── ReportError               1   a notebook failed while it was executed
     │   └── NothingToReportError  1   the dataset has nothing of what the report shows
     └── RunnerError               1   an experiment could not be launched, resumed or verified
-        └── EnvironmentChangedError 1 the environment differs from the one the experiment began in
+        ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
+        └── NotReadyError         3   the cluster, this machine or a program is not as the experiment needs it
 
 Every message is one line that names the file, the place in it where there is one, and the way out. Secrets in what it
 quotes are redacted.
@@ -41,6 +42,7 @@ __all__ = [
     "FormatError",
     "InputError",
     "InsufficientDataError",
+    "NotReadyError",
     "NothingToReportError",
     "PublishedDataError",
     "ReportError",
@@ -152,3 +154,9 @@ class RunnerError(CitusAnalysisError):
 
 class EnvironmentChangedError(RunnerError):
     """Versions, settings or hardware differ from those the experiment was begun with."""
+
+
+class NotReadyError(RunnerError):
+    """What an experiment needs is not there; nothing was changed yet."""
+
+    exit_code = 3

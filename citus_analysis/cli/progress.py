@@ -15,11 +15,12 @@ __all__ = ["terminal_bars"]
 
 @contextmanager
 def terminal_bars(label: str, *, counted: bool = False) -> Iterator[Progress | None]:
-    """Bars on stderr with the time that is left; None where stderr is no terminal.
+    """Bars on stderr; None where stderr is no terminal.
 
     Args:
         label: what a bar is labelled with, as rich writes it (`{task.description}`).
-        counted: show `done/all` instead of a percentage, and the label behind the bar.
+        counted: few long pieces: `done/all`, and the label behind the bar, which says how long it takes. Otherwise a
+            percentage, and the time that is left at the pace of the last pieces.
     """
     if not sys.stderr.isatty():
         yield None
@@ -27,8 +28,9 @@ def terminal_bars(label: str, *, counted: bool = False) -> Iterator[Progress | N
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    share = MofNCompleteColumn() if counted else TextColumn("{task.percentage:3.0f} %")
-    bar = [BarColumn(), share, TimeRemainingColumn()]
-    columns = [*bar, TextColumn(label)] if counted else [TextColumn(label), *bar]
+    if counted:
+        columns = [BarColumn(), MofNCompleteColumn(), TextColumn(label)]
+    else:
+        columns = [TextColumn(label), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield bars

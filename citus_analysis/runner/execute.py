@@ -14,46 +14,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Final
 
 from citus_analysis.errors import UsageError
+from citus_analysis.runner.carrying import JOURNAL, LOCK, PRIVATE, begin, carry_on
+from citus_analysis.runner.choice import Choice
+from citus_analysis.runner.course import Course, RunnerEvent
 from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.drivers.base import LOGIN_FILE
 from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.files import adopt_files
-from citus_analysis.runner.journal import Journal, without_secrets
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.life import Ledger, Life
 from citus_analysis.runner.measure import Measurement
-from citus_analysis.runner.plan import PlannedRun, make_plan
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.preflight import refuse_unready
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.targets import make_target
 from citus_analysis.runner.targets.found import restore_found
+from citus_analysis.runner.targets.sizes import with_known_workers
 
 __all__ = ["RunnerEvent", "RunnerSummary", "restore_cluster", "run_experiment"]
-
-_PRIVATE: Final = ".runner"
-
-
-@dataclass(frozen=True)
-class RunnerEvent:
-    """What a live view shows.
-
-    Attributes:
-        run_id: the run in progress.
-        done: runs finished so far, earlier calls included.
-        planned: runs of the plan.
-        failed: runs that failed so far.
-        throughput_ops_s: current throughput, None while unknown.
-    """
-
-    run_id: str
-    done: int
-    planned: int
-    failed: int
-    throughput_ops_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +49,7 @@ class RunnerSummary:
         degraded: run id -> why; measured to the end, but operations failed. Statistics leave them out as well.
         skipped: ids of the runs that the stop rule found unnecessary.
         notes: what a reader should know (samplers that are missing, what a system cannot do).
+        stopped: why the call ended before all chosen runs were launched; empty when it did not.
     """
 
     verified: tuple[str, ...]
@@ -73,6 +57,7 @@ class RunnerSummary:
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     degraded: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -85,6 +70,7 @@ def run_experiment(
     out: str | PathLike[str],
     *,
     resume: bool = False,
+    choice: Choice | None = None,
     replace_table: bool = False,
     watch: Callable[[RunnerEvent], None] = lambda _event: None,
 ) -> RunnerSummary:
@@ -95,23 +81,30 @@ def run_experiment(
         out: folder for the tree, absolute or relative to the working folder; without `resume` it must not hold an
             experiment.
         resume: go on where an earlier call on the same folder stopped.
+        choice: which runs; by default all that are open. Repeating failed ones and adding iterations resume.
         replace_table: drop a table of the benchmark's name on a cluster though this tool did not make it.
         watch: is told what happens, for a live view.
 
     Raises:
         UsageError: `out` holds another experiment, or one already begun and `resume` is not set.
+        UnknownNameError: `choice` names no run of the plan.
+        NotReadyError: the cluster, this machine or a program is not as the experiment needs it; nothing was changed.
         EnvironmentChangedError: versions, settings or hardware differ from when the experiment began.
         RunnerError: the target or the driver cannot be used.
     """
     tree = Path(out).resolve()  # what is launched works in folders of its own
     if isinstance(experiment.target, FilesTarget):
         return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
-    private = tree / _PRIVATE
-    journal = Journal(private / "journal.jsonl")
+    choice = choice or Choice()
+    private = tree / PRIVATE
+    journal = Journal(private / JOURNAL)
+    warnings = refuse_unready(experiment, tree)
+    known = with_known_workers(experiment)
     with _only_runner(private), _no_secret_left(private):
-        _begin(journal, experiment, tree, resume=resume)
+        begin(journal, known, tree, resume=resume or choice.goes_on)
         with Processes(private / "processes.jsonl") as processes:
-            return _run_all(experiment, tree, journal, processes, watch, replace_table=replace_table)
+            summary = _run_all(known, tree, journal, processes, choice, watch, replace_table=replace_table)
+    return replace(summary, notes=(*warnings, *summary.notes))
 
 
 def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
@@ -124,7 +117,7 @@ def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
         UsageError: nothing is left to restore, or a runner works in `out`.
         RunnerError: another experiment uses the cluster.
     """
-    private = Path(out).resolve() / _PRIVATE
+    private = Path(out).resolve() / PRIVATE
     if not private.is_dir():
         raise UsageError("no experiment was begun here", path=out, way_out="name the --out of an experiment")
     with _only_runner(private), _no_secret_left(private):
@@ -139,53 +132,33 @@ def _run_all(
     tree: Path,
     journal: Journal,
     processes: Processes,
+    choice: Choice,
     watch: Callable[[RunnerEvent], None],
     *,
     replace_table: bool,
 ) -> RunnerSummary:
-    plan = make_plan(experiment)
     ledger = Ledger.read(journal)
-    skipped: list[str] = []
-    target = make_target(experiment, tree / _PRIVATE, replace_table=replace_table)
+    carried = carry_on(experiment, ledger, choice)
+    carried.record(journal)
+    carried.apply(ledger)
+    course = Course(experiment, make_plan(experiment, ledger.more), carried.chosen, ledger, journal, watch)
+    target = make_target(experiment, tree / PRIVATE, replace_table=replace_table)
     try:
         driver = make_driver(experiment, target)
-        for run in plan:
-            if ledger.is_done(run):
-                continue
-            if ledger.has_enough(run, experiment):
-                skipped.append(run.run_id)
-                continue
-
-            def tell(throughput_ops_s: float | None, run: PlannedRun = run) -> None:
-                done = len(ledger.verified) + len(ledger.degraded) + len(ledger.failed) + len(skipped)
-                watch(RunnerEvent(run.run_id, done, len(plan), len(ledger.failed), throughput_ops_s))
-
-            tell(None)
-            measurement = Measurement(experiment, target, driver, processes, tell)
-            Life(tree, tree / _PRIVATE / "attempts", journal, measurement, ledger).live(run)
+        for run in course.open_runs():
+            measurement = Measurement(experiment, target, driver, processes, course.measuring, course.entering)
+            Life(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).live(run)
+            course.ended(run)
     finally:
         ledger.notes.update(target.stop())
     return RunnerSummary(
         tuple(ledger.verified),
         dict(ledger.failed),
-        tuple(skipped),
+        tuple(course.skipped),
         tuple(sorted(ledger.notes)),
         dict(ledger.degraded),
+        course.stopped,
     )
-
-
-def _begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:
-    """Write down which experiment this folder belongs to, or check that it is the same."""
-    document = without_secrets(experiment.model_dump(mode="json"))
-    begun = journal.last("experiment")
-    if begun is None:
-        if resume:
-            raise UsageError("nothing to resume: no experiment was begun here", path=tree, way_out="leave out --resume")
-        journal.append("experiment", "begun", document=document)
-    elif without_secrets(begun.detail["document"]) != document:
-        raise UsageError("holds another experiment", path=tree, way_out="choose another --out")
-    elif not resume:
-        raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")
 
 
 @contextmanager
@@ -209,7 +182,7 @@ def _only_runner(private: Path) -> Iterator[None]:
     import fcntl
 
     private.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(private / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(private / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -28,7 +28,17 @@ from citus_analysis.output_files import naming
 __all__ = ["STATES", "Entry", "Journal", "without_secrets"]
 
 #: States of a run, in order. A run is done when it is `verified` or `failed`.
-STATES: Final = ("prepared", "loaded", "monitored", "measured", "publishing", "collected", "verified", "failed")
+STATES: Final = (
+    "begun",
+    "prepared",
+    "loaded",
+    "monitored",
+    "measured",
+    "publishing",
+    "collected",
+    "verified",
+    "failed",
+)
 
 
 @dataclass(frozen=True)

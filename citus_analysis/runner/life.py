@@ -7,7 +7,7 @@ files are deleted, and files that were already being published are removed from 
 from __future__ import annotations
 
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Final
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.redaction import redact
 from citus_analysis.runner.artefacts import inside
 from citus_analysis.runner.describe import check_environment, environment_of, write_description
 from citus_analysis.runner.experiment import Experiment
@@ -22,7 +23,7 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measured, Measurement, Window, publish
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import PlannedRun
-from citus_analysis.runner.results import RunResult, judge_run
+from citus_analysis.runner.results import RunResult, client_words, judge_run
 from citus_analysis.runs.status import OUTCOME_OF, worst_status
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.words import counted
@@ -44,6 +45,7 @@ class Ledger:
         degraded: run id -> why; it was measured, but operations failed.
         windows: run id -> when its main clients ran, begin and end.
         notes: remarks that hold for the experiment.
+        more: resource -> iterations that were asked for beyond those of the experiment file.
     """
 
     verified: dict[str, float] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Ledger:
     degraded: dict[str, str] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     notes: set[str] = field(default_factory=set)
+    more: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def read(cls, journal: Journal) -> Ledger:
@@ -64,7 +67,16 @@ class Ledger:
                 getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
             elif entry.state == "measured":
                 ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
+            elif entry.state == "reopened":
+                ledger.reopen(entry.subject)
+            elif entry.state == "extended":
+                ledger.more.update(entry.detail["more"])
         return ledger
+
+    def reopen(self, run_id: str) -> None:
+        """Forget how a run ended, so that it is launched again."""
+        self.failed.pop(run_id, None)
+        self.degraded.pop(run_id, None)
 
     def is_done(self, run: PlannedRun) -> bool:
         """Whether the run ended, well or not."""
@@ -73,8 +85,8 @@ class Ledger:
     def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
         """Whether the stop rule finds this iteration unnecessary."""
         rule = experiment.stop
-        if rule.rule == "fixed" or run.iteration <= experiment.iterations:
-            return False
+        if rule.rule == "fixed" or not experiment.iterations < run.iteration <= rule.max_iterations:
+            return False  # what was asked for beyond the rule is measured
         throughputs = self.throughputs()[run.configuration.resource]
         if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
             return False
@@ -125,6 +137,7 @@ class Life:
         """
         self._undo(run)
         folder = self._new_attempt(run)
+        self.journal.append(run.run_id, "begun")
         self.measurement.prepare(run)
         self._describe(run)
         self.journal.append(run.run_id, "prepared")
@@ -142,10 +155,11 @@ class Life:
             window=measured.window.as_texts(),
         )
         result = judge_run(run, measured.client_outputs, measured.monitor_output)
+        said = _complaint(measured)  # before the files are moved
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)
         self.journal.append(run.run_id, "collected")
-        self._verify(run, measured, result)
+        self._verify(run, measured, result, said)
         shutil.rmtree(folder, ignore_errors=True)
 
     def _new_attempt(self, run: PlannedRun) -> Path:
@@ -174,10 +188,10 @@ class Life:
         self.ledger.notes.update(description.skipped)
         write_description(self.tree, experiment, run.configuration, description, target.nodes())
 
-    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult) -> None:
+    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, said: list[str]) -> None:
         problems = [*measured.problems, *self._count_problem(run)]
         status = worst_status(result.status, *(["failed"] if problems else []))
-        reason = "; ".join([*problems, *([result.reason] if result.reason else [])])
+        reason = redact("; ".join([*problems, *([result.reason] if result.reason else []), *said]))
         self.ledger.notes.update([*measured.notes, *self._share_note(run, result)])
         outcome = OUTCOME_OF[status]
         facts: dict[str, float | str | None] = {
@@ -213,3 +227,11 @@ class Life:
         expected = configuration.records
         wrong = rows < expected if configuration.monitored else rows != expected
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
+
+
+def _complaint(measured: Measured) -> list[str]:
+    """The first complaint of a run's clients, in their own words, with the name of the file that holds it."""
+    places = {path: place for place, path in measured.files.items()}
+    outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
+    said = ((places.get(output, output.name), client_words(output)) for output in outputs)
+    return next(([f"{place} says: {words}"] for place, words in said if words), [])

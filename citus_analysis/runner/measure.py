@@ -77,6 +77,7 @@ class Measurement:
 
     Attributes:
         watch: called about twice a second with the current throughput (None while unknown).
+        entering: called with the name of each phase that a run enters.
     """
 
     experiment: Experiment
@@ -84,6 +85,7 @@ class Measurement:
     driver: Driver
     processes: Processes
     watch: Callable[[float | None], None]
+    entering: Callable[[str], None] = lambda _phase: None
 
     def prepare(self, run: PlannedRun) -> None:
         """Servers in the state the configuration asks for."""
@@ -102,14 +104,17 @@ class Measurement:
         """
         configuration = run.configuration
         records = 0 if configuration.phase == "load" else configuration.records
+        self.entering("filling")
         if configuration.changes_table or not self._is_filled(run):
             self.target.fill(records)
         unknown = configuration.monitored and known_ops_s is None
         seconds = round(self.experiment.warmup_s)
         if not seconds and not unknown:
             return known_ops_s
+        self.entering("warming up")
         steady_ops_s = self._warm_up(run, folder, seconds, until_steady=unknown)
         if configuration.changes_table:
+            self.entering("filling")
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
 
@@ -127,9 +132,11 @@ class Measurement:
         perf = Perf.start(self.processes, folder) if self.experiment.samplers.perf else None
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
         begin = datetime.now(UTC)
+        self.entering("measuring")
         try:
             measured.window = Window(begin, self._wait(clients, measured))
         finally:
+            self.entering("collecting")
             self._stop_beside(monitor, samplers, perf)
             self.processes.stop(*clients)
         if perf:

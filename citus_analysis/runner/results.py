@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,20 @@ import polars as pl
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.redaction import redact
 from citus_analysis.runner.describe import facts_of
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.clients import derive_runs
 
-__all__ = ["RunResult", "judge_run", "read_client", "read_rates"]
+__all__ = ["RunResult", "client_words", "judge_run", "read_client", "read_rates"]
+
+#: Lines of pgbench, libpq, YCSB and the Java machine that say what is wrong.
+_COMPLAINT: Final = re.compile(
+    rb"^.*(?:\b(?:error|fatal|panic)\b:|Exception\b|Error:|^Error ).*$", re.MULTILINE | re.IGNORECASE
+)
+_WORDS_WITHIN_BYTES: Final = 2**18
+_WORDS_LENGTH: Final = 300
 
 _IDENTITY: Final = (
     *("run_id", "resource", "system", "set_up", "phase", "workload", "threads", "records", "operations"),
@@ -108,3 +117,26 @@ def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame
     }
     frame = read_client(output).with_columns(pl.lit(value).alias(name) for name, value in identity.items())
     return TABLES["clients"].conform(frame)
+
+
+def client_words(output: Path) -> str | None:
+    r"""The first line in which a load generator complains, without secrets; None where it does not.
+
+    Example:
+        >>> import tempfile
+        >>> output = Path(tempfile.mkdtemp()) / "client-0.log"
+        >>> _ = output.write_text("starting\npgbench: error: client 3 aborted: FATAL:  too many clients\n")
+        >>> client_words(output)
+        'pgbench: error: client 3 aborted: FATAL: too many clients'
+    """
+    try:
+        with output.open("rb") as file:
+            beginning = file.read(_WORDS_WITHIN_BYTES)
+            file.seek(max(len(beginning), output.stat().st_size - _WORDS_WITHIN_BYTES))
+            found = _COMPLAINT.search(beginning) or _COMPLAINT.search(file.read())
+    except OSError:
+        return None
+    if found is None:
+        return None
+    words = " ".join(found[0].decode(errors="replace").split())
+    return redact(words)[:_WORDS_LENGTH]

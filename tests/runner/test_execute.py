@@ -133,7 +133,12 @@ def test_paths_may_be_relative_to_where_the_person_stands(tmp_path: Path, experi
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     first = call()
-    assert (first.returncode, first.stderr) == (0, "")
+    assert first.returncode == 0
+    assert [line.partition(" verified")[0] for line in first.stderr.splitlines()] == [
+        "[1/2] quick-w0-t2-c#1",
+        "[2/2] quick-w0-t2-c#2",
+    ]
+    assert "operations/s; left: about " in first.stderr.splitlines()[0]
     again = call("--resume")
     assert (again.returncode, again.stderr) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["quick.yml", "runs"]

@@ -1,0 +1,58 @@
+"""What `run` shows while it works: one bar on a terminal, one line per run in a pipe; both on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from citus_analysis.cli.output import printable
+from citus_analysis.cli.progress import terminal_bars
+
+if TYPE_CHECKING:
+    from citus_analysis.runner import RunnerEvent
+
+__all__ = ["line_of", "live_view"]
+
+
+@contextmanager
+def live_view() -> Iterator[Callable[[RunnerEvent], None]]:
+    """A function that shows what the runner tells."""
+    with terminal_bars("{task.description}", counted=True) as bars:
+        if bars is None:
+            yield _print_ended
+            return
+        task = bars.add_task("starting", total=None)
+
+        def show(event: RunnerEvent) -> None:
+            bars.update(task, completed=event.done, total=event.planned, description=printable(_label(event)))
+            if event.failure:
+                bars.console.print(printable(line_of(event)), markup=False, highlight=False, soft_wrap=True)
+
+        yield show
+
+
+def line_of(event: RunnerEvent) -> str:
+    """An ended run in one line."""
+    from citus_analysis.runner.durations import duration_text
+
+    left = f"; left: {event.left}" if event.left.seconds else ""
+    took = f" after {duration_text(event.duration_s)}"
+    result = f"failed{took}: {event.failure}" if event.failure else f"verified{took}{_rate(event)}"
+    return f"[{event.done}/{event.planned}] {event.run_id} {result}{left}"
+
+
+def _print_ended(event: RunnerEvent) -> None:
+    if not event.phase:
+        click.echo(printable(line_of(event)), err=True)
+
+
+def _label(event: RunnerEvent) -> str:
+    failed = f", {event.failed} failed" if event.failed else ""
+    return f"{event.left}{failed}  {event.run_id} {event.phase}{_rate(event)}"
+
+
+def _rate(event: RunnerEvent) -> str:
+    return "" if event.throughput_ops_s is None else f", {event.throughput_ops_s:,.0f} operations/s"

@@ -1,0 +1,110 @@
+"""The checks before the first run, against a server that the runner did not make."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from citus_analysis.errors import NotReadyError
+from citus_analysis.runner import Experiment, parse_experiment, preflight, run_experiment
+from citus_analysis.runner.targets import sql
+from citus_analysis.runner.targets.base import Node
+from citus_analysis.runner.targets.programs import find_programs
+from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnServer]:
+    folder = Path(tempfile.mkdtemp(prefix="citus-analysis-test-"))
+    folder.chmod(0o755)
+    server = OwnServer(find_programs("wheel"), folder / "server", free_port())
+    server.initialise({"log_line_prefix": "%t [%d] "})
+    server.start()
+    with sql.connect(Node("0", LOOPBACK, server.port, ""), database=SUPERUSER, user=SUPERUSER) as connection:
+        sql.query(connection, "CREATE ROLE guest LOGIN")
+        sql.query(connection, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    yield server
+    server.remove()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def experiment(server: OwnServer) -> Callable[..., Experiment]:
+    def make(target: dict[str, Any] | None = None, matrix: dict[str, Any] | None = None) -> Experiment:
+        node = {"host": LOOPBACK, "port": server.port, "role": "coordinator"}
+        return parse_experiment(
+            {
+                "name": "theirs",
+                "target": {"kind": "cluster", "system": "postgresql", "nodes": [node], **(target or {})},
+                "matrix": {"workloads": ["c"], **(matrix or {})},
+            }
+        )
+
+    return make
+
+
+def found(experiment: Experiment, out: Path) -> dict[str, preflight.Check]:
+    return {check.name: check for check in preflight.check_all(experiment, out)}
+
+
+def test_what_is_as_it_should_be(experiment: Callable[..., Experiment], tmp_path: Path) -> None:
+    checks = found(experiment(), tmp_path / "not" / "there" / "yet")
+    assert {check.verdict for check in checks.values()} == {"ok"}
+    assert list(checks) == [
+        "disk space",
+        "client programs",
+        "connection",
+        "workers",
+        "privileges of postgres",
+        "table",
+        "clock",
+    ]
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_prefix_that_cannot_be_paired_is_warned_of(experiment: Callable[..., Experiment], tmp_path: Path) -> None:
+    check = found(experiment(matrix={"monitored": [True]}), tmp_path)["log_line_prefix"]
+    assert check.verdict == "warning"
+    assert "time (%m or %n), process (%p), application (%a)" in check.way_out
+
+
+def test_a_user_who_may_create_nothing_is_refused_before_anything_is_made(
+    experiment: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    with pytest.raises(NotReadyError, match="may not create a table in schema public") as raised:
+        run_experiment(experiment({"user": "guest"}), tmp_path / "out")
+    assert raised.value.exit_code == 3
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_clock_that_goes_wrong_and_a_full_disk_are_seen(
+    experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight.time, "time", lambda: 0.0)
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(2**20, 2**20, 2**20))
+    checks = found(experiment(), tmp_path)
+    assert checks["clock"].verdict == "warning"
+    assert checks["disk space"].verdict == "failed"
+    assert str(checks["disk space"]).startswith("failed   disk space: 1 MiB free in ")
+
+
+def test_programs_that_are_missing(
+    experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    plain = experiment().model_dump(mode="json")
+    ycsb = parse_experiment({**plain, "driver": {"kind": "ycsb", "home": str(tmp_path)}})
+    assert found(ycsb, tmp_path)["client programs"].found == "no java in PATH"
+    (tmp_path / "java").touch(mode=0o755)
+    assert "holds no lib/core-*.jar" in found(ycsb, tmp_path)["client programs"].found
+
+
+def test_more_workers_than_there_are(experiment: Callable[..., Experiment], tmp_path: Path) -> None:
+    listed = experiment({"system": "citus", "discover": False}, {"workers": [2]})
+    check = found(listed, tmp_path)["workers"]
+    assert (check.verdict, check.found) == ("failed", "0 in the cluster, matrix.workers asks for 2")
