@@ -17,8 +17,8 @@ from citus_analysis.runner.shells import Sampling, Shell
 
 __all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
 
-#: Dates in ISO form and UTC, whatever the node's locale.
-ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO"}
+#: Dates in ISO form and UTC, whatever the node's locale; no colours, which sysstat gives a terminal (ssh makes one).
+ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
 
 _ARGUMENTS: Final = {"iostat": ["iostat", "-x", "-t"], "vmstat": ["vmstat", "-n", "-t"]}
 

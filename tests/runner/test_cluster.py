@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ import pytest
 import yaml
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
 from citus_analysis.runner.experiment import Samplers
 from citus_analysis.runner.samplers import start_samplers
 from citus_analysis.runner.shells import SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.logs import FolderLogs, SftpLogs
+from citus_analysis.runner.targets.logs import FolderLogs, SftpLogs, SqlLogs
 from citus_analysis.runner.targets.programs import find_programs
 from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 
@@ -122,6 +124,61 @@ def test_rotated_logs_are_read_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_text() == "during\nafter the turn\n"
 
 
+def test_logs_named_by_weekday_lose_nothing_and_bring_no_older_day(tmp_path: Path) -> None:
+    def write(day: str, text: str, *, mode: str = "a", hours: int) -> None:
+        file = tmp_path / f"postgresql-{day}.log"
+        with file.open(mode) as out:
+            out.write(text)
+        os.utime(file, (3600 * hours, 3600 * hours))
+
+    write("Thu", "last Thursday, 10:00\n", hours=10)
+    write("Tue", "Tuesday, 10:00\n", hours=130)
+    write("Wed", "Wednesday, before\n", hours=153)
+    reader = FolderLogs(tmp_path)
+    mark = reader.mark()
+    write("Wed", "Wednesday, during\n", hours=168)
+    write("Thu", "this Thursday, just after midnight\n", mode="w", hours=169)  # longer than last week's
+    reader.copy_since(mark, tmp_path / "copy")
+    assert (tmp_path / "copy").read_text() == "Wednesday, during\nthis Thursday, just after midnight\n"
+
+
+def test_a_rotated_name_that_is_appended_to_gives_its_new_lines_alone(tmp_path: Path) -> None:
+    older, current = tmp_path / "postgresql-Thu.log", tmp_path / "postgresql-Wed.log"
+    older.write_text("last week\n")
+    os.utime(older, (1, 1))
+    current.write_text("before\n")
+    reader = FolderLogs(tmp_path)
+    mark = reader.mark()
+    with older.open("a") as file:  # log_truncate_on_rotation = off
+        file.write("this week\n")
+    reader.copy_since(mark, tmp_path / "copy")
+    assert (tmp_path / "copy").read_text() == "this week\n"
+
+
+def test_logs_over_sql_bring_no_older_file_and_no_csv(server: OwnServer, tmp_path: Path) -> None:
+    folder = server.data / "log"
+    others = [folder / name for name in ("zzz.log", "zzz.csv")]
+    for other in others:
+        other.write_text("another day\n")
+        other.chmod(0o644)
+    node = Node("0", LOOPBACK, server.port, "coordinator")
+    reader = SqlLogs(node, SUPERUSER, SUPERUSER)
+    try:
+        mark = reader.mark()
+        with others[1].open("a") as file:
+            file.write("csv\n")
+        with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection, suppress(Exception):
+            sql.query(connection, "SELECT no_such_column")
+        reader.copy_since(mark, tmp_path / "copy")
+    finally:
+        for other in others:
+            other.unlink()
+    copied = (tmp_path / "copy").read_text()
+    assert "no_such_column" in copied
+    assert "another day" not in copied
+    assert "csv" not in copied
+
+
 @pytest.fixture
 def ssh_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A real sshd on loopback that knows one key, and a home folder that knows the host."""
@@ -181,6 +238,24 @@ def test_samplers_and_logs_by_ssh(ssh_port: int, tmp_path: Path) -> None:
     reader.copy_since(mark, tmp_path / "copy")
     reader.close()
     assert (tmp_path / "copy").read_text() == "during\n"
+
+
+@pytest.mark.skipif(shutil.which("iostat") is None, reason="needs iostat: install sysstat")
+def test_iostat_by_ssh_writes_no_colours(ssh_port: int, tmp_path: Path) -> None:
+    shell = SshShell(open_ssh(LOOPBACK, getpass.getuser(), ssh_port), LOOPBACK)
+    started, _ = start_samplers(Samplers(iostat=True, vmstat=False), {"1": shell}, tmp_path)
+    time.sleep(2.5)
+    for one in started:
+        one.sampling.stop()
+    shell.close()
+    written = (tmp_path / "iostat-1.out").read_bytes()
+    assert b"avg-cpu" in written
+    assert b"\x1b" not in written
+    content = Content(tmp_path / "iostat-1.out")
+    found = detect_format(content)
+    assert found is not None
+    pieces = [piece for piece in found.parse(content, Hints("iostat-1.out")) if "rejects" in piece.tables]
+    assert sum(piece.frame("rejects").height for piece in pieces) == 0
 
 
 def test_an_unknown_host_key_is_refused(ssh_port: int, tmp_path: Path) -> None:

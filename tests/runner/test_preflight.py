@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,8 +86,9 @@ def test_a_user_who_may_create_nothing_is_refused_before_anything_is_made(
 def test_a_clock_that_goes_wrong_and_a_full_disk_are_seen(
     experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight.time, "time", lambda: 0.0)
-    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(2**20, 2**20, 2**20))
+    monkeypatch.setattr("citus_analysis.runner.preflight.time.time", lambda: 0.0)
+    full = SimpleNamespace(free=2**20)
+    monkeypatch.setattr("citus_analysis.runner.preflight.shutil.disk_usage", lambda _place: full)
     checks = found(experiment(), tmp_path)
     assert checks["clock"].verdict == "warning"
     assert checks["disk space"].verdict == "failed"

@@ -14,7 +14,7 @@ from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import Shell
 
-__all__ = ["ConnectionInfo", "Description", "LogMark", "Node", "Placement", "Target"]
+__all__ = ["ConnectionInfo", "Description", "LogFile", "LogMark", "Node", "Placement", "Target"]
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,33 @@ class ConnectionInfo:
 
 
 @dataclass(frozen=True)
+class LogFile:
+    """A log file at one moment.
+
+    Attributes:
+        size: bytes.
+        modified: seconds since 1970.
+        head: its first bytes, which tell a file that goes on from one that was begun anew under its name.
+    """
+
+    size: int
+    modified: float
+    head: bytes
+
+
+@dataclass(frozen=True)
 class LogMark:
-    """Where a node's server log stood when a run began."""
+    """Where a node's server log stood when a run began.
+
+    Attributes:
+        file: the file that was being written.
+        size: its bytes.
+        files: every log file there was, by name; empty where only `file` is ever written.
+    """
 
     file: str
     size: int
+    files: Mapping[str, LogFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
