@@ -14,7 +14,7 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.life import Ledger
 from citus_analysis.runner.plan import PlannedRun
 
-__all__ = ["Course", "RunnerEvent"]
+__all__ = ["Course", "RunnerEvent", "cause_of"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Course:
         self._run = None
 
     def _count(self, failure: str) -> None:
-        cause = re.sub(r"\d+", "N", failure)
+        cause = cause_of(failure)
         self._causes[cause] += 1
         if self._causes[cause] >= self._experiment.limits.max_failures:
             self.stopped = f"{self._causes[cause]} runs failed of one cause (limits.max_failures): {failure}"
@@ -124,3 +124,14 @@ class Course:
             duration_s=spent_s,
             failure=failure,
         )
+
+
+def cause_of(failure: str) -> str:
+    """What failures of different runs have in common: the load generator's words where it said any, without numbers.
+
+    Example:
+        >>> cause_of("no final summary in x-t8/run_1.log; the client says: FATAL: port 7301: too many clients; 0 rows")
+        'FATAL: port N: too many clients'
+    """
+    said = re.search(r" says: ([^;]*)", failure)
+    return re.sub(r"\d+", "N", said[1] if said else failure)

@@ -225,7 +225,9 @@ class Samplers(_Part):
 
     iostat: bool = Field(True, description="CPU and devices, with times")
     vmstat: bool = Field(True, description="memory and scheduler, with times")
-    perf: bool = Field(False, description="perf record of the server processes, reported with call graphs")
+    perf: bool = Field(
+        False, description="perf record of the server processes of this machine, reported with call graphs"
+    )
     interval_s: Positive = Field(1, description="time between two samples")
 
 

@@ -124,12 +124,13 @@ class Measurement:
         if run.configuration.monitored:
             self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
         marks = self.target.mark_logs()
-        samplers, skipped = start_samplers(self.experiment.samplers, self.target.shells(self.processes), folder)
+        shells = self.target.shells(self.processes)
+        samplers, skipped = start_samplers(self.experiment.samplers, shells, folder)
         measured.notes += [
             *skipped,
             *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
         ]
-        perf = Perf.start(self.processes, folder) if self.experiment.samplers.perf else None
+        perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
         begin = datetime.now(UTC)
         self.entering("measuring")

@@ -110,7 +110,7 @@ def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
     if unreachable:
         return unreachable
     answered = Check("connection", "ok", f"{len(nodes)} nodes answer as {target.user} in {target.database}")
-    checks = [answered, _worker_count(experiment, target, nodes)]
+    checks = [answered, *_addresses(target, nodes), _worker_count(experiment, target, nodes)]
     for look in (_privileges, _table, _prefix, _log_level):
         checks += _looked(look, experiment, target, nodes)
     checks += _clocks(target, nodes)
@@ -129,6 +129,16 @@ def _nodes(target: ClusterTarget) -> list[Node]:
         first,
         *(Node(str(group), host, port, "worker", nodeid, group) for nodeid, group, host, port in rows if group),
     ]
+
+
+def _addresses(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    """A shell or a folder of logs belongs to a node by host and port: an address that Citus does not know has none."""
+    known = [f"{node.host}:{node.port}" for node in nodes]
+    for address in target.nodes:
+        used = address.shell != "none" or address.log_directory is not None
+        if used and f"{address.host}:{address.port}" not in known:
+            found = f"{address.host}:{address.port} has a shell or logs, but the cluster's nodes are {', '.join(known)}"
+            yield Check("node addresses", "failed", found, "write host and port in target.nodes as pg_dist_node does")
 
 
 def _connection(node: Node, target: ClusterTarget) -> Check | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
 import yaml
 
@@ -18,6 +19,8 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
 from citus_analysis.runner.experiment import Samplers
+from citus_analysis.runner.perf import Perf
+from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.samplers import start_samplers
 from citus_analysis.runner.shells import SshShell, open_ssh
 from citus_analysis.runner.targets import sql
@@ -262,3 +265,11 @@ def test_an_unknown_host_key_is_refused(ssh_port: int, tmp_path: Path) -> None:
     (Path(os.environ["HOME"]) / ".ssh" / "known_hosts").write_text("")
     with pytest.raises(RunnerError, match=r"ssh to 127\.0\.0\.1.*knows its key"):
         open_ssh(LOOPBACK, getpass.getuser(), ssh_port)
+
+
+def test_perf_never_records_this_machine_for_another(tmp_path: Path) -> None:
+    with Processes(tmp_path / "processes.jsonl") as processes:
+        perf = Perf.start(processes, tmp_path, {"1": SshShell(paramiko.SSHClient(), "worker1")})
+        assert perf.recording is None
+        assert perf.missing == ("perf records this machine only: no profile of node 1",)
+        assert "no profile" in Perf.start(processes, tmp_path, {}).missing[0]

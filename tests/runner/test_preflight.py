@@ -110,3 +110,18 @@ def test_more_workers_than_there_are(experiment: Callable[..., Experiment], tmp_
     listed = experiment({"system": "citus", "discover": False}, {"workers": [2]})
     check = found(listed, tmp_path)["workers"]
     assert (check.verdict, check.found) == ("failed", "0 in the cluster, matrix.workers asks for 2")
+
+
+def test_an_address_whose_shell_no_node_would_use(
+    server: OwnServer, experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(1, 0, "localhost", server.port), (2, 1, LOOPBACK, server.port)]
+    monkeypatch.setattr(sql, "read_citus_nodes", lambda _connection: rows)
+    nodes = [
+        {"host": LOOPBACK, "port": server.port, "role": "coordinator"},
+        {"host": "worker-1.example", "port": server.port, "shell": "local"},
+    ]
+    check = found(experiment({"system": "citus", "nodes": nodes}), tmp_path)["node addresses"]
+    assert check.verdict == "failed"
+    assert check.found.startswith(f"worker-1.example:{server.port} has a shell or logs, but the cluster's nodes are ")
+    assert f"{LOOPBACK}:{server.port}" in check.found
