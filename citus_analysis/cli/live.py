@@ -51,7 +51,8 @@ def _print_ended(event: RunnerEvent) -> None:
 
 def _label(event: RunnerEvent) -> str:
     failed = f", {event.failed} failed" if event.failed else ""
-    return f"{event.left}{failed}  {event.run_id} {event.phase}{_rate(event)}"
+    left = event.left if event.left.seconds else "none left"
+    return f"{left}{failed}  {event.run_id} {event.phase or 'ended'}{_rate(event)}"
 
 
 def _rate(event: RunnerEvent) -> str:
