@@ -23,7 +23,8 @@ __all__ = ["command"]
 def command(out: Path, as_json: bool) -> int:
     """Show what of an experiment is done, what failed and why, what is left and how long it will take.
 
-    DIR is the folder named by `run --out`; a runner may be at work in it. Exits with 1 where a run failed or is degraded.
+    DIR is the folder named by `run --out`; a runner may be at work in it. Exits with 1 where a run failed
+    or is degraded.
     """
     from citus_analysis.runner import read_overview
 
@@ -69,7 +70,8 @@ def _row(resource: str, runs: Sequence[RunState]) -> dict[str, object]:
 
 def _summary(overview: Overview) -> str:
     left = overview.count("open", "begun")
-    counts = f"{overview.count('verified')} of {len(overview.runs)} runs verified, {overview.count('degraded', 'failed')} failed"
+    verified, failed = overview.count("verified"), overview.count("degraded", "failed")
+    counts = f"{verified} of {len(overview.runs)} runs verified, {failed} failed"
     unnecessary = f", {overview.count('not needed')} not needed" if overview.count("not needed") else ""
     if not left:
         return f"{counts}{unnecessary}, none left"

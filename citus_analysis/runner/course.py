@@ -113,11 +113,12 @@ class Course:
         if phase:
             spent_of_expected_s = min(spent_s, self._durations.expected_s(run))
             left = replace(left, seconds=left.seconds - spent_of_expected_s)
+        unfit = len(self._ledger.failed) + len(self._ledger.degraded)
         return RunnerEvent(
             run_id=run.run_id,
-            done=sum(map(len, (self._ledger.verified, self._ledger.degraded, self._ledger.failed, self.skipped))),
+            done=len(self._ledger.verified) + unfit + len(self.skipped),
             planned=len(self._plan),
-            failed=len(self._ledger.failed) + len(self._ledger.degraded),
+            failed=unfit,
             left=left,
             phase=phase,
             throughput_ops_s=throughput_ops_s,
