@@ -22,8 +22,7 @@ __all__ = [
     "INT64",
     "REAL",
     "TEXT",
-    "TIME_MS",
-    "TIME_US",
+    "TIME",
     "ColumnType",
     "one_of",
 ]
@@ -68,7 +67,7 @@ class ColumnType:
     @property
     def is_time(self) -> bool:
         """Points in time."""
-        return self in {TIME_MS, TIME_US}
+        return self == TIME
 
     @property
     def is_integer(self) -> bool:
@@ -83,9 +82,8 @@ INT64: Final = ColumnType("int64")
 #: Numbers that only tell whether two things are the same.
 HASH: Final = ColumnType("hash")
 REAL: Final = ColumnType("real")
-#: UTC.
-TIME_MS: Final = ColumnType("time, ms")
-TIME_US: Final = ColumnType("time, µs")
+#: UTC, in microseconds whatever was printed: spans need them, and polars joins no times of two units.
+TIME: Final = ColumnType("time, µs")
 CATEGORY: Final = ColumnType("category")
 
 
@@ -107,8 +105,7 @@ def _polars(kind: ColumnType) -> pl.DataType:
         INT64: pl.Int64(),
         HASH: pl.UInt64(),
         REAL: pl.Float64(),
-        TIME_MS: pl.Datetime("ms", "UTC"),
-        TIME_US: pl.Datetime("us", "UTC"),
+        TIME: pl.Datetime("us", "UTC"),
         CATEGORY: pl.Categorical(),
     }
     return types[kind]
@@ -128,8 +125,7 @@ def _arrow(kind: ColumnType) -> pa.DataType:
         INT64: pa.int64(),
         HASH: pa.uint64(),
         REAL: pa.float64(),
-        TIME_MS: pa.timestamp("ms", "UTC"),
-        TIME_US: pa.timestamp("us", "UTC"),
+        TIME: pa.timestamp("us", "UTC"),
         CATEGORY: pa.dictionary(pa.uint32(), pa.large_string()),
     }
     return types[kind]

@@ -6,7 +6,8 @@ ingest wrote with what stands here.
 
 Conventions:
     - a quantity's unit is the suffix of its name (see :mod:`citus_analysis.units`);
-    - times are UTC; raw times are never corrected (clock offsets have a table of their own);
+    - times are UTC, in µs whatever was printed, so that tables can be joined by them; raw times are never corrected
+      (clock offsets have a table of their own);
     - *identity* columns (which file, resource, run, iteration, node) are filled in by the dataset layer:
       a format module yields tables without them;
     - `resource` is the hive partition key: it is stored in the folder name, not in the file.
@@ -34,8 +35,7 @@ from citus_analysis.column_types import (
     INT64,
     REAL,
     TEXT,
-    TIME_MS,
-    TIME_US,
+    TIME,
     ColumnType,
     one_of,
 )
@@ -245,7 +245,7 @@ _SAMPLE = (
     _ITERATION,
     _NODE,
     Column("sample", INT32, "number of the sample within the source, from 0"),
-    Column("sample_time", TIME_MS, "when the sample was printed; null where the tool printed no time"),
+    Column("sample_time", TIME, "when the sample was printed; null where the tool printed no time"),
     Column("since_boot", FLAG, "true for the sampler's first report, which averages since boot, not an interval"),
 )
 
@@ -346,8 +346,8 @@ _TABLES: Final = (
             Column("judged_iteration", INT32, "iteration of the resource that is judged"),
             Column("outcome", TEXT, "verified, degraded or failed"),
             Column("reason", TEXT, "why it is not verified; null where it is"),
-            Column("measured_from", TIME_MS, "when the runner had started all main clients; null in older files"),
-            Column("measured_until", TIME_MS, "when the first main client had ended; null in older files"),
+            Column("measured_from", TIME, "when the runner had started all main clients; null in older files"),
+            Column("measured_until", TIME, "when the first main client had ended; null in older files"),
         ),
     ),
     Table(
@@ -383,10 +383,10 @@ _TABLES: Final = (
             Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
             Column("status", one_of(STATUSES), "ok, degraded or failed; only ok runs enter statistics by default"),
             Column("status_reason", TEXT, "why the run is not ok, in words; null when it is"),
-            Column("start_time", TIME_MS, "first status line of a main client; client clock"),
-            Column("end_time", TIME_MS, "last status line of a main client; client clock"),
-            Column("measured_from", TIME_MS, "begin of the time in which all main clients ran; null where not known"),
-            Column("measured_until", TIME_MS, "end of the time in which all main clients ran; null where not known"),
+            Column("start_time", TIME, "first status line of a main client; client clock"),
+            Column("end_time", TIME, "last status line of a main client; client clock"),
+            Column("measured_from", TIME, "begin of the time in which all main clients ran; null where not known"),
+            Column("measured_until", TIME, "end of the time in which all main clients ran; null where not known"),
         ),
     ),
     Table(
@@ -435,8 +435,8 @@ _TABLES: Final = (
             Column("script", TEXT, "what pgbench ran: a script, or several with their weights; null for YCSB"),
             Column("scale_factor", INT64, "pgbench's scaling factor; null for YCSB"),
             Column("query_mode", TEXT, "pgbench's protocol: simple, extended or prepared; null for YCSB"),
-            Column("start_time", TIME_MS, "first status line, client clock"),
-            Column("end_time", TIME_MS, "last status line, client clock"),
+            Column("start_time", TIME, "first status line, client clock"),
+            Column("end_time", TIME, "last status line, client clock"),
             Column("completed", FLAG, "the final summary was printed"),
             Column("command_line", TEXT, "command line as printed, secrets redacted"),
         ),
@@ -461,7 +461,7 @@ _TABLES: Final = (
             *_CLIENT,
             Column("section", TEXT, "operation; null for the line's total over operations"),
             Column("elapsed_s", REAL, "since the client's start"),
-            Column("log_time", TIME_MS, "client clock; null where not printed"),
+            Column("log_time", TIME, "client clock; null where not printed"),
             Column("operations_total", INT64, "operations done since the start"),
             Column("throughput_ops_s", REAL, "throughput of the interval"),
             Column("operations", INT64, "operations measured in the interval"),
@@ -491,7 +491,7 @@ _TABLES: Final = (
         (
             *_CLIENT,
             Column("section", TEXT, "operation or script"),
-            Column("time", TIME_US, "when the operation ended (pgbench) or began (YCSB); null where not absolute"),
+            Column("time", TIME, "when the operation ended (pgbench) or began (YCSB); null where not absolute"),
             Column("elapsed_s", REAL, "since the first operation of the source"),
             Column("latency_us", REAL, "latency"),
             Column("client_thread", INT32, "client number within the load generator"),
@@ -522,7 +522,7 @@ _TABLES: Final = (
             _OFFSET,
             _LENGTH,
             _NODE,
-            Column("log_time", TIME_MS, "%m or %t or %n, converted to UTC; null where not parsable"),
+            Column("log_time", TIME, "%m or %t or %n, converted to UTC; null where not parsable"),
             Column("pid", INT32, "%p"),
             Column("backend_id", INT32, "%v before the slash"),
             Column("local_xid", INT64, "%v after the slash; 0 = outside a transaction"),
@@ -561,8 +561,8 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             _OFFSET,
-            Column("start_time", TIME_MS, "log time of `checkpoint starting`; null where the log begins later"),
-            Column("end_time", TIME_MS, "log time of `checkpoint complete`"),
+            Column("start_time", TIME, "log time of `checkpoint starting`; null where the log begins later"),
+            Column("end_time", TIME, "log time of `checkpoint complete`"),
             Column("reason", TEXT, "time, wal, immediate force wait, shutdown ..."),
             Column("buffers_written", INT64, "buffers written"),
             Column("buffers_percent", REAL, "share of shared_buffers written"),
@@ -593,8 +593,8 @@ _TABLES: Final = (
             _NODE,
             Column("kind", one_of(SPAN_KINDS), "what the span stands for"),
             Column("name", CATEGORY, "statement kind, phase name, or shard statement"),
-            Column("start_time", TIME_US, "end_time - duration_us; the node's own clock"),
-            Column("end_time", TIME_US, "log time of the reporting record (1 ms resolution)"),
+            Column("start_time", TIME, "end_time - duration_us; the node's own clock"),
+            Column("end_time", TIME, "log time of the reporting record (1 ms resolution)"),
             Column("duration_us", REAL, "as reported by the server"),
             Column("shard_id", INT64, "shard, where the span is on one"),
             Column("gpid", INT64, "global pid of the parent session"),
@@ -628,8 +628,8 @@ _TABLES: Final = (
             ),
             Column("shard_id", INT64, "shard of a single-shard statement"),
             Column("tasks", INT32, "remote tasks plus local shard executions"),
-            Column("start_time", TIME_US, "begin of the first phase; the node's own clock"),
-            Column("end_time", TIME_US, "end of the last phase"),
+            Column("start_time", TIME, "begin of the first phase; the node's own clock"),
+            Column("end_time", TIME, "end of the last phase"),
             Column("parse_us", REAL, "T's share of the parse phase"),
             Column("bind_us", REAL, "T's share of the bind phase"),
             Column("execute_us", REAL, "T's share of the execute phase (simple protocol: all of it)"),
@@ -685,7 +685,7 @@ _TABLES: Final = (
             Column("drift_ppm", REAL, "change of the offset over the run"),
             Column("drift_low_ppm", REAL, "lower bound"),
             Column("drift_high_ppm", REAL, "upper bound"),
-            Column("reference_time", TIME_US, "time (parent clock) for which offset_us holds"),
+            Column("reference_time", TIME, "time (parent clock) for which offset_us holds"),
             Column("method", TEXT, "how it was estimated"),
         ),
     ),

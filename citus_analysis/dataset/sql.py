@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from polars import selectors
 
 from citus_analysis.dataset.manifest import Part
 from citus_analysis.dataset.reading_sql import require_reading
@@ -28,6 +29,8 @@ _BY_TEXT: Final = frozenset({"query", "query_table"})
 _OTHER_COLUMNS: Final = re.compile(r"union_by_name|Referenced column .* not found in FROM clause")
 #: Names that DuckDB offers for the one that it does not know, a line below the error.
 _CANDIDATES: Final = re.compile(r"^(?:Did you mean|Candidate bindings).*", re.MULTILINE)
+#: Times with a zone, whichever it is.
+_ANY_ZONE: Final = selectors.datetime(time_zone="*")
 #: Variables of the program must not turn into tables of the query.
 _SETTINGS: Final = {"python_enable_replacements": "false"}
 
@@ -74,7 +77,8 @@ def _frame(table: pa.Table) -> pl.DataFrame:
         if _is_foreign(field.type):
             way_out = f"cast it: {field.name}::VARCHAR, or epoch({field.name}) for the seconds of an interval"
             raise UsageError(f"column {field.name!r} is of type {field.type}", place="SQL", way_out=way_out)
-    return pl.DataFrame(pl.from_arrow(table))
+    # DuckDB gives times in the zone of the machine.
+    return pl.DataFrame(pl.from_arrow(table)).with_columns(_ANY_ZONE.dt.convert_time_zone("UTC"))
 
 
 def _is_foreign(kind: pa.DataType) -> bool:

@@ -7,7 +7,8 @@ bytes; texts and fingerprints repeat, so they get a dictionary; identifiers of s
 for what rows are looked for by the range of, which categories and hashes are not.
 
 A source that vanished keeps its rows, and these keep the columns that the table had when they were written. What was
-added since is null in them until the source is read again.
+added since is null in them until the source is read again. Times that were written in milliseconds are read as
+microseconds, as all others.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ def _scanned(table: Table, folder: Path, parts: Sequence[Part], *, partitioned: 
         schema={c.name: pl.String() if c.type.is_category else c.dtype for c in _kept(table)},
         missing_columns="insert",
         extra_columns="ignore",
+        # Older versions stored some times in milliseconds.
+        cast_options=pl.ScanCastOptions(datetime_cast="millisecond-upcast"),
     )
 
 

@@ -87,7 +87,7 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
     )
     sign = pl.when(part[9] == "-").then(-1).otherwise(1)
     offset = pl.duration(minutes=sign * (part[10].cast(pl.Int32) * 60 + part[11].cast(pl.Int32)))
-    local = date.cast(pl.Datetime("ms")) + since_midnight
+    local = date.cast(pl.Datetime("us")) + since_midnight
     stated = part[8].is_not_null() | part[9].is_not_null()
     utc = (
         pl.when(stated)
@@ -96,7 +96,7 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
             local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
         )
     )
-    return frame.select(utc.cast(pl.Datetime("ms", "UTC")).alias(texts.name)).to_series()
+    return frame.select(utc.cast(pl.Datetime("us", "UTC")).alias(texts.name)).to_series()
 
 
 def _hour_of_day(hour: pl.Expr, half: pl.Expr) -> pl.Expr:

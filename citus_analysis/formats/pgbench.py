@@ -44,6 +44,7 @@ from typing import ClassVar, Final
 
 import polars as pl
 
+from citus_analysis.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
@@ -215,7 +216,7 @@ class _Report:
         time = pl.from_epoch((pl.col("seconds") * 1000).round().cast(pl.Int64), "ms").dt.replace_time_zone("UTC")
         rows = progress.with_columns(
             elapsed_s=(pl.col("seconds") - since).round(3),
-            log_time=time if stamped else pl.lit(None, pl.Datetime("ms", "UTC")),
+            log_time=time if stamped else pl.lit(None, TIME.polars),
         )
         return TABLES["client_series"].parsed().conform(rows.drop("seconds"))
 

@@ -31,7 +31,7 @@ SCANNED: Final = Table(
     "Records as a scanner reads them: what the clock showed, not yet the time.",
     _EVENTS.source,
     (
-        Column("clock", INT64, "milliseconds since 1970 as the server's clock showed them"),
+        Column("clock", INT64, "microseconds since 1970 as the server's clock showed them"),
         Column("zone", CATEGORY, "time zone as the log names it"),
         *(column for column in _EVENTS if column.name != "log_time"),
     ),

@@ -256,7 +256,7 @@ def _time_columns(have: set[str]) -> dict[str, pl.Expr]:
         text, width = (pl.col("m"), 23) if "m" in have else (pl.col("t"), 19)
         return {"clock": parse_clock(text.str.slice(0, width)), "zone": text.str.slice(width + 1)}
     if "n" in have:
-        return {"clock": pl.col("n").str.replace(".", "", literal=True).cast(pl.Int64), "zone": pl.lit("UTC")}
+        return {"clock": pl.col("n").str.replace(".", "", literal=True).cast(pl.Int64) * 1000, "zone": pl.lit("UTC")}
     return {"clock": pl.lit(None, pl.Int64), "zone": pl.lit(None, pl.String)}
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.column_types import TIME
 from citus_analysis.formats._base import Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block
 from citus_analysis.formats._lines import reject_runs
@@ -162,7 +163,7 @@ class Parser:
         if self._start is None and (first := status.row(0, named=True))["log_time"] is not None:
             self.client.start_time = first["log_time"]
             self._start = first["log_time"] - timedelta(seconds=first["seconds"])
-        series = _status.series_rows(status, pl.lit(self._start, pl.Datetime("ms", "UTC")))
+        series = _status.series_rows(status, pl.lit(self._start, TIME.polars))
         self.client.add_status(status, series)
         return series
 

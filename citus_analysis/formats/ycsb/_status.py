@@ -41,7 +41,7 @@ _CLOCK_JUMP_S: Final = 1.5
 def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
     """Status lines with their fixed fields: `offset`, `log_time` (UTC), `seconds`, `operations_total`, `rest`."""
     part = pl.col("text").str.extract_groups(STATUS).struct
-    local = part.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="ms", strict=False)
+    local = part.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="us", strict=False)
     return lines.select(
         "offset",
         log_time=local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone(

@@ -167,7 +167,10 @@ static inline void set_text(scan_t *scan, enum text_column column, int64_t row, 
     set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
 }
 
-/* Milliseconds since 1970 as a clock showed them at a second that exists. */
+#define US_PER_MS 1000
+#define US_PER_S (1000 * US_PER_MS)
+
+/* Microseconds since 1970 as a clock showed them at a second that exists. */
 static bool second_clock(const byte_t *stamp, int64_t *clock)
 {
     static const byte_t longest[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -180,7 +183,7 @@ static bool second_clock(const byte_t *stamp, int64_t *clock)
     int64_t shifted = month <= 2 ? year - 1 : year, era = shifted / 400, of_era = shifted - era * 400;
     int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
     int64_t days = era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-    *clock = (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000;
+    *clock = (((days * 24 + hour) * 60 + minute) * 60 + second) * US_PER_S;
     return true;
 }
 
@@ -195,7 +198,7 @@ static void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row
     }
     bool with_ms = stamp[19] == '.';
     if (scan->second_clock != NO_CLOCK)
-        set_64(&scan->out->clock, row, scan->second_clock + (with_ms ? digits(stamp, 20, 23) : 0));
+        set_64(&scan->out->clock, row, scan->second_clock + (with_ms ? digits(stamp, 20, 23) * US_PER_MS : 0));
     place_t begin = line - scan->text;
     set_text(scan, T_ZONE, row, begin + span.begin + (with_ms ? 24 : 20), begin + span.end);
 }
@@ -242,7 +245,8 @@ static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
     put_8(&out->severity, row, scan->head->severity);
     if ((span = fields[F_CLOCK]).begin >= 0) set_clock(scan, line, span, row);
     if ((span = fields[F_EPOCH]).begin >= 0)
-        set_64(&out->clock, row, digits(line, span.begin, span.end - 4) * 1000 + digits(line, span.end - 3, span.end));
+        set_64(&out->clock, row,
+               digits(line, span.begin, span.end - 4) * US_PER_S + digits(line, span.end - 3, span.end) * US_PER_MS);
     if ((span = fields[F_PID]).begin >= 0) set_32(&out->pid, row, span.number);
     if ((span = fields[F_HEX_PID]).begin >= 0)
         set_32(&out->pid, row, hex_value(line, find(line, span.begin, span.end, '.') + 1, span.end));
