@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
 from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
-from citus_analysis.scaling import ModelFit, ScalingFit
+from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
@@ -64,10 +64,10 @@ def plot_fits(
     metric: str = "throughput_ops_s",
     title: str = "",
 ) -> go.Figure:
-    """Published means with their t intervals, and the fitted curves; one that is not rejected has its band.
+    """Published means with their t intervals, the fitted curves, and a band where not every model is rejected.
 
-    The band is that of the model which the runs decide for, else of the USL or another one that they do not reject;
-    around a curve that misses the means a band would say nothing.
+    The band is that of the model which the runs decide for, else it spans the bands of all that they do not reject
+    (:meth:`citus_analysis.scaling.ScalingFit.band`); around a curve that misses the means a band would say nothing.
 
     Args:
         summaries: as :func:`citus_analysis.published.published_summaries` gives them.
@@ -80,16 +80,16 @@ def plot_fits(
     figure = new_figure(title or f"models of {label(metric)} by {x}", x=x, y=metric)
     mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
     grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
-    shown = _banded(fit)
-    if shown is not None:
-        band = shown.band(grid)
+    if fit.candidates:
+        band = fit.band(grid)
         edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
         figure.add_scatter(x=grid, y=band.high, **edge)
         figure.add_scatter(x=grid, y=band.low, fill="tonexty", fillcolor=faded(style_of(0)[0]), **edge)
-    ordered = sorted(fit.fits.values(), key=lambda one: one is not shown)
+    foremost = fit.decided or next((name for name in ("usl", *fit.candidates) if name in fit.candidates), None)
+    ordered = sorted(fit.fits.values(), key=lambda one: one.model != foremost)
     for number, one in enumerate(ordered):
         colour, _, _ = style_of(number)
-        dash = "solid" if one is shown else ("dash", "dot", "dashdot")[number % 3]
+        dash = "solid" if one.model == foremost else ("dash", "dot", "dashdot")[number % 3]
         figure.add_scatter(
             x=grid,
             y=one.predict(grid),
@@ -108,12 +108,6 @@ def plot_fits(
         hovertemplate="%{x:g}: %{y:,.0f}<extra>published</extra>",
     )
     return figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
-
-
-def _banded(fit: ScalingFit) -> ModelFit | None:
-    """The fit whose band may be shown; None where the runs reject each model."""
-    names = [name for name in (fit.decided, "usl", *fit.candidates) if name in fit.candidates]
-    return fit.fits[names[0]] if names else None
 
 
 def model_name(model: str) -> str:

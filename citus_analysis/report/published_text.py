@@ -10,9 +10,10 @@ import polars as pl
 from citus_analysis.plots.published import model_name
 from citus_analysis.report.published import PublishedStudy
 from citus_analysis.report.words import counted, listed
+from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
 
-__all__ = ["monitoring_sentence", "opening_sentences", "study_warnings"]
+__all__ = ["band_sentence", "monitoring_sentence", "opening_sentences", "study_warnings"]
 
 
 def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
@@ -88,6 +89,16 @@ def monitoring_sentence(comparison: Comparison) -> str:
         f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
         f"within ± {comparison.margin:.0%} was asked{needed}."
     )
+
+
+def band_sentence(fit: ScalingFit, level: float) -> str:
+    """Which models the band of a figure of fitted curves stands for."""
+    if not fit.candidates:
+        return "No band is shown: the means reject each model."
+    if fit.decided is not None:
+        return f"The {level:.0%} band is that of {model_name(fit.decided)}, for which the means decide."
+    names = listed([model_name(name) for name in fit.candidates])
+    return f"The band spans the {level:.0%} bands of all models that the means do not reject: {names}."
 
 
 def study_warnings(study: PublishedStudy) -> list[str]:

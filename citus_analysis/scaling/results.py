@@ -200,6 +200,31 @@ class ScalingFit(Shown):
             raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
         return self.fits[self.decided]
 
+    def band(self, size: ArrayLike, level: float = 0.95, *, force: bool = False) -> Band:
+        """Throughput with a pointwise band that allows for not knowing the model.
+
+        Where the runs decide for a model, the band is that model's. Where they do not, it reaches from the lowest to
+        the highest of the candidates' bands: that of one candidate alone covers less than it states when another one
+        holds. The estimate is that of the candidate whose weight is greatest.
+
+        Args:
+            size: sizes, up to twice the largest measured one.
+            level: level of each candidate's band.
+            force: predict beyond that all the same.
+
+        Raises:
+            InsufficientDataError: each model is rejected.
+            UsageError: a size is not positive, or beyond the reach.
+        """
+        if not self.candidates:
+            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+        allowed = (self.decided,) if self.decided is not None else self.candidates
+        bands = {name: self.fits[name].band(size, level, force=force) for name in allowed}
+        foremost = bands[max(allowed, key=lambda name: self.weights[name])]
+        low = np.min([band.low for band in bands.values()], axis=0)
+        high = np.max([band.high for band in bands.values()], axis=0)
+        return Band(foremost.size, foremost.estimate, low, high, level)
+
     def sentence(self) -> str:
         """Which model the runs decide for, in words."""
         if self.decided is not None:

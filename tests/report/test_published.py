@@ -1,5 +1,6 @@
 """The report on published results: what it computes, and what it says of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -9,6 +10,7 @@ import pytest
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_fits, plot_stated_intervals
+from citus_analysis.plots.published import model_name
 from citus_analysis.published import published
 from citus_analysis.report import render_report
 from citus_analysis.report.published import (
@@ -18,7 +20,8 @@ from citus_analysis.report.published import (
     reproduced,
     study_published,
 )
-from citus_analysis.report.published_text import monitoring_sentence, opening_sentences, study_warnings
+from citus_analysis.report.published_text import band_sentence, monitoring_sentence, opening_sentences, study_warnings
+from citus_analysis.words import listed
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
@@ -42,6 +45,19 @@ def test_the_usl_of_table_5_7_shows_contention_and_no_certain_peak(study: Publis
     assert usl.peak is not None
     assert not usl.peak.supported
     assert max(study.fit.weights, key=lambda name: study.fit.weights[name]) == "amdahl"
+
+
+def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: PublishedStudy) -> None:
+    candidates = study.fit.candidates
+    assert study.fit.decided is None
+    assert band_sentence(study.fit, 0.95) == (
+        "The band spans the 95% bands of all models that the means do not reject: "
+        f"{listed([model_name(name) for name in candidates])}."
+    )
+    decided = replace(study.fit, decided="usl")
+    assert band_sentence(decided, 0.9) == "The 90% band is that of USL, for which the means decide."
+    none_left = replace(study.fit, decided=None, rejected=dict.fromkeys(study.fit.fits, "lack of fit"))
+    assert band_sentence(none_left, 0.95) == "No band is shown: the means reject each model."
 
 
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:

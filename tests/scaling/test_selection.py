@@ -55,16 +55,32 @@ def test_a_rejected_model_has_no_peak_and_no_band_to_cite() -> None:
 
 @pytest.mark.slow
 def test_the_band_that_may_be_shown_covers_gustafsons_truth() -> None:
-    from citus_analysis.plots.published import _banded
-
+    # Over 650 other sets of runs (two other seeds) the band held the truth in 96 % of those that had one; the USL's
+    # own, where it was not rejected, in 77 %. The bound is three standard errors of a share of 100 below 96 %.
     rng = np.random.default_rng(5)
     sizes = np.repeat([1.0, 2, 4, 8, 16, 32], 3)
     truth = truth_of("gustafson", sizes, 1_000.0, 0.3)
     held = []
     for _ in range(100):
-        shown = _banded(scaling.fit(sizes, truth * rng.normal(1, 0.03, sizes.size), resamples=200))
-        if shown is not None:
-            band = shown.band([16.0])
+        fitted = scaling.fit(sizes, truth * rng.normal(1, 0.03, sizes.size), resamples=200)
+        if fitted.candidates:
+            band = fitted.band([16.0])
             held.append(band.low[0] <= truth[sizes == 16][0] <= band.high[0])
     assert len(held) > 80
-    assert np.mean(held) > 0.88
+    assert np.mean(held) > 0.90
+
+
+def test_the_band_of_models_that_cannot_be_told_apart_spans_all_of_theirs() -> None:
+    fitted = scaling.fit([1, 2, 4, 8], [100, 185, 290, 260], resamples=50)
+    assert fitted.decided is None
+    assert len(fitted.candidates) > 1
+    band, each = fitted.band([4.0]), [fitted[name].band([4.0]) for name in fitted.candidates]
+    assert band.low[0] == min(one.low[0] for one in each)
+    assert band.high[0] == max(one.high[0] for one in each)
+
+
+def test_there_is_no_band_where_each_model_is_rejected() -> None:
+    fitted = scaling.fit(np.repeat([1.0, 2, 4, 8], 3), np.repeat([100.0, 300, 50, 400], 3) + np.tile([0, 1, 2], 4))
+    assert fitted.candidates == ()
+    with pytest.raises(InsufficientDataError, match="each model is rejected"):
+        fitted.band([2.0])
