@@ -109,12 +109,19 @@ def unrecognised_reason(item: Surveyed) -> str:
     if foreign is not None:
         return f"it is {foreign[0]}: {foreign[1]}"
     try:
-        head = Content(path).head
+        content = Content(path)
+        head, encoding = content.head, content.wide_encoding
     except (CitusAnalysisError, OSError):
         return "it can no longer be read"
+    if encoding is not None:
+        return f"it is in {encoding}: {_recode(encoding)}"
     if not head:
         return "it is empty"
     return "it is binary" if b"\0" in head else "no format knows such text"
+
+
+def _recode(encoding: str) -> str:
+    return f"convert it with iconv -f {encoding} -t UTF-8"
 
 
 def registry_key() -> str:
@@ -142,6 +149,9 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
         key = (path.name, hash_)
         name = remembered.get(key)
         found = detect_format(content) if key not in remembered else formats()[name] if name else None
+        if forced is not None and content.wide_encoding is not None:
+            encoding = content.wide_encoding
+            return Surveyed(identified, hash=hash_, problem=f"is in {encoding}: {_recode(encoding)}")
     except InputError as error:
         return Surveyed(identified, hash=_hash_or_empty(path), problem=error.problem)
     except OSError as error:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
 from citus_analysis.errors import InputError
+from citus_analysis.formats._encodings import wide_encoding
 from citus_analysis.formats._packed import GzipStream, ZstdStream
 
 __all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Unread"]
@@ -154,6 +155,11 @@ class Content:
         """The first :data:`HEAD_BYTES` of the content, for detection; without the mark that some editors begin with."""
         with closing(self.open()) as stream:
             return _Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+
+    @cached_property
+    def wide_encoding(self) -> str | None:
+        """UTF-16 or UTF-32, as `iconv` calls it; None for all others, which are read."""
+        return wide_encoding(self.head)
 
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""

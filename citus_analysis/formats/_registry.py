@@ -72,7 +72,9 @@ def _built_in(name: str) -> Format:
 
 
 def detect_format(content: Content) -> Format | None:
-    """The format that is surest about the file, or None where none is sure enough."""
+    """The format that is surest about the file, or None where none is sure enough, or it is in UTF-16."""
+    if content.wide_encoding is not None:
+        return None
     name, head = content.path.name, content.head
     scored = [(candidate.detect(name, head), candidate) for candidate in formats().values()]
     confidence, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))

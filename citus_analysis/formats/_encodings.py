@@ -1,0 +1,46 @@
+"""Texts in UTF-16 and UTF-32, which no tool that is read here writes, but Windows' shells and editors do."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+__all__ = ["wide_encoding"]
+
+#: The longer ones first: one begins as that of UTF-16 does.
+_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+#: So many bytes are looked at; fewer than the least tell nothing.
+_LOOKED_AT: Final = 1024
+_LEAST: Final = 16
+_TEXT: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})
+#: The share of letters without accents in what tools print.
+_MOST: Final = 0.9
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """The encoding as `iconv` calls it of a text of which each character takes two or four bytes; None for others.
+
+    Args:
+        head: how the file begins. A byte order mark tells, or else that every other byte is NUL, the rest text.
+
+    Example:
+        >>> wide_encoding("LOG:  duration".encode("utf-16-le")), wide_encoding(b"LOG:  duration: 1.0 ms")
+        ('UTF-16LE', None)
+    """
+    marked = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
+    if marked is not None:
+        return marked
+    even, odd = head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]
+    if len(odd) * 2 < _LEAST or b"\0" not in head[:_LOOKED_AT]:
+        return None
+    return "UTF-16LE" if _is_wide(even, odd) else "UTF-16BE" if _is_wide(odd, even) else None
+
+
+def _is_wide(letters: bytes, zeros: bytes) -> bool:
+    share = sum(letter in _TEXT for letter in letters) / len(letters)
+    return share > _MOST and zeros.count(0) > _MOST * len(zeros)
