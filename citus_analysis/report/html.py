@@ -110,7 +110,8 @@ def _blocks(cell: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {"kind": "figures", "figures": row, "caption": place.get("caption", ""), "csv": place.get("csv")}
                 row = []
         elif "text/html" in data:
-            yield {"kind": "html", "html": data["text/html"]}
+            csv = output["metadata"].get(METADATA_KEY, {}).get("csv")
+            yield {"kind": "html", "html": data["text/html"], "csv": csv}
         elif "text/plain" in data or output["output_type"] == "stream":
             yield {"kind": "text", "text": data.get("text/plain") or output.get("text", "")}
 

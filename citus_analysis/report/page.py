@@ -100,7 +100,7 @@ class Page:
         """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
         self._write(name, table)
         cut = f" The first {rows} of {table.height} rows; all are in {name}.csv." if table.height > rows else ""
-        _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}")
+        _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}", csv=f"{name}.csv")
 
     def footer(self) -> None:
         """Show what the report was made from: data, versions, parameters."""
@@ -130,8 +130,8 @@ def _title(document: dict[str, Any]) -> str:
     return title
 
 
-def _show(html: str, plain: str) -> None:
-    _display({"text/html": html, "text/plain": plain}, {})
+def _show(html: str, plain: str, **place: str) -> None:
+    _display({"text/html": html, "text/plain": plain}, {METADATA_KEY: place} if place else {})
 
 
 def _display(data: dict[str, Any], metadata: dict[str, Any]) -> None:

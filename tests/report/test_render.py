@@ -64,6 +64,9 @@ def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Pat
     )
     assert result.html is not None
     page = result.html.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("Numbers as CSV") == 2
+    assert {"one/numbers.csv", "one/points.csv"} <= set(linked_files(page))
     assert "Shows this." in page
     assert "import polars" not in page
     assert "word = &#x27;this&#x27;" in page
