@@ -8,11 +8,15 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["counted", "listed", "noun_for", "size_text"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["counted", "counted_expr", "listed", "noun_for", "size_text"]
 
 #: Nouns whose plural is no `s` more.
-_PLURALS = {"series": "series"}
+_PLURALS = {"series": "series", "child": "children", "stretch": "stretches"}
 
 
 def noun_for(number: float, noun: str) -> str:
@@ -33,6 +37,21 @@ def counted(number: int, noun: str) -> str:
         ('1 run', '3 runs', '0 runs')
     """
     return f"{number:,} {noun_for(number, noun)}"
+
+
+def counted_expr(column: str, noun: str) -> pl.Expr:
+    """:func:`counted` for a column of numbers.
+
+    Example:
+        >>> import polars as pl
+        >>> pl.DataFrame({"found": [1, 2]}).select(counted_expr("found", "child")).to_series().to_list()
+        ['1 child', '2 children']
+    """
+    import polars as pl
+
+    number = pl.col(column)
+    nouns = pl.when(number == 1).then(pl.lit(noun_for(1, noun))).otherwise(pl.lit(noun_for(2, noun)))
+    return pl.format("{} {}", number, nouns)
 
 
 def size_text(workers: int) -> str:

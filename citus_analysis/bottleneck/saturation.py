@@ -9,6 +9,7 @@ import polars as pl
 
 from citus_analysis.shown import Shown
 from citus_analysis.stats import Frame, as_polars
+from citus_analysis.words import counted
 
 __all__ = ["LEAST_SAMPLES", "NEAR_PERCENT", "RULE", "SATURATED_PERCENT", "Saturation", "saturation", "saturation_frame"]
 
@@ -110,7 +111,9 @@ def _verdict(resource: str, run_id: str | None, components: pl.DataFrame) -> Sat
     enough = components.filter(pl.col("n") >= LEAST_SAMPLES)
     if enough.is_empty():
         most = components.select(pl.col("n").max()).item()
-        return Saturation(resource, run_id, "not measured", warnings=(f"at most {most} samples of a component",))
+        return Saturation(
+            resource, run_id, "not measured", warnings=(f"at most {counted(most, 'sample')} of a component",)
+        )
     busiest = enough.sort("mean_percent", "component", "node", descending=[True, False, False]).row(0, named=True)
     node = busiest["node"]
     return Saturation(

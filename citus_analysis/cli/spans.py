@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import printable
+from citus_analysis.words import counted
 
 __all__ = ["command"]
 
@@ -47,7 +48,7 @@ def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
         raise InsufficientDataError("the dataset has no spans", path=folder, way_out="ingest server logs")
     written = export_traces(frame, statements.collect(), out, kind, nodes=dataset.nodes())
     if written.left_out:
-        click.echo(f"left out: {written.left_out} of {frame.height} spans, which have no time in the logs", err=True)
+        click.echo(f"left out: {written.left_out} of {counted(frame.height, 'span')}: no time in the logs", err=True)
     # What goes to a device, a pipe or stdout itself is followed by nothing.
     summary = f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}"
     click.echo(summary, err=not is_replaced(out))

@@ -17,6 +17,7 @@ from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
 from citus_analysis.errors import DatasetError, UnknownNameError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+from citus_analysis.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,8 @@ class Dataset(Shorthands):
         self._path, self._manifest = path, manifest
 
     def __repr__(self) -> str:
-        return f"Dataset({os.fspath(self._path)!r}, {len(self.tables())} tables, content {self.content_hash[:12]})"
+        tables = counted(len(self.tables()), "table")
+        return f"Dataset({os.fspath(self._path)!r}, {tables}, content {self.content_hash[:12]})"
 
     @property
     def path(self) -> Path:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from citus_analysis.words import counted, noun_for
+
 __all__ = ["IngestSummary", "Progress", "ProgressCallback"]
 
 #: Names of this many files are enough to see what they are.
@@ -94,7 +96,8 @@ class IngestSummary:
             "duplicate": self.duplicates,
             "failed": self.failed,
             "in conflict": self.conflicts,
-            "stretch rejected" if self.rejected == 1 else "stretches rejected": self.rejected,
+            f"{noun_for(self.rejected, 'stretch')} rejected": self.rejected,
         }
+        rows = counted(sum(self.rows.values()), "row")
         counts += [f"{count} {what}" for what, count in optional.items() if count]
-        return f"{self.files} files: {', '.join(counts)}; {sum(self.rows.values())} rows in {len(self.rows)} tables"
+        return f"{counted(self.files, 'file')}: {', '.join(counts)}; {rows} in {counted(len(self.rows), 'table')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from citus_analysis.stats import Interval
-from citus_analysis.words import counted, listed, size_text
+from citus_analysis.words import counted, counted_expr, listed, size_text
 
 __all__ = ["counted", "interval_text", "listed", "size_expr", "size_text"]
 
@@ -13,9 +13,7 @@ __all__ = ["counted", "interval_text", "listed", "size_expr", "size_text"]
 def size_expr(workers: str = "workers") -> pl.Expr:
     """:func:`size_text` for a column."""
     number = pl.col(workers)
-    several = pl.format("{} workers", number)
-    few = pl.when(number == 0).then(pl.lit(size_text(0))).when(number == 1).then(pl.lit(size_text(1)))
-    return few.otherwise(several)
+    return pl.when(number == 0).then(pl.lit(size_text(0))).otherwise(counted_expr(workers, "worker"))
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:

@@ -24,6 +24,7 @@ from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.frames import Frame, TableSource, strata_of, tables_of
 from citus_analysis.stats.intervals import mean_method
 from citus_analysis.units import US_PER_S
+from citus_analysis.words import counted
 
 __all__ = ["PARTS", "BlockedTime", "blocked_time", "demands_from_residence"]
 
@@ -170,7 +171,10 @@ def _one_run(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _notes(runs: pl.DataFrame, errors: list[float]) -> tuple[str, ...]:
-    notes = [f"{int(runs['statements'].sum())} sampled statements in {runs.height} runs stand for all operations"]
+    sampled = int(runs["statements"].sum())
+    notes = [
+        f"all operations are taken to be like {counted(sampled, 'sampled statement')} in {counted(runs.height, 'run')}"
+    ]
     share = (pl.col("without_commit") * pl.col("statements")).sum() / pl.col("statements").sum()
     hidden = float(runs.select(share).item())
     if hidden > 0:

@@ -22,6 +22,7 @@ from citus_analysis.scaling.relative import by_size
 from citus_analysis.scaling.results import ALPHA, REACH, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.selection import decide_model, rejections
 from citus_analysis.stats import Interval
+from citus_analysis.words import counted
 
 __all__ = ["fit", "fit_model", "fit_usl"]
 
@@ -111,7 +112,7 @@ def fit_model(
     count = len(model.parameters)
     if len(groups) < count:
         raise InsufficientDataError(
-            f"{len(groups)} sizes cannot determine the {count} parameters of {model.name}",
+            f"{counted(len(groups), 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
             way_out="measure more sizes, or fit a simpler model",
         )
     found = solve(model, sizes, values)
@@ -255,5 +256,6 @@ def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float
     if all(sample.size == 1 for sample in groups.values()):
         notes.append("one run per size: bands rest on the residuals of the fit, not on repeated runs")
     if len(groups) == len(model.parameters):
-        notes.append(f"{len(groups)} sizes for {len(model.parameters)} parameters: nothing is left to test the form")
+        parameters = counted(len(model.parameters), "parameter")
+        notes.append(f"{counted(len(groups), 'size')} for {parameters}: nothing is left to test the form")
     return notes

@@ -11,6 +11,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import ClockLine
 from citus_analysis.spans.matching import Clocks, Matching
 from citus_analysis.spans.sessions import GPID_NODE_FACTOR
+from citus_analysis.words import counted_expr
 
 __all__ = ["clock_offsets", "count_matches", "match_quality"]
 
@@ -71,13 +72,16 @@ def _warning(clocks: Clocks) -> pl.Expr:
     )
     parts = (
         pl.when(pl.col("unmatched_tasks") > 0).then(
-            pl.format("{} tasks have no child in the log of node {}", "unmatched_tasks", child)
+            pl.format("{} without a child in the log of node {}", counted_expr("unmatched_tasks", "task"), child)
         ),
         pl.when(pl.col("unmatched_children") > 0).then(
-            pl.format("{} children have no task in the log of node {}", "unmatched_children", parent)
+            pl.format("{} without a task in the log of node {}", counted_expr("unmatched_children", "child"), parent)
         ),
         pl.when(pl.col("inferred") > 0).then(
-            pl.format("{} pairs are inferred: a log begins while sessions are under way, or lacks records", "inferred")
+            pl.format(
+                "{} inferred: a log begins while sessions are under way, or lacks records",
+                counted_expr("inferred", "pair"),
+            )
         ),
         pl.when(undecided).then(pl.lit("the offset of the clocks cannot be told, nothing was aligned")),
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.shown import Shown
 from citus_analysis.spans.composition import COMPONENTS, compose
+from citus_analysis.words import counted
 
 __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 
@@ -73,7 +74,7 @@ def tail_profile(
     if n_tail < 5:
         needed = int(np.ceil(5 / share))
         raise InsufficientDataError(
-            f"the slowest {share:.1%} of {composed.height} statements are {n_tail}",
+            f"the slowest {share:.1%} of {counted(composed.height, 'statement')} are {n_tail}",
             way_out=f"give at least {needed} statements or a larger share",
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.words import counted
 
 __all__ = ["Floats", "Seed", "as_sample", "check_level", "check_percentile", "generator", "unique"]
 
@@ -33,9 +34,9 @@ def as_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Fl
         raise UsageError(f"{what} has {array.ndim} dimensions", way_out="pass a one-dimensional array")
     wrong = int(array.size - np.isfinite(array).sum())
     if wrong:
-        raise UsageError(f"{what} holds {wrong} values that are missing or infinite", way_out="remove them first")
+        raise UsageError(f"{what} holds {counted(wrong, 'value')} missing or infinite", way_out="remove them first")
     if array.size < least:
-        raise InsufficientDataError(f"{what} has {array.size} values; at least {least} are needed")
+        raise InsufficientDataError(f"{what} has {counted(array.size, 'value')}; at least {least} are needed")
     return array
 
 

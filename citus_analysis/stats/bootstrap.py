@@ -25,6 +25,7 @@ from citus_analysis.stats._validate import (
     generator,
 )
 from citus_analysis.stats.results import Interval
+from citus_analysis.words import counted
 
 __all__ = ["bca_interval", "nested_bootstrap"]
 
@@ -136,7 +137,9 @@ def nested_bootstrap(
     else:
         replicates = np.array([statistic(_resample(arrays, row, rng)) for row in chosen])
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
-    notes = (f"{len(arrays)} runs: a bootstrap over fewer than 5 runs is too narrow",) if len(arrays) < 5 else ()
+    notes = (
+        (f"{counted(len(arrays), 'run')}: a bootstrap over fewer than 5 runs is too narrow",) if len(arrays) < 5 else ()
+    )
     estimate = float(statistic(np.concatenate(arrays)))
     return Interval(estimate, float(low), float(high), level, len(arrays), "nested bootstrap", notes)
 

@@ -20,6 +20,7 @@ from citus_analysis.stats._validate import Floats, as_sample, check_level, uniqu
 from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_summary, ratio_interval_from_summaries
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
+from citus_analysis.words import counted
 
 __all__ = ["CHANGE_WORDS", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
@@ -308,7 +309,7 @@ def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, al
     fewest = 2 / math.comb(x.size + y.size, x.size)
     if fewest > alpha:
         least = f"smallest p {fewest:.2g}"
-        return [f"{x.size} against {y.size} runs are too few for a rank test at {alpha:.2g} ({least})"]
+        return [f"{x.size} against {counted(y.size, 'run')}: too few for a rank test at {alpha:.2g} ({least})"]
     if (p_ranks <= alpha) != (comparison.p_welch <= alpha):
         return [
             f"Welch (p = {comparison.p_welch:.2g}) and Mann-Whitney (p = {p_ranks:.2g}) disagree: "

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.errors import UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import as_sample, check_level
+from citus_analysis.words import counted
 
 __all__ = ["Drift", "are_interleaved", "detect_drift"]
 
@@ -66,9 +67,9 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
     sample = as_sample(values, 1)
     times = np.arange(sample.size, dtype=float) if order is None else as_sample(order, 1, "the order")
     if times.size != sample.size:
-        raise UsageError(f"{sample.size} values, but {times.size} places in their order")
+        raise UsageError(f"{counted(sample.size, 'value')}, but {counted(times.size, 'place')} in their order")
     if sample.size < _FEWEST:
-        note = f"{sample.size} runs are too few to see a drift; at least {_FEWEST} are needed"
+        note = f"too few to see a drift: {counted(sample.size, 'run')}; at least {_FEWEST} are needed"
         return Drift(None, float("nan"), 1.0, float("nan"), sample.size, (note,))
     if np.ptp(sample) == 0 or np.ptp(times) == 0:
         return Drift(False, 0.0, 1.0, 0.0, sample.size)

@@ -70,7 +70,7 @@ def percentile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
     needed = values_needed(q, level)
     if n < needed:
         raise InsufficientDataError(
-            f"{n} values do not support a {level * 100:g} % interval of the {q:g}th percentile",
+            f"too few values ({n:,}) for a {level * 100:g} % interval of the {q:g}th percentile",
             way_out=f"at least {needed} are needed",
         )
     tail, p = (1 - level) / 2, check_percentile(q)

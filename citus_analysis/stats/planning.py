@@ -20,6 +20,7 @@ from citus_analysis.stats._student import normal_quantile, smallest, t_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.stats.results import Interval
+from citus_analysis.words import counted
 
 __all__ = ["Influence", "StoppingRule", "enough_runs", "influence", "required_runs"]
 
@@ -145,7 +146,8 @@ def enough_runs(
     if sample.size >= max(least, 2) and reached <= relative_half_width:
         return StoppingRule(True, 0, reached, relative_half_width, interval)
     if most is not None and sample.size >= most:
-        note = f"stopped at {most} runs with ±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
+        note = f"stopped at {counted(most, 'run')} "
+        note += f"with ±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
         return StoppingRule(False, 0, reached, relative_half_width, interval, (note,))
     needed = required_runs(sample, relative_half_width, level) if sample.size > 1 else least
     needed = max(needed, least, sample.size + 1)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.stats._student import normal_quantile
 from citus_analysis.stats._validate import Floats, as_sample, check_level
 from citus_analysis.stats.results import Interval
+from citus_analysis.words import counted
 
 __all__ = ["cliffs_delta", "hodges_lehmann", "mann_whitney_p"]
 
@@ -73,7 +74,7 @@ def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
     rank = _shift_rank(x.size, y.size, (1 - level) / 2)
     estimate, n = float(np.median(differences)), min(x.size, y.size)
     if rank == 0:
-        note = f"{x.size} against {y.size} values cannot bound a shift at {level * 100:g} %"
+        note = f"{x.size} against {counted(y.size, 'value')} cannot bound a shift at {level * 100:g} %"
         return Interval.absent(estimate, level, n, "Hodges-Lehmann", note)
     ends = float(differences[rank - 1]), float(differences[-rank])
     return Interval(estimate, *ends, level, n, "Hodges-Lehmann")

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import Floats, as_sample
+from citus_analysis.words import counted
 
 __all__ = [
     "DEFAULT_SKIP",
@@ -123,7 +124,7 @@ def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
     effective = sample.size / time
     notes = []
     if effective < 20:
-        notes.append(f"{sample.size} values are worth only {effective:.0f} independent ones: measure longer")
+        notes.append(f"{counted(sample.size, 'value')}, worth only {effective:.0f} independent: measure longer")
     return EffectiveSampleSize(sample.size, effective, time, float(rho[1]), tuple(notes))
 
 

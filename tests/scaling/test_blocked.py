@@ -55,7 +55,7 @@ def known_network(threads: int) -> dict[str, pl.DataFrame]:
 def test_demands_and_gains_of_a_known_network_are_recovered(threads: int) -> None:
     (found,) = scaling.blocked_time(known_network(threads))
     assert abs(found.model_error_percent.estimate) < 6
-    assert found.warnings == ("1 sampled statements in 1 runs stand for all operations",)
+    assert found.warnings == ("all operations are taken to be like 1 sampled statement in 1 run",)
     truth = {one.resource: one.speedup for one in scaling.what_if(DEMANDS, threads)}
     for part, gain in found.gains.items():
         assert gain.estimate == pytest.approx(truth[part], rel=0.12)

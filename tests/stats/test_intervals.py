@@ -98,7 +98,7 @@ def test_equal_values_carry_a_warning(method: stats.intervals.MeanMethod) -> Non
 def test_what_cannot_be_computed_is_refused() -> None:
     with pytest.raises(InsufficientDataError):
         stats.mean_interval([])
-    with pytest.raises(UsageError, match="1 values that are missing or infinite"):
+    with pytest.raises(UsageError, match="holds 1 value missing or infinite"):
         stats.mean_interval([1.0, math.nan])
     with pytest.raises(UsageError, match=r"pass 0\.95 for 95 %"):
         stats.mean_interval([1.0, 2.0], level=95)

@@ -48,7 +48,7 @@ def test_stopping_follows_the_precision_and_the_limit() -> None:
     assert stats.enough_runs(values, 0.05, most=10).more == 4
     at_limit = stats.enough_runs(values, 0.05, most=6)
     assert (at_limit.enough, at_limit.more) == (False, 0)
-    assert "stopped at 6 runs" in at_limit.warnings[0]
+    assert "stopped at 6 runs with ±" in at_limit.warnings[0]
 
 
 def test_influence_is_that_of_a_regression_on_a_constant() -> None:

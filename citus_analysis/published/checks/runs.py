@@ -19,6 +19,7 @@ from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUG
 from citus_analysis.runs import CONFIGURATION
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
+from citus_analysis.words import counted
 
 __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
 
@@ -127,8 +128,8 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
             continue
         inside = run["waited_us"] / (run["runtime_ms"] * 1e3)
         share = inside / run["threads"]
-        stated = f"{show(inside)} of {run['threads']} threads in the system"
-        expected = f"at most {run['threads']} threads"
+        stated = f"{show(inside)} of {counted(run['threads'], 'thread')} in the system"
+        expected = f"at most {counted(run['threads'], 'thread')}"
         if share > 1 + TOLERANCE:
             text = "the operations took more time than all threads had"
             yield _about("red", "littles_law", run, expected, stated, text)
