@@ -37,7 +37,9 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from io import BytesIO
 from typing import ClassVar, Final
 
 import polars as pl
@@ -59,6 +61,8 @@ _HEADER: Final = (
 )
 #: Cheaper than the whole pattern, for every line.
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
+#: The same of bytes, and less strict: what does not have it is not even decoded.
+_MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
 _STRAY: Final = "neither a sample nor a frame of perf script"
@@ -75,7 +79,10 @@ class PerfScript(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By a first sample: its header, and a frame behind it or under it."""
-        lines = _classified(line_frame(head)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
+        beginning = _beginning(head)
+        if not _MAY_BE_MARKED.search(beginning):
+            return 0.0
+        lines = _classified(line_frame(beginning)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
         if not lines.height or not lines["is_header"][0]:
             return 0.0
         rest = lines["text"].str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME)
@@ -94,6 +101,18 @@ class PerfScript(Format):
                 stacks = _no_stacks()
         if stacks.height:
             yield Parsed({"perf_stacks": _shared(stacks, _sums(stacks) if totals is None else totals)}, 0)
+
+
+def _beginning(head: bytes) -> bytes:
+    """The lines up to the second that is neither empty nor a comment: more is not looked at to recognise a file."""
+    end = lines = 0
+    for line in BytesIO(head):
+        end += len(line)
+        text = line.decode("utf-8", "replace").strip()
+        lines += bool(text) and not text.startswith("#")
+        if lines > 1:
+            break
+    return head[:end]
 
 
 def _no_stacks() -> pl.DataFrame:

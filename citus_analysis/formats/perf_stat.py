@@ -58,6 +58,8 @@ _FIELDS: Final = (
     + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?SEP[0-9]"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
+#: How often one stands in `_FIELDS` at least.
+_FEWEST_SEPARATORS: Final = 4
 
 _STATUS: Final = {"<not supported>": "not supported", "<not counted>": "not counted"}
 _COLUMNS: Final = ("time", "scope", "value", "unit", "event", "metric", "metric_unit", "variation", "running")
@@ -72,8 +74,11 @@ class PerfStat(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By its title, its header under -I, or fields in the order of -x."""
-        marked = line_frame(head)["text"].str.contains(_MARKS).any()
-        return 0.9 if marked or _separator(head) else 0.0
+        # Few files hold the words, and to look for them costs less than to take a file apart into lines.
+        may_be_marked = b"Performance counter stats for " in head or (b"counts" in head and b"events" in head)
+        if may_be_marked and line_frame(head)["text"].str.contains(_MARKS).any():
+            return 0.9
+        return 0.9 if _separator(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Counters in order."""
@@ -91,8 +96,10 @@ def _separator(head: bytes) -> str | None:
     """The separator of `-x`, None for text."""
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
     # The expressions of polars take time in proportion to the text, whatever it is; those of Python do not.
-    first = pl.Series([next(lines, "")])
-    return next((sep for sep in _SEPARATORS if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
+    line = next(lines, "")
+    likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS]
+    first = pl.Series([line])
+    return next((sep for sep in likely if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
 
 
 def _parse_block(block: Block, separator: str | None, last_event: str | None) -> tuple[Parsed, str | None]:
