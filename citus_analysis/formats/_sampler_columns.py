@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["CPU", "DEVICE", "VM", "number_expr", "with_derived_await"]
+__all__ = ["CPU", "DEVICE", "HUMAN_NUMBERS", "VM", "number_expr", "with_derived_await"]
 
 _KB_PER_MB: Final = 1024.0
 _KB_PER_SECTOR: Final = 0.5
@@ -98,10 +98,19 @@ _HUMAN: Final[Mapping[str, float]] = {
 }
 
 
-def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
+#: A line in which a word ends as `iostat --human` lets numbers end.
+HUMAN_NUMBERS: Final = r"[BkMGTP]%?(?:\s|$)"
+
+
+def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl.Expr:
     """A printed number times `factor`; a human-readable suffix (`1.5M`) says its own unit and replaces it.
 
     Decimal commas are read as points (iostat prints no thousands separators); text that is no number is null.
+
+    Args:
+        text: printed numbers.
+        factor: what converts their unit.
+        human: suffixes may stand there; without them numbers are read several times as fast.
 
     Example:
         >>> frame = pl.DataFrame({"text": ["1.50", "1,50", "1.5M", "15.2%", "x"]})
@@ -109,8 +118,10 @@ def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
         [3.0, 3.0, 1536.0, 30.4, None]
     """
     plain = text.str.replace(",", ".", literal=True).str.strip_suffix("%")
-    number = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
+    number = (plain.str.strip_chars_end("BkMGTP") if human else plain).cast(pl.Float64, strict=False)
     value = pl.when(number.is_finite()).then(number)
+    if not human:
+        return value if factor == 1.0 else value * factor
     suffix = plain.str.slice(-1)
     return value * suffix.replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
 
