@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from citus_analysis.dataset.integrity import fingerprints
 from citus_analysis.dataset.manifest import Part
-from citus_analysis.dataset.storage import MOST_ROWS, stored_rows, writer_options
+from citus_analysis.dataset.storage import COMPRESSED_BYTES, MOST_ROWS, stored_rows, writer_options
 from citus_analysis.names import partition_folder
 from citus_analysis.rows import Rows
 from citus_analysis.schema import PARTITION_KEY, TABLES, Table
@@ -163,6 +163,7 @@ def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
 
     rows = stored_rows(table, pieces)
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema, **writer_options(table)) as writer:
+    options = writer_options(table, compress=rows.nbytes >= COMPRESSED_BYTES)
+    with pq.ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows, row_group_size=MOST_ROWS)
     return memoryview(sink.getvalue())

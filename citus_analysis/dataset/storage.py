@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "COMPRESSED_BYTES",
     "FILES",
     "MOST_ROWS",
     "by_partition",
@@ -51,6 +52,8 @@ _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
+#: Rows of fewer bytes are stored as they are: the footer of their file takes more.
+COMPRESSED_BYTES: Final = 2**14
 
 
 def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
@@ -68,15 +71,20 @@ def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
 
 
 @cache
-def writer_options(table: Table) -> dict[str, Any]:
-    """What the Parquet writer is to do with the columns of a table."""
+def writer_options(table: Table, *, compress: bool = True) -> dict[str, Any]:
+    """What the Parquet writer is to do with the columns of a table.
+
+    Args:
+        table: whose rows are written.
+        compress: shorten the pages; of a few rows they are short, and to start the compressor for each column takes
+            longer than all the rest.
+    """
     kept = _kept(table)
     packed = [c.name for c in kept if c.type.is_integer or c.type.is_time]
     split = [c.name for c in kept if c.type == REAL]
     plain = {c.name for c in kept if c.type == FLAG or (c.type == HASH and c.name.endswith("_id"))}
     return {
-        "compression": "zstd",
-        "compression_level": _LEVEL,
+        **({"compression": "zstd", "compression_level": _LEVEL} if compress else {"compression": "none"}),
         "use_dictionary": [c.name for c in kept if c.name not in {*plain, *packed, *split}],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED") | dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
         "write_statistics": [c.name for c in kept if not c.type.is_category and c.type != HASH],
