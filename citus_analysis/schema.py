@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from citus_analysis.column_types import (
     CATEGORY,
@@ -156,6 +156,29 @@ class Column:
 
 
 @dataclass(frozen=True)
+class _Ways:
+    """How a column comes to its type, by what there is of it. Made once: to make expressions costs as much as a query.
+
+    Attributes:
+        absent: there is no such column.
+        same: it has the type.
+        other: it has another one.
+    """
+
+    absent: pl.Expr
+    same: pl.Expr
+    other: pl.Expr
+
+    @classmethod
+    def to(cls, column: Column) -> Self:
+        """Those of a column."""
+        import polars as pl
+
+        same = pl.col(column.name)
+        return cls(pl.lit(None, column.dtype).alias(column.name), same, same.cast(column.dtype))
+
+
+@dataclass(frozen=True)
 class Table:
     """One table: name, meaning, where its rows come from, and its columns in order."""
 
@@ -204,6 +227,10 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
+        return self._empty.clone()
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
         import polars as pl
 
         return pl.DataFrame(schema=self.polars_schema())
@@ -228,16 +255,15 @@ class Table:
         if list(present.items()) == list(self._dtypes.items()):
             return frame
         self.require_known(present)
-        return frame.select(_conformed(name, dtype, present.get(name)) for name, dtype in self._dtypes.items())
+        # No cast where there is the type already: each takes time.
+        return frame.select(
+            ways.absent if name not in present else ways.same if present[name] == dtype else ways.other
+            for (name, dtype), ways in zip(self._dtypes.items(), self._ways, strict=True)
+        )
 
-
-def _conformed(name: str, dtype: pl.DataType, present: pl.DataType | None) -> pl.Expr:
-    """A column as it shall be; without a cast where it is so already, for each takes time."""
-    import polars as pl
-
-    if present is None:
-        return pl.lit(None, dtype).alias(name)
-    return pl.col(name) if present == dtype else pl.col(name).cast(dtype)
+    @cached_property
+    def _ways(self) -> tuple[_Ways, ...]:
+        return tuple(_Ways.to(column) for column in self.columns)
 
 
 _SOURCE_ID = Column("source_id", TEXT, "file the row was read from; key of `sources`")

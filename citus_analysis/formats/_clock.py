@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import polars as pl
@@ -35,6 +36,9 @@ _ORDERS: Final = ("mdy", "dmy", "ymd")
 _LAST_MONTH: Final = 12
 _YEAR_DIGITS: Final = 4
 _CENTURY: Final = 2000
+
+
+_PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
 
 
 def date_order(dates: Iterable[str], *, decimal_comma: bool = False, option: str | None = None) -> str:
@@ -65,11 +69,15 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
         order: of day, month and year where the year has no four digits in front, see :func:`date_order`.
         timezone: of texts without an offset. Of an hour that a change of the clocks repeats, the first is meant.
     """
-    frame = pl.DataFrame({"text": texts.cast(pl.String)}).with_columns(
-        pl.col("text")
-        .str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
-        .alias("part")
-    )
+    if texts.null_count() == len(texts):
+        return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))
+    frame = pl.DataFrame({"text": texts.cast(pl.String)}).select(part=_PARTS)
+    return frame.select(_time_of_parts(order, timezone).alias(texts.name)).to_series()
+
+
+@lru_cache(maxsize=64)
+def _time_of_parts(order: str, timezone: str) -> pl.Expr:
+    """The time of the groups of `_PARTS` in a column `part`."""
     part = [pl.col("part").struct.field(str(group)) for group in range(1, 13)]
     year_first = part[0].str.len_chars() == _YEAR_DIGITS
     year, month, day = (
@@ -96,7 +104,7 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
             local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
         )
     )
-    return frame.select(utc.cast(pl.Datetime("us", "UTC")).alias(texts.name)).to_series()
+    return utc.cast(pl.Datetime("us", "UTC"))
 
 
 def _hour_of_day(hour: pl.Expr, half: pl.Expr) -> pl.Expr:

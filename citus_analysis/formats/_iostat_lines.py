@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -33,13 +34,24 @@ def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFr
     """Lines with their `kind`; stamps go to a column `stamp` where lines carry them (None: find out)."""
     if is_stamped(lines) if stamped is None else stamped:
         lines = split_stamp(lines)
-    kind = pl.lit("row")
+    return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
+
+
+@cache
+def _shape() -> pl.Expr:
+    """What a line is by its text alone."""
+    shape = pl.lit("row")
     for name, pattern in reversed(_KINDS):
-        kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
-    shaped = lines.with_columns(kind=kind)
+        shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
+    return shape
+
+
+@cache
+def _kind() -> pl.Expr:
+    """What a line is, by its shape and that of the line before."""
     behind_header = pl.col("kind").shift() == "cpu_header"
     values = (pl.col("kind") == "row") & behind_header & pl.col("text").str.contains(_NUMBERS)
-    return shaped.with_columns(kind=pl.when(values).then(pl.lit("cpu_values")).otherwise("kind"))
+    return pl.when(values).then(pl.lit("cpu_values")).otherwise("kind")
 
 
 def with_starts(lines: pl.DataFrame) -> pl.DataFrame:

@@ -6,6 +6,7 @@ Both functions add to the lines a `reason` where a line could not be read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import polars as pl
@@ -92,10 +93,7 @@ def _numbers(
     fitting = pl.col("name_words") >= 1 if named else pl.col("name_words") == 0
     # A test for the whole block spares most files the far slower way to read numbers.
     human = bool(rows["text"].str.contains(HUMAN_NUMBERS).any())
-    columns = {
-        column: number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
-        for index, (column, factor) in wanted.items()
-    }
+    columns = {column: _number(index, factor, human=human) for index, (column, factor) in wanted.items()}
     frame = rows.select(
         *_IDENTITY,
         "offset",
@@ -116,6 +114,12 @@ def _numbers(
     )
     checked = frame.with_columns(reason=reason).drop("terminated", "fits")
     return checked if named else checked.drop("device", "indented")
+
+
+@lru_cache(maxsize=1024)
+def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
+    """The number that is printed at that position. Kept: to make one costs more than to use it on a small file."""
+    return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
 
 
 def _merge_blocks(devices: pl.DataFrame) -> pl.DataFrame:

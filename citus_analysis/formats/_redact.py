@@ -5,6 +5,7 @@ Only texts that hold a suspicious word are looked at one by one, and each distin
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from citus_analysis.redaction import MARKERS, MASK, SUSPICIOUS, redact
@@ -71,13 +72,21 @@ def _suspicious_columns(frame: pl.DataFrame) -> list[pl.Series]:
     suspicious = []
     for name, dtype in frame.schema.items():
         if dtype == pl.String:
-            suspicious.append(pl.col(name).str.contains(SUSPICIOUS).any())
+            suspicious.append(_is_suspicious(name, category=False))
         elif isinstance(dtype, pl.Categorical):
-            suspicious.append(pl.col(name).unique().cast(pl.String).str.contains(SUSPICIOUS).any())
+            suspicious.append(_is_suspicious(name, category=True))
     if not suspicious:
         return []
     found = frame.select(suspicious)
     return [frame.get_column(name) for name, holds in zip(found.columns, found.row(0), strict=True) if holds]
+
+
+@lru_cache(maxsize=256)
+def _is_suspicious(column: str, *, category: bool) -> pl.Expr:
+    import polars as pl
+
+    texts = pl.col(column).unique().cast(pl.String) if category else pl.col(column)
+    return texts.str.contains(SUSPICIOUS).any()
 
 
 def _redact_category(column: pl.Series) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -109,6 +110,7 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     return pl.concat([lines.filter(pl.col("kind").is_not_null()), others.select(lines.columns)]).sort("offset")
 
 
+@cache
 def _kind_of(*kinds: str) -> pl.Expr:
     # The summary's line "Below is a summary ..., -1" is noise, so it must not pass as a value.
     text = pl.col("text")

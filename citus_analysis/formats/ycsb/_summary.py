@@ -110,6 +110,8 @@ def _hdr_width(value: pl.Expr) -> pl.Expr:
 
 def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_histogram` for points of the kinds histogram and hdrhistogram (column `kind`)."""
+    if points.is_empty():
+        return TABLES["client_histogram"].parsed().empty()
     number = pl.col("name").str.strip_prefix(">").cast(pl.Float64)
     coarse = pl.col("kind") == "histogram"
     width = pl.when(coarse).then(float(US_PER_MS)).otherwise(_hdr_width(number.cast(pl.Int64)).cast(pl.Float64))
@@ -131,6 +133,8 @@ def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
 
 def series_rows(points: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_series` for points of the kind timeseries (column `kind`)."""
+    if points.is_empty():
+        return TABLES["client_series"].parsed().empty()
     return (
         TABLES["client_series"]
         .parsed()
