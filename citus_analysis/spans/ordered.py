@@ -92,7 +92,7 @@ def numbers_of(*parts: pl.Series) -> list[NDArray[np.int64]]:
         [0]
     """
     values = [part.to_physical().cast(pl.Int64) for part in parts]
-    arrays = [value.fill_null(np.iinfo(np.int64).min).to_numpy() for value in values]
+    arrays = [(v.fill_null(np.iinfo(np.int64).min) if v.null_count() else v).to_numpy() for v in values]
     # Neighbours are often equal, so few values are left to look up.
     begins = [firsts(array) for array in arrays]
     heads = [array[begin] for array, begin in zip(arrays, begins, strict=True)]
@@ -113,4 +113,6 @@ def pick(frame: pl.DataFrame, rows: Indices) -> pl.DataFrame:
     at = pl.Series(rows.astype(np.uint32))
     if len(rows) and rows.min() < 0:
         at = pl.select(pl.when(pl.Series(rows >= 0)).then(at)).to_series()
-    return frame.select(pl.all().gather(at))
+        return frame.select(pl.all().gather(at))
+    # Without a query, which takes a small frame ten times as long.
+    return frame[at]

@@ -125,7 +125,7 @@ class Records:
 
     def pick(self, at: Indices, *columns: str) -> pl.DataFrame:
         """Columns at some records; a negative number gives null."""
-        return pick(self.events.select(columns), np.where(at >= 0, self.row[at], -1) if len(self.row) else at)
+        return pick(self.events[list(columns)], np.where(at >= 0, self.row[at], -1) if len(self.row) else at)
 
     def source(self, at: Indices) -> pl.Series:
         """The source of some records."""
