@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +54,20 @@ class ResourceTables:
 
     def log_parts(self, iteration: int | None) -> list[Part]:
         """Parts of `log_events` that may hold records of an iteration: where the source does not name it, any may."""
-        of_iteration = [source for source in self.sources if source.identity.get("iteration") in (None, iteration)]
-        return [part for source in of_iteration for part in source.parts if part.table == "log_events"]
+        named, any_ = self._log_parts.get(iteration, []), self._log_parts.get(None, [])
+        if iteration is None or not named:
+            return [part for _, part in any_]
+        # In order of the sources.
+        return [part for _, part in sorted([*named, *any_], key=itemgetter(0))]
+
+    @cached_property
+    def _log_parts(self) -> dict[int | None, list[tuple[int, Part]]]:
+        """Parts of `log_events` by the iteration that their sources name, with the numbers of the sources."""
+        found: dict[int | None, list[tuple[int, Part]]] = {}
+        for number, source in enumerate(self.sources):
+            parts = [(number, part) for part in source.parts if part.table == "log_events"]
+            found.setdefault(source.identity.get("iteration"), []).extend(parts)
+        return found
 
     def identities(self) -> list[tuple[str, Identity]]:
         """Run and identity of each file that a load generator of the resource wrote, each pair once.
