@@ -95,11 +95,15 @@ class Surveyed:
 
     def state_key(self, assignment: object) -> str:
         """Hash over all that the file's rows depend on."""
-        tables = self.format.tables if self.format else ()
-        columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
+        columns = _columns_of(self.format.tables if self.format else ())
         parser = (self.format.name, self.format.version) if self.format else None
         facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
         return digest((facts, assignment), size=16)
+
+
+@lru_cache(maxsize=256)
+def _columns_of(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+    return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
 
 
 def unrecognised_reason(item: Surveyed) -> str:
