@@ -18,7 +18,7 @@ from citus_analysis.dataset.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.session_groups import records_by_group
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.dataset.survey import digest
-from citus_analysis.dataset.windows import KnownRun
+from citus_analysis.dataset.windows import KnownRun, KnownRuns
 from citus_analysis.dataset.writing import writing
 from citus_analysis.schema import TABLES
 
@@ -205,7 +205,7 @@ def run_identity(tables: ResourceTables) -> pl.DataFrame:
     return pl.DataFrame(list(rows.values()), schema=schema)
 
 
-def known_runs(tables: ResourceTables) -> list[KnownRun]:
+def known_runs(tables: ResourceTables) -> KnownRuns:
     """The resource's runs and when their clients ran."""
     windows = tables.scan("clients").group_by("run_id").agg(pl.col("start_time").min(), pl.col("end_time").max())
     times = {run_id: (start, end) for run_id, start, end in windows.collect().iter_rows()}
@@ -213,7 +213,7 @@ def known_runs(tables: ResourceTables) -> list[KnownRun]:
     for run_id, identity in tables.identities():
         start, end = times.get(run_id, (None, None))
         runs[run_id] = KnownRun(run_id, identity.iteration, _epoch_ms(start), _epoch_ms(end))
-    return sorted(runs.values(), key=lambda run: run.run_id)
+    return KnownRuns(tuple(sorted(runs.values(), key=lambda run: run.run_id)))
 
 
 def _epoch_ms(time: datetime | None) -> int | None:

@@ -42,7 +42,7 @@ from citus_analysis.dataset.survey import (
 )
 from citus_analysis.dataset.task import Task
 from citus_analysis.dataset.walk import MANIFEST_NAME, Found, display, is_there, walk
-from citus_analysis.dataset.windows import KnownRun, assign
+from citus_analysis.dataset.windows import KnownRuns, assign
 from citus_analysis.dataset.writing import unwritable
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Hints, format_named, formats
@@ -298,7 +298,8 @@ class _Ingest:
         self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
-            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
+            none = KnownRuns()
+            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
             big = [task for task in tasks if task.bytes >= _BIG_BYTES]
             for task in big:
                 self._commit([(task, self._parse(task, _threads_of_each(self.pool.jobs)))])
@@ -306,7 +307,7 @@ class _Ingest:
             for outcomes in batches(small, seconds=_BATCH_SECONDS):
                 self._commit(outcomes)
 
-    def _task(self, item: Surveyed, runs: list[KnownRun]) -> Task | None:
+    def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
         """What is to be read; sources that need no parser are committed at once."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KnownRun", "Tagger", "assign"]
+__all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
 
 Integers = npt.NDArray[np.int64]
 #: Column by which a row of a table is placed in time.
@@ -50,6 +51,32 @@ class KnownRun:
     iteration: int | None
     start_ms: int | None = None
     end_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class KnownRuns:
+    """The runs of a resource, found by their iteration: of thousands, a look at all for each file takes longest.
+
+    Example:
+        >>> runs = KnownRuns((KnownRun("V3/a", 1), KnownRun("V3/b", 2), KnownRun("V3/c", None)))
+        >>> [run.run_id for run in runs.sharing(2)]
+        ['V3/b', 'V3/c']
+    """
+
+    runs: tuple[KnownRun, ...] = ()
+
+    @cached_property
+    def _by_iteration(self) -> dict[int | None, list[KnownRun]]:
+        found: dict[int | None, list[KnownRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.iteration, []).append(run)
+        return found
+
+    def sharing(self, iteration: int | None) -> Sequence[KnownRun]:
+        """Runs that a file of this iteration may belong to: all of them where either does not name its iteration."""
+        if iteration is None:
+            return self.runs
+        return [*self._by_iteration.get(iteration, ()), *self._by_iteration.get(None, ())]
 
 
 @dataclass(frozen=True)
@@ -85,11 +112,11 @@ class Tagger:
         return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*batch.schema.names, *added])
 
 
-def assign(source_id: str, identity: Identity, runs: Sequence[KnownRun]) -> Tagger:
+def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
     """How the rows of a source find their run among the runs of its resource."""
     if identity.run_id is not None:
         return Tagger(source_id, identity, identity.run_id)
-    shared = [run for run in runs if None in (run.iteration, identity.iteration) or run.iteration == identity.iteration]
+    shared = runs.sharing(identity.iteration)
     if len(shared) == 1:
         return Tagger(source_id, identity, shared[0].run_id)
     timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]
