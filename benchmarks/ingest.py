@@ -4,6 +4,8 @@
 
 - ingest: recognise, parse, account for every byte, derive runs and traces, write Parquet;
 - ingest again: the pass that finds everything unchanged;
+- many small files: the first lines of one recording's files, as so many iterations, by what one of them costs: twice
+  as many shall not cost more each, and what is found unchanged costs a small part of what is read;
 - DuckDB: read the same files as text, split them into lines, extract time, pid, severity and message of log lines
   with one regular expression, write Parquet. It joins no continuation lines, types no numbers, derives nothing.
 """
@@ -24,6 +26,15 @@ from citus_analysis.dataset import ingest
 from citus_analysis.formats import Content
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+#: Files of an iteration whose first lines make small files, and what their names have in place of the iteration.
+SMALL = {
+    "YCSB/raw/load_A_16_60000_1_2_w2-t16-insert_1_0.log": "YCSB/raw/load_A_16_60000_{}_2_small_1_0.log",
+    "general/vmstat-0-1.out": "general/vmstat-0-{}.out",
+    "general/worker-0-1.out": "general/worker-0-{}.out",
+    "pglogs/PGLOG-0-1.log": "pglogs/PGLOG-0-{}.log",
+}
+SMALL_LINES = 25
+SMALL_ITERATIONS = 50
 RESULTS = Path(__file__).parent / "results" / "ingest.json"
 
 LINES = """
@@ -62,6 +73,28 @@ def scan_with_duckdb(folder: Path, target: Path) -> None:
         connection.execute(LINES.format(target=target), [files])
 
 
+def small_files(recording: Path, folder: Path, iterations: int) -> int:
+    """Write small files of so many iterations; number of files."""
+    for recorded, name in SMALL.items():
+        lines = (recording / recorded).read_text(encoding="utf-8").splitlines(keepends=True)
+        for iteration in range(1, iterations + 1):
+            path = folder / name.format(iteration)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(lines[:SMALL_LINES]), encoding="utf-8")
+    return len(SMALL) * iterations
+
+
+def measure_small_files(recording: Path, folder: Path) -> dict[str, float]:
+    """CPU milliseconds of a small file, of few and of twice as many; read, and found unchanged."""
+    spent: dict[str, float] = {}
+    for name, iterations in (("few", SMALL_ITERATIONS), ("twice_as_many", 2 * SMALL_ITERATIONS)):
+        raw, dataset = folder / name / "small", folder / f"{name}-dataset"
+        files = small_files(recording, raw, iterations)
+        for what in (f"small_file_of_{name}_ms", f"small_file_of_{name}_again_ms"):
+            spent[what] = round(1000 * cpu_seconds(lambda: ingest(raw, dataset)) / files, 2)  # noqa: B023 - called here
+    return spent
+
+
 def main() -> None:
     """Measure, print ratios with the throughputs behind them, and keep them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,6 +110,7 @@ def main() -> None:
             "ingest_again": cpu_seconds(lambda: ingest(raw, dataset)),
             "duckdb_lines": cpu_seconds(lambda: scan_with_duckdb(raw, Path(name) / "lines.parquet")),
         }
+        small = measure_small_files(raw / "w2-t16-insert", Path(name))
     megabytes = size / 1e6
     rates = {f"{what}_mb_per_cpu_s": round(megabytes / spent, 2) for what, spent in seconds.items()}
     ratio = round(seconds["ingest"] / seconds["duckdb_lines"], 2)
@@ -84,8 +118,13 @@ def main() -> None:
     print(f"ingest takes {ratio} times the CPU time of a plain line scan: ", end="")
     print(f"{rates['ingest_mb_per_cpu_s']} against {rates['duckdb_lines_mb_per_cpu_s']} MB per CPU second")
     print(f"ingest again: {rates['ingest_again_mb_per_cpu_s']} MB per CPU second")
+    linear = round(small["small_file_of_twice_as_many_ms"] / small["small_file_of_few_ms"], 2)
+    unchanged = round(small["small_file_of_few_again_ms"] / small["small_file_of_few_ms"], 3)
+    print(f"one of twice as many small files takes {linear} times the CPU time of one of few: ", end="")
+    print(f"{small['small_file_of_twice_as_many_ms']} against {small['small_file_of_few_ms']} ms")
+    print(f"one that did not change takes {unchanged} of it: {small['small_file_of_few_again_ms']} ms")
     out.parent.mkdir(parents=True, exist_ok=True)
-    kept = {"files": files, "megabytes": round(megabytes, 1), "ingest_over_line_scan": ratio, **rates}
+    kept = {"files": files, "megabytes": round(megabytes, 1), "ingest_over_line_scan": ratio, **rates, **small}
     out.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 
