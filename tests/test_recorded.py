@@ -55,7 +55,8 @@ def test_operations_done_are_those_launched_except_where_runs_failed(
 ) -> None:
     runs = recorded_dataset.runs().join(truth, on=KEY, suffix="_true")
     ok = runs.filter(~pl.col("resource").is_in(list(FAILED)))
-    assert ok["status"].unique().to_list() == ["ok"]
+    assert ok.filter(status="degraded")["resource"].to_list() == ["w2-perf-select"]  # operations of its monitor failed
+    assert set(ok["status"]) == {"ok", "degraded"}
     assert ok["operations_done"].to_list() == ok["operations_true"].to_list()
     failed = runs.filter(pl.col("resource").is_in(list(FAILED)))
     assert failed["status"].unique().to_list() == ["failed"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from citus_analysis.dataset.manifest import DerivedState, Manifest, SourceState
 from citus_analysis.dataset.storage import scan_table
 from citus_analysis.schema import TABLES
+from citus_analysis.words import counted
 
 __all__ = ["advice"]
 
@@ -27,7 +28,8 @@ def advice(manifest: Manifest) -> list[str]:
         missing = [*_missing(states)]
         tasks = _unmatched_tasks(manifest, resource) if missing else 0
         if tasks:
-            lines.append(f"{resource}: {tasks} remote tasks found no statement of a worker: {'; '.join(missing)}")
+            found = f"{counted(tasks, 'remote task')} found no statement of a worker"
+            lines.append(f"{resource}: {found}: {'; '.join(missing)}")
     return lines
 
 

@@ -55,6 +55,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
     shutil.rmtree(folder)
 
 
+#: Long enough for the sampled client, which ends with the load, to do its share.
+SAMPLED = {"monitored": [True], "operations": [20_000]}
+
+
 def launch(server: OwnServer, out: Path, *, target: dict[str, Any] | None = None, **changes: Any) -> RunnerSummary:
     node = {"host": LOOPBACK, "port": server.port, "role": "coordinator", **changes.pop("node", {})}
     matrix = {"workloads": ["c"], "threads": [2], "records": [100], "operations": [200], **changes.pop("matrix", {})}
@@ -70,7 +74,7 @@ def launch(server: OwnServer, out: Path, *, target: dict[str, Any] | None = None
 
 
 def test_logs_come_over_sql_and_only_those_of_the_run(server: OwnServer, tmp_path: Path) -> None:
-    summary = launch(server, tmp_path / "out", matrix={"monitored": [True]}, monitor={"share": 0.05})
+    summary = launch(server, tmp_path / "out", matrix=SAMPLED, monitor={"share": 0.05})
     assert summary.failed == {}
     log = (tmp_path / "out/theirs-w0-t2-c/pglogs/PGLOG-0-1.log").read_text()
     assert "execute P_0: SELECT * FROM usertable" in log
@@ -79,7 +83,7 @@ def test_logs_come_over_sql_and_only_those_of_the_run(server: OwnServer, tmp_pat
 
 def test_logs_come_from_a_folder_too(server: OwnServer, tmp_path: Path) -> None:
     node = {"shell": "local", "log_directory": str(server.data / "log")}
-    summary = launch(server, tmp_path / "out", node=node, matrix={"monitored": [True]}, monitor={"share": 0.05})
+    summary = launch(server, tmp_path / "out", node=node, matrix=SAMPLED, monitor={"share": 0.05})
     assert summary.failed == {}
     assert "execute P_0" in (tmp_path / "out/theirs-w0-t2-c/pglogs/PGLOG-0-1.log").read_text()
 
