@@ -192,7 +192,8 @@ class _Report:
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
         weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
-        self._weights |= dict(weights.select("section", "value").iter_rows())
+        # A weight above the first script is nobody's.
+        self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),

@@ -80,4 +80,8 @@ def _numbers(table: Table) -> dict[str, pl.Expr]:
     import polars as pl
 
     message = pl.col("message")
-    return {name: message.str.extract(pattern, 1).cast(table[name].dtype) for name, pattern in _NUMBERS.items()}
+    # A number that no column holds is null; the message stays as it is in `log_events`.
+    return {
+        name: message.str.extract(pattern, 1).cast(table[name].dtype, strict=False)
+        for name, pattern in _NUMBERS.items()
+    }
