@@ -221,8 +221,8 @@ class ScalingFit(Shown):
         allowed = (self.decided,) if self.decided is not None else self.candidates
         bands = {name: self.fits[name].band(size, level, force=force) for name in allowed}
         foremost = bands[max(allowed, key=lambda name: self.weights[name])]
-        low = np.min([band.low for band in bands.values()], axis=0)
-        high = np.max([band.high for band in bands.values()], axis=0)
+        low = np.minimum.reduce([band.low for band in bands.values()])
+        high = np.maximum.reduce([band.high for band in bands.values()])
         return Band(foremost.size, foremost.estimate, low, high, level)
 
     def sentence(self) -> str:
