@@ -2,8 +2,8 @@
 
 A case is known by its format and its number, so that one which fails can be made again::
 
-    >>> from tests.formats.fuzzing import mutated, seeds  # doctest: +SKIP
-    >>> data = mutated(seeds()["vmstat"], "vmstat", 17)  # doctest: +SKIP
+    from tests.formats.fuzzing import mutated, seeds
+    data = mutated(seeds()["vmstat"], "vmstat", 17)
 """
 
 from __future__ import annotations
