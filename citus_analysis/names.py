@@ -7,11 +7,10 @@ one part of a path already (:func:`file_name_problem` says why not) or is encode
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["MOST_NAME_BYTES", "clashing_names", "file_name_problem", "partition_folder"]
+__all__ = ["MOST_NAME_BYTES", "file_name_problem", "partition_folder"]
 
 #: What the file systems in use (ext4, XFS, btrfs, APFS, NTFS) take for one name.
 MOST_NAME_BYTES: Final = 255
@@ -59,18 +58,6 @@ def partition_folder(key: str, value: str) -> str:
     if problem:
         raise ValueError(f"is too long for the name of a folder: {folder[:40]}... {problem}")
     return folder
-
-
-def clashing_names(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of different names that are one file where the file system does not tell upper from lower case.
-
-    Example:
-        >>> clashing_names(["w2", "w4", "W2", "w2"])
-        [('w2', 'W2')]
-    """
-    first: dict[str, str] = {}
-    found = [(first.setdefault(name.casefold(), name), name) for name in dict.fromkeys(names)]
-    return [(one, other) for one, other in found if one != other]
 
 
 def _encoded(character: str) -> str:

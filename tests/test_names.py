@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.names import MOST_NAME_BYTES, clashing_names, file_name_problem, partition_folder
+from citus_analysis.names import MOST_NAME_BYTES, file_name_problem, partition_folder
 
 ESCAPES = ["..", ".", "", "a/b", "../../../escape", "/etc", "a\\b", "a\0b", "line\nend", "\x1b[31m", "\u2028"]
 
@@ -48,7 +48,3 @@ def test_a_partition_that_just_fits_can_be_made(tmp_path: Path) -> None:
     (tmp_path / partition_folder("resource", "名" * 36)).mkdir()
     (tmp_path / partition_folder("resource", "x" * 246)).mkdir()
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_names_that_differ_in_case_alone() -> None:
-    assert clashing_names(["V3", "v3", "V4", "V3", "STRASSE", "straße"]) == [("V3", "v3"), ("STRASSE", "straße")]

@@ -27,7 +27,7 @@ from citus_analysis.output_files import naming
 
 __all__ = ["STATES", "Entry", "Journal", "without_secrets"]
 
-#: States of a run, in order. A run is done when it is `verified` or `failed`.
+#: States of a run, in order. A run is done when it is `verified`, `degraded` or `failed`.
 STATES: Final = (
     "begun",
     "prepared",
@@ -37,6 +37,7 @@ STATES: Final = (
     "publishing",
     "collected",
     "verified",
+    "degraded",
     "failed",
 )
 
