@@ -133,6 +133,10 @@ CHILD_PROTOCOLS: Final = ("text", "binary")
 #: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.status`.
 STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
+#: Why a counter's growth is not known exactly (`server_counters.note`).
+COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
+#: Files of `/proc/pressure`.
+PRESSURES: Final = ("cpu", "io", "memory", "irq")
 ROLES: Final = ("main", "monitor")
 
 
@@ -727,6 +731,113 @@ _TABLES: Final = (
             Column("drift_high_ppm", REAL, "upper bound"),
             Column("reference_time", TIME, "time (parent clock) for which offset_us holds"),
             Column("method", TEXT, "how it was estimated"),
+        ),
+    ),
+    Table(
+        "activity_samples",
+        "Sessions of a server at one moment after another, and what each was waiting for.",
+        "snapshots of pg_stat_activity or citus_stat_activity",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            Column("sample", INT32, "number of the snapshot within the source, from 0"),
+            Column("sample_time", TIME, "when the snapshot was taken; the server's clock"),
+            Column("pid", INT32, "backend"),
+            Column("leader_pid", INT32, "leader of a parallel worker; null for all others"),
+            Column("backend_type", CATEGORY, "client backend, checkpointer, walwriter ..."),
+            Column("state", CATEGORY, "active, idle, idle in transaction ...; null for background processes"),
+            Column("wait_event_type", CATEGORY, "kind of what it waits for; null where it waits for nothing"),
+            Column(
+                "wait_event", CATEGORY, "what it waits for; an active Citus parent under ClientRead waits for nodes"
+            ),
+            Column("database", CATEGORY, "database of the session"),
+            Column("user", CATEGORY, "role of the session"),
+            Column("application", CATEGORY, "application_name"),
+            Column("client_host", CATEGORY, "address of the client; null for a local socket"),
+            Column("gpid", INT64, "Citus: global pid of the session, of a child that of its parent's session"),
+            Column("worker_query", FLAG, "Citus: the session works for another node's session"),
+            Column("query_id", INT64, "identifier of the statement; key of pg_stat_statements"),
+            Column("backend_start", TIME, "when the session began; with pid it names the session"),
+            Column("xact_start", TIME, "when the transaction under way began"),
+            Column("query_start", TIME, "when the newest statement began"),
+            Column("state_change", TIME, "when the state last changed"),
+        ),
+    ),
+    Table(
+        "server_counters",
+        "Cumulative counters of a server's views as differences between two snapshots, never across a reset.",
+        "snapshots of pg_stat_statements, pg_stat_database, pg_stat_wal, pg_stat_io, pg_stat_bgwriter, "
+        "pg_stat_checkpointer, citus_stat_statements",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            Column("sample", INT32, "number of the snapshot within the source, from 0"),
+            Column("from_time", TIME, "when the snapshot before was taken; null for the first"),
+            Column("sample_time", TIME, "when the snapshot was taken; the server's clock"),
+            Column("view", CATEGORY, "view of PostgreSQL or Citus"),
+            Column("key", CATEGORY, "the view's key columns, joined by `/`; empty for a view of one row"),
+            Column("counter", CATEGORY, "column of the view, in PostgreSQL's own unit (times in ms)"),
+            Column(
+                "value", REAL, "how much it grew since the snapshot before; null where `note` says why it is not known"
+            ),
+            Column("total", REAL, "the counter itself, as the snapshot shows it; null where the entry was gone"),
+            Column(
+                "note",
+                one_of(COUNTER_NOTES),
+                "first: nothing before it; reset, decreased: counted from nothing in between; new: absent before, and "
+                "may have been evicted; gone: absent now; evictions: entries were evicted in between, the value is a "
+                "lower bound; null: an exact difference",
+            ),
+        ),
+    ),
+    Table(
+        "pressure_samples",
+        "Time in which tasks of a host were stalled (pressure stall information).",
+        "/proc/pressure, as the runner samples it",
+        (
+            *_SAMPLE,
+            Column("pressure", one_of(PRESSURES), "what was waited for: cpu, io, memory or irq"),
+            Column("scope", one_of(("some", "full")), "some = at least one task stalled; full = all of them"),
+            Column("avg10_percent", REAL, "the kernel's own mean over 10 s"),
+            Column("avg60_percent", REAL, "the kernel's own mean over 60 s"),
+            Column("avg300_percent", REAL, "the kernel's own mean over 300 s"),
+            Column("stalled_percent", REAL, "stalled share of the time since the sample before; null for the first"),
+        ),
+    ),
+    Table(
+        "net_samples",
+        "Network interfaces: rates since the sample before; null for the first and where a counter went back.",
+        "/proc/net/dev, as the runner samples it",
+        (
+            *_SAMPLE,
+            Column("interface", TEXT, "name of the interface (lo, eth0 ...)"),
+            Column("receive_kb_s", REAL, "bytes received"),
+            Column("transmit_kb_s", REAL, "bytes sent"),
+            Column("receive_packets_per_s", REAL, "packets received"),
+            Column("transmit_packets_per_s", REAL, "packets sent"),
+            Column("receive_errors_per_s", REAL, "packets received with errors"),
+            Column("transmit_errors_per_s", REAL, "packets that could not be sent"),
+            Column("receive_drops_per_s", REAL, "received packets that were dropped"),
+            Column("transmit_drops_per_s", REAL, "packets to be sent that were dropped"),
+        ),
+    ),
+    Table(
+        "throttle_samples",
+        "How the kernel's CPU controller held a group of processes back: since the sample before; null for the first.",
+        "cpu.stat of control groups (version 1 and 2), as the runner samples it",
+        (
+            *_SAMPLE,
+            Column("control_group", TEXT, "path of the group's cpu.stat"),
+            Column("used_percent", REAL, "CPU time used, of one CPU; null where the file does not state it"),
+            Column("periods", INT64, "enforcement periods that passed"),
+            Column("throttled_periods", INT64, "of these, those in which the group was throttled"),
+            Column("throttled_percent", REAL, "throttled time, summed over CPUs, of the time that passed"),
         ),
     ),
     Table(

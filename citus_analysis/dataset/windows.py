@@ -34,6 +34,11 @@ _TIME_COLUMN: Final = {
     "cpu_samples": "sample_time",
     "device_samples": "sample_time",
     "vm_samples": "sample_time",
+    "activity_samples": "sample_time",
+    "server_counters": "sample_time",
+    "pressure_samples": "sample_time",
+    "net_samples": "sample_time",
+    "throttle_samples": "sample_time",
 }
 
 #: Clients connect shortly before their first status line and leave shortly after the last.

@@ -225,6 +225,9 @@ class Samplers(_Part):
 
     iostat: bool = Field(True, description="CPU and devices, with times")
     vmstat: bool = Field(True, description="memory and scheduler, with times")
+    host: bool = Field(True, description="pressure, network and throttling as the kernel counts them, with times")
+    activity: bool = Field(True, description="sessions and their waits (pg_stat_activity) on every node, each second")
+    counters: bool = Field(True, description="cumulative views of every node (pg_stat_...) before and after each run")
     perf: bool = Field(
         False, description="perf record of the server processes of this machine, reported with call graphs"
     )
