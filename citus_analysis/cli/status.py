@@ -59,12 +59,16 @@ def _print_table(overview: Overview) -> None:
 
 def _row(resource: str, runs: Sequence[RunState]) -> dict[str, object]:
     measured = [run.throughput_ops_s for run in runs if run.throughput_ops_s is not None]
+    shares = [run.shares for run in runs if run.shares]
+    nodes = dict.fromkeys(node for share in shares for node in share)
+    means = {node: sum(share.get(node, 0.0) for share in shares) / len(shares) for node in nodes}
     return {
         "configuration": resource,
         "verified": sum(run.state == "verified" for run in runs),
         "failed": sum(run.state in ("degraded", "failed") for run in runs),
         "left": sum(run.state in ("open", "begun") for run in runs),
         "mean operations/s": round(sum(measured) / len(measured), 1) if measured else None,
+        "share by node": ", ".join(f"{node}: {share:.0%}" for node, share in means.items()) or None,
     }
 
 

@@ -46,7 +46,8 @@ def growth(view: str, rows: pl.DataFrame, before: Snapshot | None) -> tuple[pl.D
 
     Args:
         view: name of the view.
-        rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (begin of the entry's counting), `evicted` (number of evictions so far), each null where it is not stated, and one column per counter.
+        rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (begin of the entry's counting),
+            `evicted` (number of evictions so far), each null where it is not stated, and one column per counter.
         before: the snapshot before the first of them.
 
     Returns:
@@ -84,8 +85,8 @@ def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
 
 
 def _with_notes(compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
-    """`note`, and `base`: true where the entry is known to have begun at 0 since the snapshot before."""
-    went_back = pl.any_horizontal(*(pl.col(name) < pl.col(f"{name}_before") for name in counters), False)  # noqa: FBT003
+    """`note`, and `born`: true where the entry is known to have begun at 0 since the snapshot before."""
+    went_back = pl.any_horizontal(*(pl.col(name) < pl.col(f"{name}_before") for name in counters), False)
     other = {name: pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in ("reset", "since")}
     both = pl.col("now") & pl.col("then")
     stated = pl.col("evicted").is_not_null() & pl.col("evicted_before").is_not_null()

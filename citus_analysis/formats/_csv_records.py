@@ -109,7 +109,7 @@ def _records(block: Block, names: Sequence[str], header: str) -> Records:
 def _joined(lines: pl.DataFrame) -> pl.DataFrame:
     """Records instead of lines: one goes on where a line ends inside quotes."""
     quotes = lines["text"].str.count_matches('"', literal=True)
-    if not (quotes % 2).any():
+    if not (quotes % 2 == 1).any():
         return lines
     begins = (quotes.cum_sum() % 2).shift(fill_value=0) == 0
     return (

@@ -1,9 +1,9 @@
-"""Snapshots of `pg_stat_activity` or `citus_stat_activity` as CSV with a column for the time, to `activity_samples`.
+r"""Snapshots of `pg_stat_activity` or `citus_stat_activity` as CSV with a column for the time, to `activity_samples`.
 
 Written by the runner each second, or by anybody with::
 
     COPY (SELECT statement_timestamp() AS sample_time, * FROM pg_stat_activity) TO STDOUT (FORMAT csv, HEADER)
-    \\watch 1                          -- in `psql --csv`: SELECT now() AS sample_time, * FROM pg_stat_activity
+    \watch 1                          -- in `psql --csv`: SELECT now() AS sample_time, * FROM pg_stat_activity
 
 The header has a column with the time (`sample_time`, `snapshot_time`, `captured_at`, `now`, `time`, `ts` ...), `pid`
 and `wait_event`; every other column may be missing, as versions differ (`backend_type` is there from PostgreSQL 10,

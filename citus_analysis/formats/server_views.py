@@ -1,8 +1,8 @@
-"""Snapshots of a server's cumulative views as CSV with a column for the time, to `server_counters`.
+r"""Snapshots of a server's cumulative views as CSV with a column for the time, to `server_counters`.
 
 Written by the runner before and after each run, or by anybody with::
 
-    SELECT now() AS sample_time, * FROM pg_stat_wal \\watch 10          -- in `psql --csv`
+    SELECT now() AS sample_time, * FROM pg_stat_wal \watch 10          -- in `psql --csv`
 
 One file holds one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
 `pg_stat_io` (PostgreSQL 16 and later), `pg_stat_bgwriter`, `pg_stat_checkpointer` (17), or Citus'

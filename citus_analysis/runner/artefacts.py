@@ -17,7 +17,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.plan import PlannedRun
 
-__all__ = ["client_log", "inside", "resource_folder", "sampler_output", "server_log"]
+__all__ = ["client_log", "inside", "resource_folder", "sampler_output", "server_log", "snapshot_file"]
 
 
 def inside(tree: Path, place: PurePath | str) -> Path:
@@ -73,3 +73,8 @@ def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
     """Output of a sampler on one node; iostat's is named `worker` as in the study."""
     prefix = "worker" if sampler == "iostat" else sampler
     return resource_folder(run) / "general" / f"{prefix}-{node}-{run.iteration}.out"
+
+
+def snapshot_file(run: PlannedRun, view: str, node: str) -> PurePosixPath:
+    """Snapshots of a view of one node."""
+    return resource_folder(run) / "snapshots" / f"{view}-{node}-{run.iteration}.csv"

@@ -23,9 +23,17 @@ _NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
 
 
 def write_description(
-    tree: Path, experiment: Experiment, configuration: Configuration, description: Description, nodes: list[Node]
+    tree: Path,
+    experiment: Experiment,
+    configuration: Configuration,
+    description: Description,
+    nodes: list[Node],
+    measured: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none."""
+    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none.
+
+    `measured` holds by iteration what was seen of it: which nodes its clients reached, what was not recorded and why.
+    """
     folder = tree / configuration.resource
     folder.mkdir(parents=True, exist_ok=True)
     document = {
@@ -43,6 +51,7 @@ def write_description(
         "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
         "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],
         "skipped": list(description.skipped),
+        "measured": {iteration: dict(seen) for iteration, seen in (measured or {}).items()},
     }
     _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     if any(node.nodeid is not None for node in nodes):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.redaction import redact
@@ -24,6 +24,7 @@ from citus_analysis.runner.measure import Measured, Measurement, Window, publish
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.results import RunResult, client_words, judge_run
+from citus_analysis.runner.targets.base import Description
 from citus_analysis.runs.status import OUTCOME_OF, worst_status
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.words import counted
@@ -44,6 +45,7 @@ class Ledger:
         failed: run id -> why.
         degraded: run id -> why; it was measured, but operations failed.
         windows: run id -> when its main clients ran, begin and end.
+        seen: run id -> which nodes its clients reached, what was not recorded and why.
         notes: remarks that hold for the experiment.
         more: resource -> iterations that were asked for beyond those of the experiment file.
     """
@@ -52,6 +54,7 @@ class Ledger:
     failed: dict[str, str] = field(default_factory=dict)
     degraded: dict[str, str] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
+    seen: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: set[str] = field(default_factory=set)
     more: Counter[str] = field(default_factory=Counter)
 
@@ -67,6 +70,7 @@ class Ledger:
                 getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
             elif entry.state == "measured":
                 ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
+                ledger.seen[entry.subject] = entry.detail.get("seen", {})
             elif entry.state == "reopened":
                 ledger.reopen(entry.subject)
             elif entry.state == "extended":
@@ -113,6 +117,13 @@ class Ledger:
         }
         return [of_resource[iteration] for iteration in sorted(of_resource)]
 
+    def measured(self, resource: str) -> dict[int, dict[str, Any]]:
+        """Iteration -> what was seen of it, of a resource."""
+        of_resource = {
+            int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource
+        }
+        return {iteration: of_resource[iteration] for iteration in sorted(of_resource) if of_resource[iteration]}
+
     def _window(self, run_id: str) -> tuple[datetime | None, datetime | None]:
         window = self.windows.get(run_id, Window())
         return window.begin, window.end
@@ -139,7 +150,7 @@ class Life:
         folder = self._new_attempt(run)
         self.journal.append(run.run_id, "begun")
         self.measurement.prepare(run)
-        self._describe(run)
+        description = self._describe(run)
         self.journal.append(run.run_id, "prepared")
         earlier = self.ledger.throughputs().get(run.configuration.resource)
         pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
@@ -147,13 +158,16 @@ class Life:
         self.journal.append(run.run_id, "monitored")
         measured = self.measurement.measure(run, folder, pace_ops_s)
         self.ledger.windows[run.run_id] = measured.window
+        self.ledger.seen[run.run_id] = _seen(measured)
         self.journal.append(
             run.run_id,
             "measured",
             problems=measured.problems,
             notes=measured.notes,
             window=measured.window.as_texts(),
+            seen=self.ledger.seen[run.run_id],
         )
+        self._write_description(run, description)
         result = judge_run(run, measured.client_outputs, measured.monitor_output)
         said = _complaint(measured)  # before the files are moved
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
@@ -175,7 +189,7 @@ class Life:
                 for place in entry.detail["files"]:
                     inside(self.tree, place).unlink(missing_ok=True)
 
-    def _describe(self, run: PlannedRun) -> None:
+    def _describe(self, run: PlannedRun) -> Description:
         target, experiment = self.measurement.target, self.measurement.experiment
         description = target.describe()
         varying = {f"settings.{name}" for name in experiment.matrix.settings} | {"system"}
@@ -186,12 +200,21 @@ class Life:
         else:
             check_environment(before.detail["facts"], now)
         self.ledger.notes.update(description.skipped)
-        write_description(self.tree, experiment, run.configuration, description, target.nodes())
+        self._write_description(run, description)
+        return description
+
+    def _write_description(self, run: PlannedRun, description: Description) -> None:
+        """`config.yml`, with what has been seen of the resource's iterations so far."""
+        seen = self.ledger.measured(run.configuration.resource)
+        experiment, nodes = self.measurement.experiment, self.measurement.target.nodes()
+        write_description(self.tree, experiment, run.configuration, description, nodes, seen)
 
     def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, said: list[str]) -> None:
         problems = [*measured.problems, *self._count_problem(run)]
-        status = worst_status(result.status, *(["failed"] if problems else []))
-        reason = redact("; ".join([*problems, *([result.reason] if result.reason else []), *said]))
+        one_sided = measured.reached.problem(threads=run.configuration.threads)
+        status = worst_status(result.status, *(["failed"] if problems else []), *(["degraded"] if one_sided else []))
+        reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *said]
+        reason = redact("; ".join(reasons))
         self.ledger.notes.update([*measured.notes, *self._share_note(run, result)])
         outcome = OUTCOME_OF[status]
         facts: dict[str, float | str | None] = {
@@ -227,6 +250,11 @@ class Life:
         expected = configuration.records
         wrong = rows < expected if configuration.monitored else rows != expected
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
+
+
+def _seen(measured: Measured) -> dict[str, Any]:
+    """For the journal and `config.yml`."""
+    return {**measured.reached.as_facts(), **({"skipped": measured.skipped} if measured.skipped else {})}
 
 
 def _complaint(measured: Measured) -> list[str]:

@@ -15,13 +15,15 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.artefacts import client_log, inside, sampler_output, server_log
+from citus_analysis.runner.artefacts import client_log, inside, sampler_output, server_log, snapshot_file
 from citus_analysis.runner.drivers.base import Driver, Work
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.perf import Perf
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.reached import Reached
+from citus_analysis.runner.recording import ServerRecording
 from citus_analysis.runner.results import read_rates
 from citus_analysis.runner.samplers import Sampled, start_samplers
 from citus_analysis.runner.targets.base import Target
@@ -61,13 +63,20 @@ class Window:
 
 @dataclass
 class Measured:
-    """Files of a measured run (place in the tree -> where it is now), and what went wrong."""
+    """Files of a measured run (place in the tree -> where it is now), and what went wrong.
+
+    Attributes:
+        skipped: what of the servers was not recorded, and why.
+        reached: which nodes the main clients queried.
+    """
 
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
     client_outputs: list[Path] = field(default_factory=list)
     monitor_output: Path | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    reached: Reached = field(default_factory=Reached)
     window: Window = field(default_factory=Window)
 
 
@@ -131,6 +140,7 @@ class Measurement:
             *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
         ]
         perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
+        recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
         clients, monitor = self._start_clients(run, folder, pace_ops_s)
         begin = datetime.now(UTC)
         self.entering("measuring")
@@ -139,11 +149,15 @@ class Measurement:
         finally:
             self.entering("collecting")
             self._stop_beside(monitor, samplers, perf)
+            recording.stop()
             self.processes.stop(*clients)
         if perf:
             measured.notes += perf.collect(run, measured.files)
         self._collect_clients(run, clients, monitor, measured)
         measured.files.update({sampler_output(run, one.sampler, one.node): one.output for one in samplers})
+        measured.files.update({snapshot_file(run, one.view, one.node): one.output for one in recording.snapshots()})
+        measured.skipped += recording.skipped()
+        measured.reached = recording.reached(self.target.clients_connect())
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:

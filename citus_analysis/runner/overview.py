@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from citus_analysis.runner.durations import Durations, Estimate
 from citus_analysis.runner.journal import Entry, Journal
 from citus_analysis.runner.life import Ledger
 from citus_analysis.runner.plan import PlannedRun, make_plan
+from citus_analysis.runner.reached import Reached
 
 __all__ = ["Overview", "RunState", "read_overview"]
 
@@ -28,6 +30,7 @@ class RunState:
         reached: the newest line of the journal about it.
         throughput_ops_s: of a verified run.
         reason: why it failed or is degraded.
+        shares: node -> share of the clients' statements, or sessions, that it got; empty where that is not known.
     """
 
     run_id: str
@@ -37,6 +40,7 @@ class RunState:
     reached: str = ""
     throughput_ops_s: float | None = None
     reason: str = ""
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ def _state(run: PlannedRun, ledger: Ledger, newest: Entry | None, unnecessary: b
         reached=reached,
         throughput_ops_s=ledger.verified.get(run.run_id),
         reason=ledger.failed.get(run.run_id) or ledger.degraded.get(run.run_id, ""),
+        shares=Reached.read(ledger.seen.get(run.run_id, {})).shares(),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from citus_analysis.runner.experiment import Monitor
@@ -145,6 +147,9 @@ class Target(Protocol):
 
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
         """Where load generators connect."""
+
+    def connect(self, node: Node) -> AbstractContextManager[Connection[tuple[Any, ...]]]:
+        """A session of the runner's own on a node."""
 
     def describe(self) -> Description:
         """Versions, settings, hardware."""

@@ -128,6 +128,10 @@ class Cluster:
         role = user or self._target.user
         return ConnectionInfo(chosen, self._target.database, role, self._password(role, chosen))
 
+    def connect(self, node: Node) -> sql.Connecting:
+        """A session as the user of the experiment."""
+        return self._connection(node)
+
     def describe(self) -> Description:
         """Versions and settings of the first node, the matrix' settings of every node, and the table's placements."""
         with self._connection() as connection:

@@ -105,6 +105,10 @@ class Embedded:
         nodes = self.nodes()
         return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
 
+    def connect(self, node: Node) -> sql.Connecting:
+        """A session as the superuser."""
+        return self._connection(node)
+
     def describe(self) -> Description:
         """Versions, settings and this machine's size."""
         with self._connection() as connection:
