@@ -790,7 +790,7 @@ _TABLES: Final = (
             Column(
                 "note",
                 one_of(COUNTER_NOTES),
-                "first: nothing before it; reset, decreased: counted from nothing in between; new: absent before, and "
+                "first: the only snapshot; reset, decreased: counted from nothing in between; new: absent before, and "
                 "may have been evicted; gone: absent now; evictions: entries were evicted in between, the value is a "
                 "lower bound; null: an exact difference",
             ),

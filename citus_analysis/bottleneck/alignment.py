@@ -1,8 +1,9 @@
 """Which samples belong to a run, and which of several samplers on one node to believe.
 
 A sample stands at the end of the interval that it averages over. It belongs to a run where that whole interval
-lies between the run's first and last status line: the seconds before the clients connected and after they left
-are idle time of the machine, not of the run. The first report of a sampler, which averages since boot, belongs
+lies within the run's measured window, the time in which all its main clients ran, or, where that is not known, between
+its first and last status line: the seconds before the clients connected and after they left are idle time of the
+machine, not of the run. The first report of a sampler, which averages since boot, belongs
 to none.
 """
 
@@ -54,7 +55,9 @@ def align_to_runs(
     _need(spans, "runs", ("resource", "run_id", "start_time", "end_time"))
     frame = frame.filter(pl.col("sample_time").is_not_null()).with_columns(interval_s=sampling_interval_s(frame))
     frame = frame.filter(~pl.col("since_boot").fill_null(value=False)).with_row_index("_row")
-    windows = spans.select("resource", "run_id", "start_time", "end_time").drop_nulls(["start_time", "end_time"])
+    window = {"start_time": "measured_from", "end_time": "measured_until"}
+    times = {name: pl.coalesce([n for n in (of, name) if n in spans.columns]) for name, of in window.items()}
+    windows = spans.select("resource", "run_id", **times).drop_nulls(["start_time", "end_time"])
     paired = frame.rename({"run_id": "_named"}).join(windows, on="resource", maintain_order="left")
     margin = pl.duration(milliseconds=round(margin_s * _MS_PER_S))
     covered = pl.duration(milliseconds=pl.col("interval_s").fill_null(0.0) * _MS_PER_S)

@@ -7,7 +7,7 @@ Example:
     >>> nothing = {"reset": [None, None], "since": [None, None], "evicted": [None, None]}
     >>> rows = pl.DataFrame({"sample_time": times, "key": ["", ""], **nothing, "wal_records": [10.0, 25.0]})
     >>> growth("pg_stat_wal", rows, None)[0].select("counter", "value", "total", "note").rows()
-    [('wal_records', None, 10.0, 'first'), ('wal_records', 15.0, 25.0, None)]
+    [('wal_records', 15.0, 25.0, None)]
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Snapshot:
     rows: pl.DataFrame
 
 
-def growth(view: str, rows: pl.DataFrame, before: Snapshot | None) -> tuple[pl.DataFrame, Snapshot | None]:
+def growth(
+    view: str, rows: pl.DataFrame, before: Snapshot | None, *, alone: bool = True
+) -> tuple[pl.DataFrame, Snapshot | None]:
     """Rows of `server_counters` for whole snapshots.
 
     Args:
@@ -49,6 +51,8 @@ def growth(view: str, rows: pl.DataFrame, before: Snapshot | None) -> tuple[pl.D
         rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (begin of the entry's counting),
             `evicted` (number of evictions so far), each null where it is not stated, and one column per counter.
         before: the snapshot before the first of them.
+        alone: no snapshot follows. Of the first, rows stand for themselves only where it is the last as well: a
+            difference states the counter too.
 
     Returns:
         the rows, and the newest snapshot.
@@ -61,7 +65,8 @@ def growth(view: str, rows: pl.DataFrame, before: Snapshot | None) -> tuple[pl.D
     numbered = whole.with_columns(sample=pl.col("sample_time").rank("dense").cast(pl.Int32) - 1 + first)
     newest = int(numbered.select(pl.col("sample").max()).item())
     counters = [name for name in rows.columns if name not in _BESIDE]
-    compared = _compared(numbered, newest).filter(pl.col("sample") >= first + (before is not None))
+    has_first = before is None and alone and newest == first
+    compared = _compared(numbered, newest).filter(pl.col("sample") > first - has_first)
     grown = _long(view, _with_notes(compared, counters), counters)
     return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample"))
 

@@ -114,7 +114,7 @@ class ServerViews(Format):
             rows = _rows(piece, layout, zone.key if zone else "UTC")
             good = rows.filter(pl.col("reason").is_null()).drop("offset", "reason")
             whole, held = _split(good, held)
-            grown, before = growth(layout.view.name, whole, before)
+            grown, before = growth(layout.view.name, whole, before, alone=False)
             yield piece.parsed({"server_counters": grown}, rows)
         if held is not None and held.height:
             yield Parsed({"server_counters": growth(layout.view.name, held, before)[0]}, 0)

@@ -1,7 +1,8 @@
 """Where a statement's time goes, by cluster size: means of the spans, distributions, and the client's own view.
 
-The profile is :func:`citus_analysis.spans.coarse_profile`. Statements of one run are not independent, so whether
-times differ between cluster sizes is decided on the means of runs, one value per run.
+The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements from within the measured window of their run
+enter: a sampled client that goes on when the main clients have ended meets idle servers. Statements of one run are not
+independent, so whether times differ between cluster sizes is decided on the means of runs, one value per run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import polars as pl
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import Selection
 from citus_analysis.report.words import size_expr
+from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.spans import coarse_profile
 from citus_analysis.stats import Comparison, as_polars, compare, compare_many
 from citus_analysis.stats.frames import TableSource
@@ -44,6 +46,7 @@ class ProfileStudy:
         main: the family that sizes are compared in: the one without a name, else the one with the most statements.
         threads: number of threads that the figures show.
         skip_first: statements left out at the beginning of each session.
+        window: the sampled statements of the chosen runs by the measured windows: how many are outside.
     """
 
     statements: pl.DataFrame
@@ -56,6 +59,7 @@ class ProfileStudy:
     main: str
     threads: int
     skip_first: int
+    window: Windowed
 
     def kinds(self, *, main: bool = True) -> list[str]:
         """Kinds of statements in the figures, of the main family or of all others."""
@@ -117,7 +121,8 @@ def study_profile(
         UnknownNameError: no run has that number of threads.
     """
     setup = selection.runs.select(_SETUP)
-    found = profiled_statements(selection, dataset)
+    window = _windowed(selection, dataset)
+    found = _entered(window)
     main = _main_family(found)
     profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
@@ -132,22 +137,37 @@ def study_profile(
         main,
         profiled_threads(found, threads),
         skip_first,
+        window,
     )
 
 
 def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFrame:
-    """The sampled statements of the chosen runs, with their runs' `family`, `workers` and `threads`.
+    """The sampled statements of the chosen runs' measured windows, with their runs' `family`, `workers` and `threads`.
 
     Raises:
         InsufficientDataError: there are none.
     """
+    return _entered(_windowed(selection, dataset))
+
+
+def _windowed(selection: Selection, dataset: TableSource) -> Windowed:
     statements = as_polars(dataset.table("statements")).filter(
         pl.col("statement_kind").cast(pl.String).is_in(list(_DATA_KINDS)) & pl.col("executed").is_not_null()
     )
     found = statements.join(selection.runs.select(_SETUP), on=["resource", "run_id"], maintain_order="left")
-    if found.is_empty():
+    return within_measured(found, selection.runs)
+
+
+def _entered(window: Windowed) -> pl.DataFrame:
+    if window.rows.is_empty() and window.outside:
+        raise InsufficientDataError(
+            f"all {window.outside} sampled statements of these runs began before or ended after the time in which all "
+            "main clients ran",
+            way_out="let the main clients run longer, or the sampled client end with them",
+        )
+    if window.rows.is_empty():
         raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
-    return found
+    return window.rows
 
 
 def _main_family(statements: pl.DataFrame) -> str:

@@ -102,7 +102,25 @@ def _claim(comparisons: Sequence[Comparison]) -> str:
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
     """What must be known before times are compared: what the logs leave out, and which times contain the commit."""
-    return [*_missing_records(study), *_hidden_commits(study)]
+    return [*_missing_records(study), *_outside(study), *_hidden_commits(study)]
+
+
+def _outside(study: ProfileStudy) -> list[str]:
+    """What ran while the main clients did not."""
+    window, notes = study.window, []
+    if window.outside:
+        all_of = f", all of {counted(len(window.runs_outside), 'run')} among them" if window.runs_outside else ""
+        notes.append(
+            f"{window.outside:,} of {window.outside + window.rows.height:,} sampled statements began before or ended "
+            f"after the time in which all main clients of their run ran, and are left out{all_of}. The monitor "
+            "client's own latencies cover them too."
+        )
+    if window.unplaced:
+        notes.append(
+            f"The clocks of clients and servers are far apart in {counted(len(window.unplaced), 'run')}, so statements "
+            "from before and after the load could not be told apart there: state the option timezone for the logs."
+        )
+    return notes
 
 
 def _missing_records(study: ProfileStudy) -> list[str]:

@@ -15,6 +15,7 @@ from citus_analysis.runs.setups import (
     stratum_text,
     with_operations,
 )
+from citus_analysis.runs.windows import Windowed, within_measured
 from citus_analysis.shown import public
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SYSTEM",
     "VARIANT",
     "Comparability",
+    "Windowed",
     "closest_difference",
     "comparability",
     "described",
@@ -35,6 +37,7 @@ __all__ = [
     "setting_text",
     "stratum_text",
     "with_operations",
+    "within_measured",
 ]
 
 __dir__ = public(__all__)

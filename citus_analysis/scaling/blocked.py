@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.runs import CONFIGURATION
+from citus_analysis.runs import CONFIGURATION, within_measured
 from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.mva import mva
 from citus_analysis.scaling.whatif import what_if
@@ -94,9 +94,10 @@ def demands_from_residence(
 def blocked_time(source: TableSource | Mapping[str, Frame], *, level: float = 0.95) -> tuple[BlockedTime, ...]:
     """Blocked-time analysis of every configuration that has traced statements and client latencies.
 
-    Per run, the mean parent, child and network time of the sampled statements (matched, not failed) and the rest of
-    the client's response time are parts of the cycle N / X. A part's limit is the cycle over the cycle without it.
-    The queueing network takes each part as one queue whose demand follows from :func:`demands_from_residence`.
+    Per run, the mean parent, child and network time of the sampled statements (matched, not failed, from within the
+    measured window) and the rest of the client's response time are parts of the cycle N / X. A part's limit is the
+    cycle over the cycle without it. The queueing network takes each part as one queue whose demand follows from
+    :func:`demands_from_residence`.
 
     Args:
         source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`.
@@ -106,7 +107,8 @@ def blocked_time(source: TableSource | Mapping[str, Frame], *, level: float = 0.
         InsufficientDataError: no run has both.
     """
     tables = tables_of(source, ("runs", "operation_latencies", "statements"))
-    per_run = _parts(tables["statements"]).join(little_runs(tables), on=["run_id", "resource"])
+    measured = within_measured(tables["statements"], tables["runs"])
+    per_run = _parts(measured.rows).join(little_runs(tables), on=["run_id", "resource"])
     runs = tables["runs"].filter(pl.col("status").cast(pl.String) == "ok").drop("threads", "throughput_ops_s")
     joined = per_run.join(runs, on=["run_id", "resource"])
     if joined.is_empty():

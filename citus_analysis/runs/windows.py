@@ -1,0 +1,80 @@
+"""What happened while a run was measured, and what before and after it.
+
+The measured window of a run is the time in which all its main clients ran (`runs.measured_from`, `measured_until`). A
+sampled client, a profiler or a sampler often goes on afterwards, on servers that are idle by then: what it saw there is
+not the load's. Windows are in the clients' clock, rows in that of a server.
+
+Example:
+    >>> import polars as pl
+    >>> from datetime import UTC, datetime
+    >>> at = lambda second: datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC)
+    >>> run = {"resource": "w2", "run_id": "w2/1", "measured_from": at(10), "measured_until": at(20)}
+    >>> seen = [{"resource": "w2", "run_id": "w2/1", "start_time": at(s), "end_time": at(s)} for s in (12, 19, 25)]
+    >>> within_measured(pl.DataFrame(seen), pl.DataFrame([run])).outside
+    1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+__all__ = ["CLOCKS_APART_S", "Windowed", "within_measured"]
+
+#: From here on it is the clocks that differ, for instance by a time zone, and not the client that came too late.
+CLOCKS_APART_S: Final = 600
+
+_RUN: Final = ["resource", "run_id"]
+_WINDOW: Final = ("measured_from", "measured_until")
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """Rows of runs that were measured.
+
+    Attributes:
+        rows: those from within the measured window of their run, and all of runs whose window is not known.
+        outside: number of the others, which began before or ended after it.
+        runs_outside: runs all of whose rows are outside.
+        unplaced: runs all of whose rows are more than :data:`CLOCKS_APART_S` away from the window: the clocks of client
+            and server cannot be compared, and all rows are kept.
+    """
+
+    rows: pl.DataFrame
+    outside: int
+    runs_outside: tuple[str, ...]
+    unplaced: tuple[str, ...]
+
+
+def within_measured(rows: pl.DataFrame, runs: pl.DataFrame) -> Windowed:
+    """Rows from within the measured window of their run.
+
+    Args:
+        rows: with `resource`, `run_id`, `start_time` and `end_time`, such as `statements`. Rows without a time, or of a
+            run that `runs` does not hold, are kept.
+        runs: the table `runs`. Where it has no windows, or the rows no times, all rows are kept.
+    """
+    if not (set(_WINDOW) <= set(runs.columns) and {"start_time", "end_time"} <= set(rows.columns)):
+        return Windowed(rows, 0, (), ())
+    windows = runs.select(*_RUN, *_WINDOW).unique(_RUN, keep="first")
+    placed = rows.join(windows, on=_RUN, how="left", maintain_order="left").with_columns(
+        _inside=(pl.col("start_time") >= pl.col("measured_from")) & (pl.col("end_time") <= pl.col("measured_until")),
+        _apart=pl.max_horizontal(
+            pl.col("measured_from") - pl.col("end_time"), pl.col("start_time") - pl.col("measured_until")
+        ),
+    )
+    far = (pl.col("_apart").min() > pl.duration(seconds=CLOCKS_APART_S)).fill_null(value=False).over(_RUN)
+    known = pl.col("_inside").fill_null(value=True)
+    judged = placed.with_columns(_far=far, _kept=known | far, _none=~known.any().over(_RUN))
+    return Windowed(
+        judged.filter("_kept").select(rows.columns),
+        int(judged.select((~pl.col("_kept")).sum()).item()),
+        _names(judged.filter(pl.col("_none") & ~pl.col("_far"))),
+        _names(judged.filter("_far")),
+    )
+
+
+def _names(rows: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(str(name) for name in rows["run_id"].unique().sort())
