@@ -14,7 +14,7 @@ Not kept: the text of the query, which may hold secrets and data, and columns th
 Times without an offset are in the zone of the option `timezone` (default UTC). A record is rejected where its time, its
 process id or another of its numbers and times cannot be read. Noise: the header, also where it is repeated.
 
-Citus: `gpid` is the column `global_pid`; where there is none, the application of a child (`citus_internal
+Citus: `gpid` is the column `global_pid`; where that is empty or 0, the application of a child (`citus_internal
 gpid=20000030999`) names the session of its parent.
 """
 
@@ -117,7 +117,10 @@ def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
 
 
 def _gpid(rows: pl.DataFrame) -> pl.Series:
-    stated = rows["gpid"] if "gpid" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int64())
+    # Citus shows 0 for a session that it has given none yet.
+    stated = (
+        rows["gpid"].replace(0, None) if "gpid" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int64())
+    )
     if "application" not in rows.columns:
         return stated
     named = rows["application"].cast(pl.String).str.extract(_CHILD).cast(pl.Int64(), strict=False)

@@ -97,4 +97,7 @@ def _sessions(samples: pl.DataFrame, user: str) -> int:
     mine = samples.filter(
         text["backend_type"] == "client backend", text["user"] == user, ~text["application"].str.contains(_NO_CLIENT)
     )
-    return mine.select("pid", "backend_start").n_unique()
+    seen = mine.group_by("pid", "backend_start").agg(pl.len())
+    # A client may first open a short session, to ask about the table: it is none that the load came by.
+    lasting = seen.filter(pl.col("len") > 1)
+    return lasting.height or seen.height

@@ -40,6 +40,7 @@ _VIEWS: Final = (
     *("pg_stat_statements", "citus_stat_statements", "pg_stat_database", "pg_stat_wal", "pg_stat_io"),
     *("pg_stat_bgwriter", "pg_stat_checkpointer"),
 )
+_ISO_TIMES: Final = "SET datestyle = 'ISO, YMD'"
 #: Texts of statements stay where they are.
 _LEFT_OUT: Final = frozenset({"query"})
 
@@ -91,6 +92,7 @@ class ActivitySampling:
     def _record(self, node: Node, connect: Connect) -> None:
         try:
             with connect(node) as connection, self.snapshot.output.open("wb") as output:
+                query(connection, _ISO_TIMES)
                 rows = _activity_query(connection)
                 next_s = time.monotonic()
                 while not self._ended.wait(max(0.0, next_s - time.monotonic())):
@@ -135,6 +137,7 @@ class Counters:
         for node in self.nodes:
             try:
                 with self.connect(node) as connection:
+                    query(connection, _ISO_TIMES)
                     self._take_node(node, connection)
             except RunnerError as error:
                 self.skipped.add(f"counters of node {node.name} were not read: {error}")

@@ -16,7 +16,7 @@ QUICK: dict[str, Any] = {
     "name": "quick",
     "matrix": {"workloads": ["c"], "threads": [1, 2], "records": [100], "operations": [200]},
     "iterations": 1,
-    "samplers": {"iostat": False, "vmstat": False},
+    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
 }
 #: The server takes two clients: the configuration with thirty fails, the other does not.
 FAILING: dict[str, Any] = {

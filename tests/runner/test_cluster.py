@@ -67,7 +67,7 @@ def launch(server: OwnServer, out: Path, *, target: dict[str, Any] | None = None
         "target": {"kind": "cluster", "system": "postgresql", "nodes": [node], **(target or {})},
         "matrix": matrix,
         "iterations": 1,
-        "samplers": {"iostat": False, "vmstat": False},
+        "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
         **changes,
     }
     return run_experiment(parse_experiment(document), out)

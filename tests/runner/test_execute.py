@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {
     "name": "quick",
     "matrix": {"workloads": ["load", "c"], "threads": [2], "records": [300], "operations": [600]},
     "iterations": 1,
-    "samplers": {"iostat": False, "vmstat": False},
+    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
 }
 
 

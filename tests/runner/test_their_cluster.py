@@ -70,7 +70,7 @@ def document(ports: list[int], **changes: Any) -> dict[str, Any]:
     return {
         "name": "theirs",
         "iterations": 1,
-        "samplers": {"iostat": False, "vmstat": False},
+        "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
         **changes,
         "target": {"kind": "cluster", "system": "postgresql", "nodes": nodes, **changes.get("target", {})},
         "matrix": {**small, **changes.get("matrix", {})},

@@ -105,7 +105,7 @@ def launch(home: Path, out: Path, workload: str, **matrix: Any) -> RunnerSummary
         },
         "matrix": {"workloads": [workload], "threads": [4], "records": [200], "operations": [500], **matrix},
         "iterations": 1,
-        "samplers": {"iostat": False, "vmstat": False},
+        "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
     }
     return run_experiment(parse_experiment(document), out)
 
