@@ -79,7 +79,10 @@ def test_a_quoted_pattern_names_the_files_that_the_shell_would_have_named(
         (b"PERFILE2" + bytes(100), "a.bin: is a recording of perf (write it out first: perf script -i FILE >"),
         (b"PK\x03\x04" + bytes(100), "a.bin: is a zip archive or an office document (unpack it"),
         (b"\xfd7zXZ\x00" + bytes(100), "a.bin: is compressed with xz (decompress it first"),
-        (b"hello\n", "a.bin: no format recognises it (name the format with --format, if it is one of config, "),
+        (
+            b"hello\n",
+            "a.bin: no format recognises it (name the format with --format, if it is one of activity, config, ",
+        ),
     ],
 )
 def test_a_file_of_no_format_is_told_a_way_out_that_exists(

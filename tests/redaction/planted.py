@@ -38,6 +38,7 @@ FORMS: Final = (
     json.dumps({"password": f'{NEEDLE}" {NEEDLE}', "user": "u"}),
     f"ALTER USER bench PASSWORD '{NEEDLE} {NEEDLE}",
 )
+_SNAPSHOTS: Final = _DATA / "snapshots"
 #: Names without blanks or slashes, so that every tool prints them as one word.
 NAME: Final = f"token={HARD}"
 
@@ -73,6 +74,11 @@ def _files() -> dict[str, str]:
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),
         "vmstat.out": _mixed(_read(_DATA / "samplers" / "vmstat-default.out")),
+        "snapshots/activity.csv": _mixed(_read(_SNAPSHOTS / "activity-pg18.csv")).replace("pgbench", NAME),
+        "snapshots/pg_stat_database.csv": _mixed(_read(_SNAPSHOTS / "pg_stat_database-pg18.csv")).replace(
+            "postgres", NAME
+        ),
+        "general/host.out": _mixed(_read(_SNAPSHOTS / "host-linux-6.18.out")).replace("eth0", NAME),
         "perf/report.txt": _mixed(_read(_DATA / "perf" / "report-default.txt.zst")).replace("base_yyparse", NAME),
         "perf/script.txt": _mixed(_read(_DATA / "perf" / "script.txt.zst")).replace("base_yyparse", NAME),
         "perf/stat.txt": _mixed(_read(_DATA / "perf" / "stat.txt")).replace("page-faults", NAME),
