@@ -1,5 +1,7 @@
 """The profile: shares of T that add up, warnings about commits, and verdicts on the means of runs."""
 
+from datetime import UTC, datetime, timedelta
+
 import polars as pl
 import pytest
 
@@ -150,3 +152,25 @@ def test_degenerate_input(given: Tables, selection: Selection) -> None:
         study_profile(selection, nothing)
     with pytest.raises(UnknownNameError, match="number of threads"):
         study_profile(selection, given, threads=3)
+
+
+def test_statements_outside_the_measured_window_are_left_out_and_said(given: Tables) -> None:
+    begin = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    windows = {"measured_from": begin, "measured_until": begin + timedelta(seconds=10)}
+    runs = given.tables["runs"].with_columns(**{name: pl.lit(time) for name, time in windows.items()})
+    at = begin + pl.duration(seconds=pl.col("session_seq"))  # 1 to 22 seconds: half of them come too late
+    placed = given.tables["statements"].with_columns(start_time=at, end_time=at)
+    tables = Tables(**given.tables | {"runs": TABLES["runs"].conform(runs), "statements": placed})
+    study = study_profile(select_runs(tables), tables, skip_first=0)
+    late = placed.filter(pl.col("session_seq") > 10).height
+    assert (study.window.outside, study.statements.height) == (late, placed.height - late)
+    assert f"{late} of {placed.height} sampled statements began before or ended after" in profile_warnings(study)[0]
+
+    afterwards = placed.with_columns(start_time=at + timedelta(seconds=30), end_time=at + timedelta(seconds=30))
+    with pytest.raises(InsufficientDataError, match="began before or ended after the time in which all"):
+        study_profile(select_runs(tables), Tables(**tables.tables | {"statements": afterwards}))
+
+    elsewhere = placed.with_columns(start_time=at + timedelta(hours=5), end_time=at + timedelta(hours=5))
+    study = study_profile(select_runs(tables), Tables(**tables.tables | {"statements": elsewhere}), skip_first=0)
+    assert (study.window.outside, study.statements.height) == (0, placed.height)
+    assert "The clocks of clients and servers are far apart in 9 runs" in profile_warnings(study)[0]
