@@ -115,6 +115,7 @@ def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_
     import polars as pl
 
     from citus_analysis.runner.forecast import forecast
+    from citus_analysis.runner.plan import table_before
 
     runs, estimate = forecast(experiment, choice, out)
     rows = [
@@ -130,9 +131,10 @@ def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_
             "records": run.configuration.records,
             "operations": run.configuration.operations,
             "monitored": run.configuration.monitored,
+            "table": table,
             "settings": ", ".join(f"{name}={value}" for name, value in run.configuration.settings),
         }
-        for number, run in enumerate(runs, start=1)
+        for number, (run, table) in enumerate(zip(runs, table_before(experiment, runs), strict=True), start=1)
     ]
     print_frame(pl.DataFrame(rows), "json" if as_json else "table")
     click.echo(f"{len(rows)} runs: {estimate}", err=as_json)

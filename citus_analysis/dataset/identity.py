@@ -105,7 +105,8 @@ _CLIENT: Final = re.compile(
     r"(?(load)|(?P<operations>\d+)_)(?P<iteration>\d+)_(?P<workers>\d+)_(?P<tail>.+)\.\w+"
 )
 _TAIL: Final = re.compile(r"(?P<resource>.+?)(?:_(?P<drivers>\d+)_(?P<part>\d+))?")
-_NODE: Final = re.compile(r"(?:PGLOG|.+)-(?P<node>\d+)-(?P<iteration>\d+)\.\w+", re.IGNORECASE)
+#: A number is a server's; the machines of load generators are driver1, driver2, ...
+_NODE: Final = re.compile(r"(?:PGLOG|.+)-(?P<node>(?:driver)?\d+)-(?P<iteration>\d+)\.\w+", re.IGNORECASE)
 
 
 def plain_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ def write_description(
         "shard_count": len({placement.shard_id for placement in description.shards}) or None,
         "settings": _settings(configuration) | dict(description.settings),
         "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
+        "growth": asdict(description.growth) if description.growth else None,
+        "task_level": description.task_level,
         "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],
         "skipped": list(description.skipped),
         "measured": {iteration: dict(seen) for iteration, seen in (measured or {}).items()},

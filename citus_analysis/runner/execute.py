@@ -26,6 +26,7 @@ from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.drivers.base import LOGIN_FILE
 from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.files import adopt_files
+from citus_analysis.runner.hosts import DriverHosts, driver_hosts
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.life import Ledger, Life
 from citus_analysis.runner.measure import Measurement
@@ -143,13 +144,15 @@ def _run_all(
     carried.apply(ledger)
     course = Course(experiment, make_plan(experiment, ledger.more), carried.chosen, ledger, journal, watch)
     target = make_target(experiment, tree / PRIVATE, replace_table=replace_table)
+    hosts = DriverHosts(driver_hosts(experiment))
     try:
         driver = make_driver(experiment, target)
         for run in course.open_runs():
-            measurement = Measurement(experiment, target, driver, processes, course.measuring, course.entering)
+            measurement = Measurement(experiment, target, driver, processes, course.measuring, course.entering, hosts)
             Life(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).live(run)
             course.ended(run)
     finally:
+        hosts.close()
         ledger.notes.update(target.stop())
     return RunnerSummary(
         tuple(ledger.verified),

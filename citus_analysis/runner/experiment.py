@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -29,6 +29,7 @@ from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 __all__ = [
     "LOG_LINE_PREFIX",
     "ClusterTarget",
+    "DriverHost",
     "EmbeddedTarget",
     "Experiment",
     "FilesTarget",
@@ -128,10 +129,26 @@ class ClusterTarget(_Part):
     )
     collect_logs: bool = Field(True, description="`false`: no server logs, for a user who may not read them")
     shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
+    shards_per_worker: Positive | None = Field(
+        None, description="Citus: instead of `shard_count`, so many shards for every worker of the run"
+    )
+    growth: Literal["refill", "rebalance"] = Field(
+        "refill",
+        description="Citus, where a run has more workers than the one before it: make the table anew, or move shards "
+        "to the new workers and measure how long that takes",
+    )
     reload_with: Literal["alter_system", "none"] = Field(
         "none",
         description="`alter_system` lets the runner set server settings of the matrix by ALTER SYSTEM and reload",
     )
+
+    @model_validator(mode="after")
+    def _one_number_of_shards(self) -> ClusterTarget:
+        if self.shards_per_worker and self.shard_count:
+            raise ValueError("shard_count and shards_per_worker exclude each other; leave one of them out")
+        if self.shards_per_worker and self.growth == "rebalance":
+            raise ValueError("growth: rebalance moves shards and makes no new ones; use shard_count")
+        return self
 
 
 class FilesTarget(_Part):
@@ -154,6 +171,16 @@ class PgbenchDriver(_Part):
     log_transactions: bool = Field(False, description="log every transaction (--log)")
 
 
+class DriverHost(_Part):
+    """A machine that load generators run on."""
+
+    host: str = Field(description="name or address")
+    ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
+    ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
+    home: str | None = Field(None, description="folder of the YCSB installation there; default: `driver.home`")
+    java: str = Field("java", description="program of the Java machine there, a name in PATH or a path")
+
+
 class YcsbDriver(_Part):
     """A YCSB installation with the JDBC binding."""
 
@@ -166,6 +193,10 @@ class YcsbDriver(_Part):
     )
     properties: dict[str, Setting] = Field(default_factory=dict, description="further YCSB properties")
     java_options: list[str] = Field(default_factory=list, description="options of the Java machine, such as -Xmx4g")
+    hosts: list[DriverHost] = Field(
+        default_factory=list,
+        description="machines that the load generators run on, in turns, by ssh; default: this machine",
+    )
 
     @field_validator("properties")
     @classmethod
@@ -175,14 +206,21 @@ class YcsbDriver(_Part):
         return properties
 
 
+#: Names of workloads in experiment files; a load's letter is that of the workload whose table it inserts.
+_WORKLOADS: Final = ("load", "load-e", "a", "b", "c", "d", "e", "f")
+Threads = Annotated[list[Positive], Field(min_length=1)]
+
+
 class Matrix(_Part):
     """Every combination of these values is a configuration."""
 
     workloads: Annotated[list[str], Field(min_length=1)] = Field(
         description="`load` (INSERT phase of workload a), `load-e`, or a core workload a to f"
     )
-    threads: Annotated[list[Positive], Field(min_length=1)] = Field(
-        [1], description="client threads, over all load generators"
+    threads: Threads | dict[str, Threads] = Field(
+        [1],
+        description="client threads, over all load generators; or a list for each workload or phase: "
+        "`{load: [990], run: [800], e: [100]}`",
     )
     workers: list[Annotated[int, Field(ge=0)]] = Field(
         [], description="worker nodes; 0 = a single server; default: all workers of a Citus cluster, else 0"
@@ -197,12 +235,40 @@ class Matrix(_Part):
     @field_validator("workloads", mode="before")
     @classmethod
     def _known_workloads(cls, workloads: object) -> object:
-        known = ("load", "load-e", "a", "b", "c", "d", "e", "f")
         if isinstance(workloads, list):
             for workload in workloads:
-                if workload not in known:
-                    raise ValueError(f"{workload!r} is no workload; known: {', '.join(known)}")
+                if workload not in _WORKLOADS:
+                    raise ValueError(f"{workload!r} is no workload; known: {', '.join(_WORKLOADS)}")
         return workloads
+
+    @model_validator(mode="after")
+    def _threads_for_every_workload(self) -> Matrix:
+        if isinstance(self.threads, dict) and (unknown := self.threads.keys() - {*_WORKLOADS, "run"}):
+            raise ValueError(f"threads: {min(unknown)!r} is neither a workload nor one of the phases load and run")
+        for workload in self.workloads:
+            self.threads_of(workload)
+        return self
+
+    def threads_of(self, workload: str) -> list[int]:
+        """Numbers of client threads of a workload: its own, or else those of its phase.
+
+        Example:
+            >>> matrix = Matrix(workloads=["load", "c", "e"], threads={"load": [990], "run": [800], "e": [100]})
+            >>> [matrix.threads_of(workload) for workload in matrix.workloads]
+            [[990], [800], [100]]
+        """
+        if not isinstance(self.threads, dict):
+            return self.threads
+        phase = "load" if workload.startswith("load") else "run"
+        for name in (workload, phase):
+            if name in self.threads:
+                return self.threads[name]
+        raise ValueError(f"threads: nothing is said of workload {workload}; add {workload}: or {phase}:")
+
+    @property
+    def all_threads(self) -> list[int]:
+        """Every number of client threads that a workload has, each once."""
+        return list(dict.fromkeys(number for workload in self.workloads for number in self.threads_of(workload)))
 
 
 class Monitor(_Part):
@@ -213,8 +279,10 @@ class Monitor(_Part):
         None, min_length=1, description="environment variable that holds the role's password; default: libpq's rules"
     )
     login_file: LocalPath | None = Field(None, description="file whose first line is the role's password")
-    log_min_messages: Literal["debug1", "debug2", "debug3", "debug4"] = Field(
-        "debug1", description="stock Citus reports task times at debug4, a build for measurements at debug1"
+    log_min_messages: Literal["auto", "debug1", "debug2", "debug3", "debug4"] = Field(
+        "auto",
+        description="of the role; `auto` asks the cluster at which level it reports task times: stock Citus does at "
+        "debug4, a build for measurements at debug1",
     )
     share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
     connections: Positive = Field(1, description="connections to every node")
@@ -266,8 +334,13 @@ class Experiment(_Part):
     driver: PgbenchDriver | YcsbDriver = Field(PgbenchDriver(), discriminator="kind", description="the load generator")
     matrix: Matrix = Field(description="what is varied")
     iterations: Positive = Field(3, description="runs of every configuration")
-    order: Literal["interleaved", "sequential"] = Field(
-        "interleaved", description="interleaved: one randomised block per iteration, so that drift meets all alike"
+    order: Literal["interleaved", "sequential", "study"] = Field(
+        "interleaved",
+        description="interleaved: one randomised block per iteration, so that drift meets all alike; study: size by "
+        "size, workloads in the order load, a, b, c, f, d, load-e, e, and the table is filled only where it must be",
+    )
+    between: list[Literal["vacuum", "checkpoint"]] = Field(
+        [], description="done right before every measured run, in this order: VACUUM of the table, CHECKPOINT of nodes"
     )
     seed: int = Field(1, description="of the random order; recorded with the results")
     warmup_s: float = Field(0, ge=0, description="load before every measured run, not recorded")
@@ -299,8 +372,15 @@ class Experiment(_Part):
 
     @model_validator(mode="after")
     def _threads_for_every_driver(self) -> Experiment:
-        if min(self.matrix.threads) < max(self.matrix.drivers):
+        if min(self.matrix.all_threads) < max(self.matrix.drivers):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
+        return self
+
+    @model_validator(mode="after")
+    def _grows_in_order(self) -> Experiment:
+        grows = isinstance(self.target, ClusterTarget) and self.target.growth == "rebalance"
+        if grows and self.order == "interleaved":
+            raise ValueError("target.growth: rebalance needs runs ordered by size; set order: study or sequential")
         return self
 
 

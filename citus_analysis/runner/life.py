@@ -200,6 +200,8 @@ class Life:
         else:
             check_environment(before.detail["facts"], now)
         self.ledger.notes.update(description.skipped)
+        if description.growth:
+            self.ledger.notes.add(str(description.growth))
         self._write_description(run, description)
         return description
 

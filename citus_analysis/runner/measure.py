@@ -18,9 +18,10 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner.artefacts import client_log, inside, sampler_output, server_log, snapshot_file
 from citus_analysis.runner.drivers.base import Driver, Work
 from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.hosts import DriverHosts
 from citus_analysis.runner.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.perf import Perf
-from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.plan import PlannedRun, keeps_table
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.reached import Reached
 from citus_analysis.runner.recording import ServerRecording
@@ -87,6 +88,7 @@ class Measurement:
     Attributes:
         watch: called about twice a second with the current throughput (None while unknown).
         entering: called with the name of each phase that a run enters.
+        hosts: machines of the load generators that do not run here.
     """
 
     experiment: Experiment
@@ -95,6 +97,7 @@ class Measurement:
     processes: Processes
     watch: Callable[[float | None], None]
     entering: Callable[[str], None] = lambda _phase: None
+    hosts: DriverHosts = field(default_factory=DriverHosts)
 
     def prepare(self, run: PlannedRun) -> None:
         """Servers in the state the configuration asks for."""
@@ -114,7 +117,7 @@ class Measurement:
         configuration = run.configuration
         records = 0 if configuration.phase == "load" else configuration.records
         self.entering("filling")
-        if configuration.changes_table or not self._is_filled(run):
+        if not keeps_table(self.experiment, configuration) or not self._is_filled(run):
             self.target.fill(records)
         unknown = configuration.monitored and known_ops_s is None
         seconds = round(self.experiment.warmup_s)
@@ -122,7 +125,7 @@ class Measurement:
             return known_ops_s
         self.entering("warming up")
         steady_ops_s = self._warm_up(run, folder, seconds, until_steady=unknown)
-        if configuration.changes_table:
+        if configuration.adds_records or not keeps_table(self.experiment, configuration):
             self.entering("filling")
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
@@ -132,9 +135,12 @@ class Measurement:
         measured = Measured()
         if run.configuration.monitored:
             self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
+        if self.experiment.between:
+            self.entering("preparing")
+            self.target.settle(self.experiment.between)
         marks = self.target.mark_logs()
         shells = self.target.shells(self.processes)
-        samplers, skipped = start_samplers(self.experiment.samplers, shells, folder)
+        samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
         measured.notes += [
             *skipped,
             *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
@@ -148,7 +154,7 @@ class Measurement:
             measured.window = Window(begin, self._wait(clients, measured))
         finally:
             self.entering("collecting")
-            self._stop_beside(monitor, samplers, perf)
+            measured.notes += self._stop_beside(monitor, samplers, perf)
             recording.stop()
             self.processes.stop(*clients)
         if perf:
@@ -167,14 +173,18 @@ class Measurement:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
         return measured
 
-    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> None:
-        """End everything beside the main clients at the same moment: what it saw later is not the load's."""
+    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> list[str]:
+        """End everything beside the main clients at the same moment: what it saw later is not the load's.
+
+        Returns:
+            a sentence for each sampler whose output lacks something.
+        """
         if perf:
             perf.stop()
-        for sampled in samplers:
-            sampled.sampling.stop()
+        problems = [(sampled, sampled.sampling.stop()) for sampled in samplers]
         if monitor:
             self.driver.finish(self.processes, monitor)
+        return [f"{one.sampler} of node {one.node} is not complete: {why}" for one, why in problems if why]
 
     def works(self, run: PlannedRun) -> list[Work]:
         """What each main load generator is to do; together they insert every record exactly once."""
@@ -255,6 +265,7 @@ class Measurement:
             duration_s=max(seconds, _LONGEST_PROBE_S) if until_steady else seconds,
         )
         client, output = self._launch("warm-up", work, folder), folder / "warm-up.log"
+        self.hosts.release()
         least = time.monotonic() + seconds
         deadline = time.monotonic() + self.experiment.limits.timeout_s
         while client.running and time.monotonic() < deadline:
@@ -268,19 +279,24 @@ class Measurement:
         self, run: PlannedRun, folder: Path, pace_ops_s: float | None
     ) -> tuple[list[Launched], Launched | None]:
         clients = [self._launch(f"client-{work.part}", work, folder) for work in self.works(run)]
-        if not run.configuration.monitored:
-            return clients, None
-        return clients, self._launch("monitor", self.monitor_work(run, pace_ops_s), folder)
+        monitor = None
+        if run.configuration.monitored:
+            monitor = self._launch("monitor", self.monitor_work(run, pace_ops_s), folder)
+        self.hosts.release()
+        return clients, monitor
 
     def _launch(self, name: str, work: Work, folder: Path) -> Launched:
         private = folder / f"{name}.files"
         private.mkdir()
         user = self.experiment.monitor.role if work.monitor else None
         command = self.driver.command(work, self.target.clients_connect(user), private)
+        output = folder / f"{name}.log"
+        if command.host is not None:
+            return self.hosts.launch(name, command, output)
         return self.processes.launch(
             name,
             command.arguments,
-            output=folder / f"{name}.log",
+            output=output,
             environment=command.environment,
             folder=command.folder,
         )

@@ -2,7 +2,9 @@
 
 A configuration is one combination of the matrix; it has a resource name of its own, so that the server logs and
 samples of a run are found by (resource, iteration) alone. The plan orders runs in randomised interleaved blocks:
-every iteration is a block that contains each configuration once, shuffled by a seed that is recorded.
+every iteration is a block that contains each configuration once, shuffled by a seed that is recorded. The order of the
+study goes size by size instead, and workload by workload within an iteration, so that a table is filled once for all
+runs that leave its records alone.
 
 Example:
     >>> from citus_analysis.runner.experiment import parse_experiment
@@ -21,9 +23,17 @@ from itertools import product
 from typing import Final, Literal
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.experiment import Experiment, PgbenchDriver, Setting, setting_text
+from citus_analysis.runner.experiment import ClusterTarget, Experiment, PgbenchDriver, Setting, setting_text
 
-__all__ = ["Configuration", "PlannedRun", "configurations", "last_iteration", "make_plan"]
+__all__ = [
+    "Configuration",
+    "PlannedRun",
+    "configurations",
+    "keeps_table",
+    "last_iteration",
+    "make_plan",
+    "table_before",
+]
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,16 @@ class Configuration:
     def changes_table(self) -> bool:
         """Whether the table is another one after the run."""
         return self.phase == "load" or self.workload != "C"
+
+    @property
+    def adds_records(self) -> bool:
+        """Whether the table holds other records after the run; updates leave them as they are."""
+        return self.phase == "load" or self.workload in _INSERTING
+
+    @property
+    def size(self) -> tuple[object, ...]:
+        """What the servers and the table are like: runs that agree in it can share a table."""
+        return self.settings, self.workers, self.records
 
 
 @dataclass(frozen=True)
@@ -96,7 +116,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
         for settings in product(*setting_axes)
         for combination in product(
             matrix.workers or [0],
-            matrix.threads,
+            matrix.all_threads,
             matrix.workloads,
             matrix.records,
             matrix.operations,
@@ -105,6 +125,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
             matrix.monitored,
         )
         for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
+        if threads in matrix.threads_of(workload)
     )
     # The load phase knows no number of operations: combinations that differ only in it are one.
     chosen = list(dict.fromkeys(combined))
@@ -139,8 +160,61 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
     last = {one.resource: last_iteration(experiment) + (more or {}).get(one.resource, 0) for one in chosen}
     if experiment.order == "sequential":
         return [PlannedRun(one, i) for one in chosen for i in range(1, last[one.resource] + 1)]
+    if experiment.order == "study":
+        return _by_size(chosen, last)
     blocks = (_shuffled_block(chosen, i, experiment.seed) for i in range(1, max(last.values()) + 1))
     return [run for block in blocks for run in block if run.iteration <= last[run.configuration.resource]]
+
+
+def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
+    """Whether a run goes on with a table that holds its records already, whoever updated them before."""
+    if configuration.phase == "load":
+        return False
+    return experiment.order == "study" or not configuration.changes_table
+
+
+def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str]:
+    """What becomes of the table before each run of a plan: `emptied`, `filled` or `kept`; and `moved` where it grows.
+
+    Example:
+        >>> from citus_analysis.runner.experiment import parse_experiment
+        >>> matrix = {"workloads": ["load", "e", "d", "a", "load-e"]}
+        >>> study = parse_experiment({"name": "x", "matrix": matrix, "order": "study", "iterations": 1})
+        >>> plan = make_plan(study)
+        >>> [(run.configuration.resource[8:], table) for run, table in zip(plan, table_before(study, plan))]
+        [('load', 'emptied'), ('a', 'kept'), ('d', 'kept'), ('loade', 'emptied'), ('e', 'kept')]
+    """
+    actions: list[str] = []
+    held: Configuration | None = None  # whose records are in the table
+    before: Configuration | None = None
+    for run in plan:
+        now = run.configuration
+        moves = before is not None and _grows(experiment, before, now)
+        fits = held is not None and (held.size == now.size or (moves and held.records == now.records))
+        action = "emptied" if now.phase == "load" else "kept" if keeps_table(experiment, now) and fits else "filled"
+        actions.append(f"moved, {action}" if moves else action)
+        before, held = now, None if now.adds_records and now.phase == "run" else now
+    return actions
+
+
+def _grows(experiment: Experiment, before: Configuration, now: Configuration) -> bool:
+    """Whether the shards of one run are moved to the workers of the next, the table staying the same."""
+    is_rebalanced = isinstance(experiment.target, ClusterTarget) and experiment.target.growth == "rebalance"
+    return is_rebalanced and 0 < before.workers < now.workers
+
+
+def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[PlannedRun]:
+    """All iterations of one size before the next; within an iteration, workloads in the order of the study."""
+    sizes = dict.fromkeys(configuration.size for configuration in chosen)
+    of_size = ([one for one in chosen if one.size == size] for size in sizes)
+    ordered = (sorted(several, key=lambda one: _STUDY_ORDER.index((one.phase, one.workload))) for several in of_size)
+    return [
+        PlannedRun(one, iteration)
+        for several in ordered
+        for iteration in range(1, max(last[one.resource] for one in several) + 1)
+        for one in several
+        if iteration <= last[one.resource]
+    ]
 
 
 def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> Iterator[PlannedRun]:
@@ -152,6 +226,16 @@ def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> I
 
 #: The load phase inserts the table of a core workload; all of a to d and f share one.
 _WORKLOAD_LETTER: Final = {"load": "A", "load-e": "E"}
+
+_INSERTING: Final = ("D", "E")
+
+#: Loads come before what needs their table; D and E insert records, so the others come before them.
+_STUDY_ORDER: Final = (
+    ("load", "A"),
+    *(("run", letter) for letter in "ABCFD"),
+    ("load", "E"),
+    ("run", "E"),
+)
 
 
 def _resource(

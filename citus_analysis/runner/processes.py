@@ -16,21 +16,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import psutil
 
 from citus_analysis.runner.journal import Journal
 
-__all__ = ["Launched", "Processes"]
+__all__ = ["Launched", "LaunchedHere", "Processes"]
 
 _GRACE_S: Final = 10.0
 _POLL_S: Final = 0.05
 
 
+class Launched(Protocol):
+    """A program that was started, here or on another machine, and the local file its output goes to."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for messages."""
+
+    @property
+    def output(self) -> Path | None:
+        """Where its output goes; None: nowhere."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; negative: the signal that ended it; None while it runs."""
+
+    def send(self, what: signal.Signals) -> None:
+        """Send a signal to it and its children without waiting for them."""
+
+    def reap(self) -> None:
+        """Wait for the end of a program that SIGKILL was sent to."""
+
+
 @dataclass(frozen=True)
-class Launched:
-    """A started process and the file its output goes to."""
+class LaunchedHere:
+    """A process of this machine."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -46,13 +72,23 @@ class Launched:
         """Its exit code; negative: the signal that ended it; None while it runs."""
         return self.process.poll()
 
+    def send(self, what: signal.Signals) -> None:
+        """Send a signal to it and its children."""
+        # The process leads its session, hence its group: children of a driver end with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, what)
+
+    def reap(self) -> None:
+        """Wait for its end."""
+        self.process.wait()
+
 
 class Processes:
     """All processes of one runner; leaving the `with` block ends them."""
 
     def __init__(self, register: Path) -> None:
         self._register = Journal(register)
-        self._launched: list[Launched] = []
+        self._launched: list[LaunchedHere] = []
 
     def __enter__(self) -> Self:
         self.end_leftovers()
@@ -72,7 +108,7 @@ class Processes:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
         user: str | None = None,
-    ) -> Launched:
+    ) -> LaunchedHere:
         """Start a program.
 
         Args:
@@ -98,7 +134,7 @@ class Processes:
                 user=user,
                 start_new_session=True,
             )
-        launched = Launched(name, process, output)
+        launched = LaunchedHere(name, process, output)
         self._launched.append(launched)
         with contextlib.suppress(psutil.NoSuchProcess):
             self._register.append(name, "started", pid=process.pid, since=psutil.Process(process.pid).create_time())
@@ -115,16 +151,16 @@ class Processes:
 
     def send(self, launched: Launched, what: signal.Signals) -> None:
         """Send a signal to a process and its children without waiting for them."""
-        _signal_session(launched, what)
+        launched.send(what)
 
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
         """End processes with their children: `first` to each, SIGKILL to what is left after `grace_s` seconds."""
         for one in launched:
-            _signal_session(one, first)
+            one.send(first)
         self.wait(*launched, timeout_s=grace_s)
         for one in launched:
-            _signal_session(one, signal.SIGKILL)
-            one.process.wait()
+            one.send(signal.SIGKILL)
+            one.reap()
 
     def end_leftovers(self) -> list[str]:
         """End what an earlier runner started and did not end; the names of what was ended."""
@@ -149,9 +185,3 @@ def _absolute_password_file() -> dict[str, str]:
     """PGPASSFILE as it reads from any working folder."""
     stated = os.environ.get("PGPASSFILE")
     return {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept
-
-
-def _signal_session(launched: Launched, what: signal.Signals) -> None:
-    # The process leads its session, hence its group: children of a driver end with it.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(launched.process.pid, what)

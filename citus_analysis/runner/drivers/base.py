@@ -47,11 +47,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Command:
-    """A program call without a shell."""
+    """A program call without a shell.
+
+    Attributes:
+        folder: working folder on this machine.
+        host: number of the driver's host to run on; None = this machine.
+        private: whole lines for the standard input of a program on another host.
+    """
 
     arguments: Sequence[str | Path]
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    host: int | None = None
+    private: str = field(default="", repr=False)
 
 
 class Driver(Protocol):

@@ -2,7 +2,8 @@
 
 All properties are given explicitly, so that results do not depend on the installation's workload files. The
 password never shows in the process list or in YCSB's own output (which prints its command line): it is handed over
-in a properties file that only the runner's account can read, and that no later call on the folder leaves there.
+in a properties file that only the runner's account can read, and that no later call on the folder leaves there. On
+another host no file is needed: there YCSB reads the property from its standard input.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ _STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
 _STATUS_INTERVAL_S: Final = 1
 _MOST_DRAWS: Final = 50  # per operation; some ten microseconds
 _LEAST_OPS_S_PER_THREAD: Final = 1e9 / (2**31 - 1)  # ClientThread casts the nanoseconds between two operations to int
+_STANDARD_INPUT: Final = Path("/dev/stdin")
+_BINDING_LIBRARIES: Final = "jdbc-binding/lib/*"  # Java expands the star
 _CLIENT: Final = "site.ycsb.Client"
 _SHARE_PROPERTY: Final = {
     "READ": "readproportion",
@@ -52,7 +55,7 @@ class Ycsb:
     def __init__(self, settings: YcsbDriver) -> None:
         self._settings = settings
         self._core = next(settings.home.glob("lib/core-*.jar"), None)
-        if self._core is None:
+        if self._core is None and not settings.hosts:
             raise RunnerError(
                 "no YCSB installation: lib/core-*.jar is missing",
                 path=settings.home,
@@ -60,16 +63,29 @@ class Ycsb:
             )
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
-        """One Java process; a properties file with the password is written into `folder`."""
-        secret = folder / LOGIN_FILE
-        with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"db.passwd={_escaped(connection.password or '')}\n")
+        """One Java process; here, a properties file with the password is written into `folder`."""
+        private = f"db.passwd={_escaped(connection.password or '')}\n"
+        environment = {"LC_ALL": "C", "TZ": "UTC"}
+        if not self._settings.hosts:
+            secret = folder / LOGIN_FILE
+            _write_private(secret, private)
+            arguments = ["java", *self._arguments(work, connection, self._classpath(), secret)]
+            return Command(arguments, environment, folder)
+        number = work.part % len(self._settings.hosts)
+        host = self._settings.hosts[number]
+        home = host.home or str(self._settings.home)
+        classpath = [f"{home}/conf", f"{home}/lib/*", f"{home}/{_BINDING_LIBRARIES}"]
+        arguments = [host.java, *self._arguments(work, connection, classpath, _STANDARD_INPUT)]
+        return Command(arguments, environment, host=number, private=private)
+
+    def _arguments(
+        self, work: Work, connection: ConnectionInfo, classpath: Sequence[str], secret: Path
+    ) -> list[str | Path]:
         phase = "-load" if work.run.configuration.phase == "load" else "-t"
         arguments: list[str | Path] = [
-            "java",
             *self._settings.java_options,
             "-classpath",
-            os.pathsep.join(self._classpath()),
+            os.pathsep.join(classpath),
             _CLIENT,
             phase,
             "-db",
@@ -84,7 +100,7 @@ class Ycsb:
             arguments += ["-target", str(round(work.rate_ops_s))]
         for name, value in self._properties(work, connection).items():
             arguments += ["-p", f"{name}={value}"]
-        return Command(arguments, {"LC_ALL": "C", "TZ": "UTC"}, folder)
+        return arguments
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
         """Nothing: pgjdbc spreads connections in every version."""
@@ -199,6 +215,11 @@ def _own_key_properties(work: Work) -> dict[str, int]:
         "insertstart": 0,
         "insertcount": max(1, work.records - expected - 1),
     }
+
+
+def _write_private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _escaped(secret: str) -> str:

@@ -15,8 +15,9 @@ from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import Shell
+from citus_analysis.words import counted
 
-__all__ = ["ConnectionInfo", "Description", "LogFile", "LogMark", "Node", "Placement", "Target"]
+__all__ = ["ConnectionInfo", "Description", "Growth", "LogFile", "LogMark", "Node", "Placement", "Target"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,32 @@ class Placement:
     port: int
     hash_min: int | None
     hash_max: int | None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One growth of a Citus cluster.
+
+    Attributes:
+        workers_before: workers with shards before it.
+        workers_after: and after it.
+        duration_s: from the start of the background job to its end, by the coordinator's clock.
+        shards_moved: shards that are on another worker than before.
+        bytes_moved: their size on disk before they were moved, with indexes.
+        strategy: of the rebalancer.
+    """
+
+    workers_before: int
+    workers_after: int
+    duration_s: float
+    shards_moved: int
+    bytes_moved: int
+    strategy: str
+
+    def __str__(self) -> str:
+        moved = f"{counted(self.shards_moved, 'shard')} ({self.bytes_moved / 2**20:,.1f} MiB) moved"
+        way = f"{self.workers_before} to {counted(self.workers_after, 'worker')}"
+        return f"growing from {way} took {self.duration_s:.2f} s: {moved}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +150,8 @@ class Description:
         skipped: what the system cannot do.
         settings_by_node: node -> the matrix' settings as read back from it.
         shards: Citus: placements of the table.
+        growth: Citus: what moving shards to further workers took, where the table came by it.
+        task_level: Citus: the level at which it reported its tasks when it was asked; None where it did not or was not.
     """
 
     facts: Mapping[str, Any]
@@ -130,6 +159,8 @@ class Description:
     skipped: Sequence[str] = ()
     settings_by_node: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shards: Sequence[Placement] = ()
+    growth: Growth | None = None
+    task_level: str | None = None
 
 
 class Target(Protocol):
@@ -153,6 +184,9 @@ class Target(Protocol):
 
     def describe(self) -> Description:
         """Versions, settings, hardware."""
+
+    def settle(self, steps: Sequence[str]) -> None:
+        """Bring the servers to rest before a run: `vacuum` of the table, `checkpoint` of every node, in this order."""
 
     def fill(self, records: int) -> None:
         """Make the table hold exactly the records 0..records-1; with 0 it is empty."""

@@ -13,12 +13,14 @@ from typing import Final
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment import ClusterTarget, Experiment, Monitor, NodeAddress, setting_text
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import LocalShell, Shell, SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
 from citus_analysis.runner.targets.found import FILE_NAME, Found, restore_under
+from citus_analysis.runner.targets.growth import GrowthLog, can_grow, rebalance
 from citus_analysis.runner.targets.logs import LogReader, make_log_reader
 from citus_analysis.runner.targets.ownership import ClusterInUseError, ClusterLock, claim_table
 from citus_analysis.runner.targets.passwords import monitor_password, password_in_use
@@ -36,6 +38,7 @@ from citus_analysis.runner.targets.shards import (
     make_distributed_table,
     read_placements,
 )
+from citus_analysis.runner.targets.task_level import TaskLevel, level_of, probe_task_level
 
 __all__ = ["CAPABILITIES", "Capabilities", "Cluster"]
 
@@ -95,6 +98,8 @@ class Cluster:
         self._asked: dict[str, str] = {}
         self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
+        self._growths = GrowthLog(Journal(private / "growths.jsonl"))
+        self._task_level: TaskLevel | None = None
 
     @property
     def system(self) -> str:
@@ -112,6 +117,7 @@ class Cluster:
                 claim_table(connection, replace=self._replace_table)
             if self.system == "citus":
                 self._spread_table(connection, configuration.workers)
+                self._task_level = probe_task_level(connection) if configuration.monitored else None
             else:
                 sql.make_table(connection, mark=self._can.locks)
 
@@ -147,7 +153,16 @@ class Cluster:
             self._skipped(),
             settings_by_node=by_node,
             shards=shards,
+            growth=self._growths.last() if self._target.growth == "rebalance" else None,
+            task_level=self._task_level,
         )
+
+    def settle(self, steps: Sequence[str]) -> None:
+        """VACUUM of the table, which Citus hands on to its workers, and CHECKPOINT of every node in use."""
+        for step in steps:
+            for node in self.nodes() if step == "checkpoint" else self.nodes()[:1]:
+                with self._connection(node) as connection:
+                    sql.settle(connection, step)
 
     def fill(self, records: int) -> None:
         """COPY the records in; where a table cannot be truncated, only the first fill is possible."""
@@ -167,7 +182,8 @@ class Cluster:
         """Role with logging; Citus hands both on to its workers."""
         if self._can.roles:
             with self._connection() as connection:
-                sql.make_monitor_role(connection, monitor, monitor_password(monitor))
+                level = level_of(monitor, self._task_level) if self.system == "citus" else None
+                sql.make_monitor_role(connection, monitor, monitor_password(monitor), level)
         self.clients_connect(monitor.role)  # a role that cannot log in is found out before clients start
 
     def mark_logs(self) -> dict[str, LogMark]:
@@ -265,22 +281,32 @@ class Cluster:
         return {node.name: make_log_reader(node, self._address(node), self._target) for node in self._all}
 
     def _spread_table(self, connection: sql.Connection, workers: int) -> None:
-        """The first workers carry the table's shards, no other node does."""
+        """The first workers carry the table's shards, no other node does; without workers, the coordinator does."""
         available = self._workers()
-        if not 1 <= workers <= len(available):
+        if workers > len(available):
             raise RunnerError(
                 f"{workers} workers asked for, the cluster has {len(available)}",
                 way_out="correct matrix.workers, or add nodes",
             )
-        groups = [worker.groupid for worker in available[:workers] if worker.groupid is not None]
+        carriers = available[:workers] or self._all[:1]
+        groups = [node.groupid for node in carriers if node.groupid is not None]
         # Those that are to have shards come first: Citus wants one such node at any time.
         for groupid, allowed in sorted(groups_with_shards(connection).items(), key=lambda item: item[0] not in groups):
             if allowed != (groupid in groups):
                 self._found.note_group(groupid, allowed)
                 let_group_have_shards(connection, groupid, groupid in groups)
-        shard_count = self._target.shard_count or default_shard_count(connection)
-        make_distributed_table(connection, shard_count=shard_count, groups=groups)
+        shard_count = self._shard_count(connection, len(groups))
+        placed = read_placements(connection)
+        if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
+            self._growths.grown(rebalance(connection))
+        if make_distributed_table(connection, shard_count=shard_count, groups=groups):
+            self._growths.made_anew()
         self._workers_in_use = workers
+
+    def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
+        if self._target.shards_per_worker:
+            return self._target.shards_per_worker * carriers
+        return self._target.shard_count or default_shard_count(connection)
 
     def _check_settings(self, settings: Mapping[str, object]) -> None:
         if settings and (self._target.reload_with != "alter_system" or not self._can.settings):

@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,7 @@ from citus_analysis.runner.targets.programs import (
 from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.runner.targets.server_settings import common_settings, read_by_node
 from citus_analysis.runner.targets.shards import default_shard_count, make_distributed_table, read_placements
+from citus_analysis.runner.targets.task_level import level_of, probe_task_level
 
 __all__ = ["Embedded"]
 
@@ -130,6 +131,13 @@ class Embedded:
             shards=shards,
         )
 
+    def settle(self, steps: Sequence[str]) -> None:
+        """VACUUM of the table, CHECKPOINT of every server."""
+        for step in steps:
+            for node in self.nodes() if step == "checkpoint" else self.nodes()[:1]:
+                with self._connection(node) as connection:
+                    sql.settle(connection, step)
+
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self._connection() as connection:
@@ -143,7 +151,8 @@ class Embedded:
     def set_monitor(self, monitor: Monitor) -> None:
         """Role with logging, on every node."""
         with self._connection() as connection:
-            sql.make_monitor_role(connection, monitor)
+            level = level_of(monitor, probe_task_level(connection)) if self.system == "citus" else None
+            sql.make_monitor_role(connection, monitor, level=level)
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
         """All servers share this machine: its samples are filed under the first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -19,9 +20,22 @@ __all__ = [
     "check_in_force",
     "check_settable",
     "common_settings",
+    "names_of_list",
     "read_by_node",
 ]
 
+#: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue tells; pg_dump has the same list.
+_LISTS_OF_NAMES: Final = frozenset(
+    {
+        "local_preload_libraries",
+        "search_path",
+        "session_preload_libraries",
+        "shared_preload_libraries",
+        "temp_tablespaces",
+        "unix_socket_directories",
+    }
+)
+_NAME_IN_LIST: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<plain>[^",\s][^",]*))\s*(?:,|$)')
 _RELOAD_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
 
@@ -94,7 +108,7 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
             sql.query(connection, composing.SQL("ALTER SYSTEM RESET {}").format(sql.dotted(name)))
         else:
             statement = composing.SQL("ALTER SYSTEM SET {} = {}")
-            sql.query(connection, statement.format(sql.dotted(name), composing.Literal(value)))
+            sql.query(connection, statement.format(sql.dotted(name), _assigned(name, value)))
     before = sql.query(connection, "SELECT pg_conf_load_time()")
     sql.query(connection, "SELECT pg_reload_conf()")
     deadline = time.monotonic() + _RELOAD_TIMEOUT_S
@@ -103,6 +117,23 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
         if time.monotonic() > deadline:
             raise RunnerError("the server does not reload its settings", way_out="look into its log")
         time.sleep(_POLL_S)
+
+
+def _assigned(name: str, value: str) -> composing.Composable:
+    """A value as it stands behind `SET name =`: of a list of names, one literal for each name."""
+    names = names_of_list(value) if name.lower() in _LISTS_OF_NAMES else [value]
+    return composing.SQL(", ").join(composing.Literal(one) for one in names or [""])
+
+
+def names_of_list(value: str) -> list[str]:
+    """The names in the value of a list such as `search_path`, as PostgreSQL's SplitIdentifierString reads it.
+
+    Example:
+        >>> names_of_list('"$user", Public, "a,""b"')
+        ['$user', 'public', 'a,"b']
+    """
+    found = (match["quoted"] or match["plain"] for match in _NAME_IN_LIST.finditer(value))
+    return [one[1:-1].replace('""', '"') if one.startswith('"') else one.strip().lower() for one in found]
 
 
 def check_in_force(connection: sql.Connection, node: Node, names: Collection[str]) -> None:

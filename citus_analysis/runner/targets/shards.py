@@ -99,13 +99,16 @@ def spread_problem(placements: Sequence[Placement], *, shard_count: int, groups:
     return None
 
 
-def make_distributed_table(connection: sql.Connection, *, shard_count: int, groups: Collection[int]) -> None:
+def make_distributed_table(connection: sql.Connection, *, shard_count: int, groups: Collection[int]) -> bool:
     """Make sure that the benchmark's table has so many shards, on exactly these groups: made anew where it has not.
 
     Args:
         connection: to the coordinator; only these groups may have shards by now.
         shard_count: number of shards.
         groups: groups of the nodes in use.
+
+    Returns:
+        whether it was made anew.
 
     Raises:
         RunnerError: the shards cannot be on all of these groups, or Citus put them elsewhere.
@@ -115,7 +118,8 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
             f"{shard_count} shards cannot be on {len(groups)} workers",
             way_out="set target.shard_count to at least the number of workers",
         )
-    if spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
+    is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
+    if is_unfit:
         sql.drop_table(connection)
         sql.make_table(connection)
         _distribute(connection, shard_count)
@@ -124,6 +128,7 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
             f"the table {TABLE} is not as the experiment asks: {problem}",
             way_out="compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator",
         )
+    return is_unfit
 
 
 def _distribute(connection: sql.Connection, shard_count: int) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "query",
     "read_citus_nodes",
     "read_settings",
+    "settle",
 ]
 
 #: Settings that decide what a benchmark measures; they go into `config.yml`.
@@ -130,13 +131,16 @@ def drop_table(connection: Connection) -> None:
     query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
 
 
-def make_monitor_role(connection: Connection, monitor: Monitor, password: str | None = None) -> None:
+def make_monitor_role(
+    connection: Connection, monitor: Monitor, password: str | None = None, level: str | None = None
+) -> None:
     """Create the sampled client's role if it is not there, let it use the table, and switch its logging on.
 
     Args:
         connection: to the coordinator or the only server.
         monitor: its part of the experiment file.
         password: for a role that this tool makes or made; somebody else's role keeps its own.
+        level: of its log; None: the experiment's own, and debug1 where that is `auto`.
     """
     name = sql.Identifier(monitor.role)
     comments = query(
@@ -152,7 +156,8 @@ def make_monitor_role(connection: Connection, monitor: Monitor, password: str | 
     query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
     if query(connection, "SELECT to_regclass(%s) IS NOT NULL", f"public.{TABLE}")[0][0]:
         query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(TABLE), name))
-    logging = {"log_duration": "on", "log_statement": "all", "log_min_messages": monitor.log_min_messages}
+    own_level = "debug1" if monitor.log_min_messages == "auto" else monitor.log_min_messages
+    logging = {"log_duration": "on", "log_statement": "all", "log_min_messages": level or own_level}
     for setting, value in logging.items():
         query(
             connection,
@@ -187,6 +192,14 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
             copy.write("".join(f"{key}\t{fields}\n" for key in key_names(start, stop)))
     if records and maintain:
         query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
+
+
+def settle(connection: Connection, step: str) -> None:
+    """`vacuum` of the benchmark's table, or `checkpoint` of the server."""
+    if step == "vacuum":
+        query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
+    else:
+        query(connection, "CHECKPOINT")
 
 
 def count_rows(connection: Connection) -> int:

@@ -1,0 +1,59 @@
+"""At which log level Citus reports the times of its tasks: a probe, because builds differ.
+
+Stock Citus reports `task execution (0) for placement ... finished in 591 microseconds` at debug4; a build made for
+measurements may do so at debug1, where far less else is logged. A session that asks for messages of a level gets, as
+its client, what the log of that level would hold; so one read of the table tells.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from psycopg import sql as composing
+from psycopg.errors import Diagnostic
+
+from citus_analysis.runner.experiment import Monitor
+from citus_analysis.runner.targets import sql
+from citus_analysis.runner.workloads import TABLE
+
+__all__ = ["STOCK_LEVEL", "TaskLevel", "level_of", "probe_task_level"]
+
+TaskLevel = Literal["debug1", "debug2", "debug3", "debug4"]
+
+#: Where Citus says nothing in a probe (every shard on the node itself, or no table yet).
+STOCK_LEVEL: Final[TaskLevel] = "debug4"
+_LEVELS: Final[tuple[TaskLevel, ...]] = ("debug1", "debug2", "debug3", "debug4")
+_READ: Final = composing.SQL("SELECT ycsb_key FROM {} WHERE ycsb_key = 'probe'").format(composing.Identifier(TABLE))
+_MESSAGE: Final = "task execution ("
+
+
+def probe_task_level(connection: sql.Connection) -> TaskLevel | None:
+    """The least talkative level at which Citus reports its tasks; None where it does at none of them.
+
+    Args:
+        connection: to the coordinator, where the benchmark's table is distributed; the table is read.
+    """
+    heard: list[str] = []
+
+    def hear(message: Diagnostic) -> None:
+        heard.append(message.message_primary or "")
+
+    connection.add_notice_handler(hear)
+    try:
+        for level in _LEVELS:
+            heard.clear()
+            sql.query(connection, composing.SQL("SET client_min_messages = {}").format(composing.Literal(level)))
+            sql.query(connection, _READ)
+            if any(_MESSAGE in message for message in heard):
+                return level
+    finally:
+        sql.query(connection, "RESET client_min_messages")
+        connection.remove_notice_handler(hear)
+    return None
+
+
+def level_of(monitor: Monitor, probed: TaskLevel | None) -> TaskLevel:
+    """The level that the monitor's role gets: the experiment's own, or what a probe found."""
+    if monitor.log_min_messages == "auto":
+        return probed or STOCK_LEVEL
+    return monitor.log_min_messages
