@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
-from citus_analysis.errors import UsageError
+from citus_analysis.errors import CitusAnalysisError, UsageError
 from citus_analysis.runner.carrying import JOURNAL, LOCK, PRIVATE, begin, carry_on
 from citus_analysis.runner.choice import Choice
 from citus_analysis.runner.course import Course, RunnerEvent
@@ -103,7 +103,7 @@ def run_experiment(
     known = with_known_workers(experiment)
     with _only_runner(private), _no_secret_left(private):
         begin(journal, known, tree, resume=resume or choice.goes_on)
-        with Processes(private / "processes.jsonl") as processes:
+        with _forgotten_if_refused(journal), Processes(private / "processes.jsonl") as processes:
             summary = _run_all(known, tree, journal, processes, choice, watch, replace_table=replace_table)
     return replace(summary, notes=(*warnings, *summary.notes))
 
@@ -162,6 +162,17 @@ def _run_all(
         dict(ledger.degraded),
         course.stopped,
     )
+
+
+@contextmanager
+def _forgotten_if_refused(journal: Journal) -> Iterator[None]:
+    """A folder in which no run came as far as to be prepared is no experiment that was begun."""
+    try:
+        yield
+    except CitusAnalysisError:
+        if not any(entry.state == "prepared" for entry in journal.entries()):
+            journal.path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

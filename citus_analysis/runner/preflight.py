@@ -14,11 +14,23 @@ from pathlib import Path
 from typing import Final, Literal
 
 from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
-from citus_analysis.runner.experiment import LOG_LINE_PREFIX, ClusterTarget, Experiment, FilesTarget, YcsbDriver
+from citus_analysis.runner.experiment import (
+    LOG_LINE_PREFIX,
+    ClusterTarget,
+    Experiment,
+    FilesTarget,
+    NodeAddress,
+    YcsbDriver,
+)
+from citus_analysis.runner.hosts import driver_hosts, host_name, host_problem
+from citus_analysis.runner.shells import SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
+from citus_analysis.runner.targets.shards import read_placements
 from citus_analysis.runner.targets.sizes import coordinator_of, with_known_workers
+from citus_analysis.runner.targets.task_level import STOCK_LEVEL, level_of, probe_task_level
 from citus_analysis.runner.workloads import TABLE
+from citus_analysis.words import counted
 
 __all__ = ["Check", "check_all", "refuse_unready"]
 
@@ -55,7 +67,7 @@ def check_all(experiment: Experiment, out: Path | None) -> list[Check]:
         experiment: what is to be run.
         out: folder of the artefact tree; None where it is not known yet.
     """
-    checks = [_disk(out or Path()), _programs(experiment)]
+    checks = [_disk(out or Path()), _programs(experiment), *_driver_hosts(experiment)]
     target = experiment.target
     if isinstance(target, ClusterTarget):
         checks += _cluster(experiment, target)
@@ -78,16 +90,14 @@ def refuse_unready(experiment: Experiment, out: Path) -> list[str]:
 
 def _disk(out: Path) -> Check:
     there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
-    free = shutil.disk_usage(there).free
-    found = f"{free / 2**20:,.0f} MiB free in {there}"
-    if free < _TOO_LITTLE_BYTES:
-        return Check("disk space", "failed", found, "make room, or choose another --out")
-    tight = free < _TIGHT_BYTES
-    return Check("disk space", "warning" if tight else "ok", found, "logs of sampled runs may need more")
+    way_out = "logs of sampled runs may need more: make room, or choose another --out"
+    return _room("disk space", shutil.disk_usage(there).free, str(there), way_out)
 
 
 def _programs(experiment: Experiment) -> Check:
     name = "client programs"
+    if driver_hosts(experiment):
+        return Check(name, "ok", "none on this machine: the load generators run on other hosts")
     if isinstance(experiment.driver, YcsbDriver):
         if shutil.which("java") is None:
             return Check(name, "failed", "no java in PATH", "install a Java runtime")
@@ -99,6 +109,25 @@ def _programs(experiment: Experiment) -> Check:
     installed = shutil.which("pgbench")
     found = installed if installed and not embedded else "pgbench of the server's programs"
     return Check(name, "ok", found)
+
+
+def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
+    """Every machine that a load generator is to run on."""
+    if not isinstance(experiment.driver, YcsbDriver):
+        return
+    for number, host in enumerate(experiment.driver.hosts):
+        name = f"load generators on {host_name(number)} ({host.host})"
+        try:
+            problem, found = host_problem(host, experiment.driver.home)
+        except RunnerError as error:
+            yield Check(name, "failed", error.problem, error.way_out or "check the address")
+            continue
+        way_out = "correct driver.hosts, or install what is missing"
+        yield Check(name, "failed" if problem else "ok", problem or found, way_out)
+    used, least = len(experiment.driver.hosts), min(experiment.matrix.drivers)
+    if used > least:
+        found = f"{used} hosts, but matrix.drivers: {least} starts {counted(least, 'load generator')}"
+        yield Check("load generators", "warning", found, f"set matrix.drivers to {used} or a multiple of it")
 
 
 def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
@@ -114,6 +143,7 @@ def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
     for look in (_privileges, _table, _prefix, _log_level):
         checks += _looked(look, experiment, target, nodes)
     checks += _clocks(target, nodes)
+    checks += _log_disks(target)
     return checks
 
 
@@ -165,8 +195,8 @@ def _worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence
     available = sum(node.role == "worker" for node in nodes)
     asked = with_known_workers(experiment).matrix.workers or [0]
     found = f"{available} in the cluster, matrix.workers asks for {', '.join(map(str, asked))}"
-    fits = target.system != "citus" or all(1 <= number <= available for number in asked)
-    return Check("workers", "ok" if fits else "failed", found, f"ask for 1 to {available}, or add nodes")
+    fits = target.system != "citus" or all(number <= available for number in asked)
+    return Check("workers", "ok" if fits else "failed", found, f"ask for 0 to {available}, or add nodes")
 
 
 def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
@@ -221,12 +251,17 @@ def _prefix(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]
 def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
     if not any(experiment.matrix.monitored) or target.system != "citus":
         return
-    level = experiment.monitor.log_min_messages
+    asked = experiment.monitor.log_min_messages
     with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
         version = str(sql.query(connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'")[0][0])
-    found = f"Citus {version}, monitor.log_min_messages is {level}"
-    way_out = "stock Citus reports task times at debug4: set monitor.log_min_messages: debug4"
-    yield Check("log level", "warning" if level != "debug4" else "ok", found, way_out)
+        told = probe_task_level(connection) if read_placements(connection) else None
+    taken = level_of(experiment.monitor, told)
+    tells = f"tells its tasks at {told}" if told else "told no task here, stock Citus does at debug4"
+    found = f"Citus {version} {tells}; the monitor's role gets {taken}"
+    # A more talkative level has the larger number: debug4 shows what debug1 does.
+    fits = taken >= (told or STOCK_LEVEL) or (told is None and asked != "auto")
+    way_out = f"tasks stay unknown; set monitor.log_min_messages: {told or 'auto'}"
+    yield Check("log level", "ok" if fits else "warning", found, way_out)
 
 
 def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
@@ -239,3 +274,38 @@ def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
         found = f"node {node.name} is {apart_s:+.3f} s from this machine, known to {(after_s - before_s) / 2:.3f} s"
         verdict: Literal["ok", "warning"] = "warning" if abs(apart_s) > _CLOCKS_APART_S else "ok"
         yield Check("clock", verdict, found, "let NTP or chrony keep both")
+
+
+def _log_disks(target: ClusterTarget) -> Iterator[Check]:
+    """Room for server logs, on every node whose folder of logs can be looked at."""
+    for address in target.nodes if target.collect_logs else ():
+        if address.log_directory is None or address.shell == "none":
+            continue
+        name, place = "disk space of logs", f"{address.log_directory} of {address.host}:{address.port}"
+        try:
+            free = _free_bytes(address, address.log_directory)
+        except (RunnerError, OSError, ValueError) as error:
+            problem = error.problem if isinstance(error, RunnerError) else str(error)
+            yield Check(name, "warning", f"{place} could not be looked at: {problem}", "correct log_directory")
+            continue
+        yield _room(name, free, place, "a full disk stops the server: make room on the node")
+
+
+def _free_bytes(address: NodeAddress, folder: str) -> int:
+    if address.shell == "local":
+        return shutil.disk_usage(folder).free
+    shell = SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
+    try:
+        code, said = shell.ask(["df", "-Pk", folder])
+    finally:
+        shell.close()
+    if code:
+        raise RunnerError(" ".join(said.split()))
+    return int(said.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB
+
+
+def _room(name: str, free: int, place: str, way_out: str) -> Check:
+    found = f"{free / 2**20:,.0f} MiB free in {place}"
+    if free < _TOO_LITTLE_BYTES:
+        return Check(name, "failed", found, way_out)
+    return Check(name, "warning" if free < _TIGHT_BYTES else "ok", found, way_out)

@@ -15,6 +15,7 @@ from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.redaction import redact
 from citus_analysis.runner.describe import facts_of
 from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runs.status import worst_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.clients import derive_runs
 
@@ -95,9 +96,13 @@ def judge_run(run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = N
     facts = {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
     known = TABLES["runs"].conform(pl.DataFrame([facts | facts_of(run.configuration)])).select(_IDENTITY)
     judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
+    status, reasons = judged["status"], [judged["status_reason"]] if judged["status_reason"] else []
+    if monitor and judged["monitor_operations"] is None:
+        status = worst_status(status, "degraded")
+        reasons.append(f"the monitor client left nothing readable in {monitor.name}: no sampled statements")
     return RunResult(
-        judged["status"],
-        judged["status_reason"],
+        status,
+        "; ".join(reasons) or None,
         judged["throughput_ops_s"] or 0.0,
         judged["operations_done"] or 0,
         judged["connected_threads"],
