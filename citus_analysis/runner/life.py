@@ -168,7 +168,7 @@ class Life:
             seen=self.ledger.seen[run.run_id],
         )
         self._write_description(run, description)
-        result = judge_run(run, measured.client_outputs, measured.monitor_output)
+        result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
         said = _complaint(measured)  # before the files are moved
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)

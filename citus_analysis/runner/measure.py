@@ -74,6 +74,7 @@ class Measured:
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
     client_outputs: list[Path] = field(default_factory=list)
     monitor_output: Path | None = None
+    server_logs: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -169,6 +170,7 @@ class Measurement:
             try:
                 self.target.copy_log(node, mark, log)
                 measured.files[server_log(run, node)] = log
+                measured.server_logs.append(log)
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
         return measured

@@ -26,6 +26,8 @@ _COMPLAINT: Final = re.compile(
     rb"^.*(?:\b(?:error|fatal|panic)\b:|Exception\b|Error:|^Error ).*$", re.MULTILINE | re.IGNORECASE
 )
 _WORDS_WITHIN_BYTES: Final = 2**18
+_DURATION: Final = b"duration: "
+_PIECE_BYTES: Final = 2**20
 _WORDS_LENGTH: Final = 300
 
 _IDENTITY: Final = (
@@ -82,13 +84,16 @@ def read_rates(output: Path) -> list[float]:
     return series["throughput_ops_s"].drop_nulls().to_list()
 
 
-def judge_run(run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None) -> RunResult:
+def judge_run(
+    run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None, logs: Sequence[Path] = ()
+) -> RunResult:
     """Merge and judge what the clients of a run left.
 
     Args:
         run: what was to be done.
         outputs: outputs of the main clients, in order of their parts.
         monitor: output of the monitor, where there was one.
+        logs: server logs of the run, where they were collected.
     """
     clients = [_client(run, output, "main", part) for part, output in enumerate(outputs)]
     if monitor:
@@ -96,18 +101,37 @@ def judge_run(run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = N
     facts = {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
     known = TABLES["runs"].conform(pl.DataFrame([facts | facts_of(run.configuration)])).select(_IDENTITY)
     judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
-    status, reasons = judged["status"], [judged["status_reason"]] if judged["status_reason"] else []
-    if monitor and judged["monitor_operations"] is None:
-        status = worst_status(status, "degraded")
-        reasons.append(f"the monitor client left nothing readable in {monitor.name}: no sampled statements")
+    lacking = _sample_problems(monitor, judged["monitor_operations"], logs)
     return RunResult(
-        status,
-        "; ".join(reasons) or None,
+        worst_status(judged["status"], *("degraded" for _ in lacking)),
+        "; ".join([*([judged["status_reason"]] if judged["status_reason"] else []), *lacking]) or None,
         judged["throughput_ops_s"] or 0.0,
         judged["operations_done"] or 0,
         judged["connected_threads"],
         judged["monitor_operations"],
     )
+
+
+def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequence[Path]) -> list[str]:
+    """Why a sampled run has no sample, where its clients' counts do not show it."""
+    if monitor is None:
+        return []
+    if operations is None:
+        return [f"the monitor client left nothing readable in {monitor.name}: no sampled statements"]
+    if operations and logs and not any(_holds(log, _DURATION) for log in logs):
+        return ["the server logs hold no duration of a statement: no sampled statements"]
+    return []
+
+
+def _holds(log: Path, words: bytes) -> bool:
+    """Whether a log holds some words; read as far as they are."""
+    with log.open("rb") as file:
+        end = b""
+        while piece := file.read(_PIECE_BYTES):
+            if words in end + piece:
+                return True
+            end = piece[-len(words) :]
+    return False
 
 
 def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame:

@@ -45,7 +45,7 @@ program=$!
 (
     while read -r line; do :; done
     kill -TERM $program
-    for second in 1 2 3 4 5; do
+    for second in 1 2 3 4 5 6 7 8 9; do
         sleep 1
         kill -0 $program || exit
     done

@@ -3,26 +3,24 @@
 import getpass
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-import paramiko
 import pytest
 import yaml
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
+from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
 from citus_analysis.runner.experiment import Samplers
 from citus_analysis.runner.perf import Perf
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.samplers import start_samplers
-from citus_analysis.runner.shells import SshShell, open_ssh
+from citus_analysis.runner.shells import LocalShell, SshShell, open_ssh
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.targets.logs import FolderLogs, SftpLogs, SqlLogs
@@ -31,7 +29,6 @@ from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer,
 
 pytestmark = pytest.mark.server
 
-SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 PEOPLES_SETTINGS = {
     "logging_collector": "on",
     "log_directory": "log",
@@ -186,41 +183,6 @@ def test_logs_over_sql_bring_no_older_file_and_no_csv(server: OwnServer, tmp_pat
     assert "csv" not in copied
 
 
-@pytest.fixture
-def ssh_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A real sshd on loopback that knows one key, and a home folder that knows the host."""
-    if not Path(SSHD).exists():
-        pytest.skip("needs sshd: install openssh-server")
-    home = tmp_path / "home"
-    (home / ".ssh").mkdir(parents=True, mode=0o700)
-    for name in ("host", "home/.ssh/id_ed25519"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
-    shutil.copy(home / ".ssh/id_ed25519.pub", tmp_path / "authorized")
-    port = free_port()
-    host_key = " ".join((tmp_path / "host.pub").read_text().split()[:2])
-    (home / ".ssh/known_hosts").write_text(f"[{LOOPBACK}]:{port} {host_key}\n")
-    options = {
-        "Port": port,
-        "ListenAddress": LOOPBACK,
-        "HostKey": tmp_path / "host",
-        "AuthorizedKeysFile": tmp_path / "authorized",
-        "PidFile": "none",
-        "StrictModes": "no",
-        "UsePAM": "no",
-        "PermitRootLogin": "yes",
-        "Subsystem": "sftp internal-sftp",
-    }
-    (tmp_path / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in options.items()))
-    Path("/run/sshd").mkdir(exist_ok=True)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    daemon = subprocess.Popen([SSHD, "-D", "-e", "-f", tmp_path / "sshd_config"], stderr=subprocess.DEVNULL)
-    time.sleep(0.5)
-    yield port
-    daemon.terminate()
-    daemon.wait()
-
-
 def test_samplers_and_logs_by_ssh(ssh_port: int, tmp_path: Path) -> None:
     user = getpass.getuser()
     shell = SshShell(open_ssh(LOOPBACK, user, ssh_port), LOOPBACK)
@@ -271,9 +233,39 @@ def test_an_unknown_host_key_is_refused(ssh_port: int, tmp_path: Path) -> None:
         open_ssh(LOOPBACK, getpass.getuser(), ssh_port)
 
 
-def test_perf_never_records_this_machine_for_another(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
+def test_perf_by_ssh_reports_what_it_recorded_there(ssh_port: int, tmp_path: Path) -> None:
+    run = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}))[0]
+    shell = SshShell(open_ssh(LOOPBACK, getpass.getuser(), ssh_port), LOOPBACK)
+    files: dict[PurePosixPath, Path] = {}
     with Processes(tmp_path / "processes.jsonl") as processes:
-        perf = Perf.start(processes, tmp_path, {"1": SshShell(paramiko.SSHClient(), "worker1")})
-        assert perf.recording is None
-        assert perf.missing == ("perf records this machine only: no profile of node 1",)
-        assert "no profile" in Perf.start(processes, tmp_path, {}).missing[0]
+        perf = Perf.start(processes, tmp_path, {"3": shell})
+        time.sleep(1.5)
+        perf.stop()
+        notes = perf.collect(run, files)
+    folder = Path(perf.recordings[0].data).parent
+    shell.close()
+    if notes:
+        pytest.skip(notes[0])
+    assert [place.name for place in files] == ["report-flat-3-1.txt", "report-graph-3-1.txt"]
+    assert all(b"# Samples" in path.read_bytes() or b"no samples" in path.read_bytes() for path in files.values())
+    assert not folder.exists()
+
+
+def test_perf_says_where_it_does_not_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with Processes(tmp_path / "processes.jsonl") as processes:
+        assert Perf.start(processes, tmp_path, {}).missing == ("no node has a shell: no profile",)
+        perf = Perf.start(processes, tmp_path, {"0": LocalShell(processes)})
+        assert perf.missing == ("perf is not installed on node 0: no profile of it",)
+        assert perf.recordings == ()
+
+
+def test_a_sample_that_cannot_be_written_is_named(ssh_port: int, tmp_path: Path) -> None:
+    shell = SshShell(open_ssh(LOOPBACK, getpass.getuser(), ssh_port), LOOPBACK)
+    sampling = shell.start(["sleep", "60"], {}, tmp_path / "no-such-folder" / "out")
+    time.sleep(0.2)
+    problem = sampling.stop()
+    shell.close()
+    assert problem is not None
+    assert "sleep on 127.0.0.1: its output was not copied to the end into out" in problem

@@ -15,10 +15,9 @@ from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
 from citus_analysis.runner.drivers.base import LOGIN_FILE
-from citus_analysis.runner.experiment import EmbeddedTarget
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.life import Life
-from citus_analysis.runner.plan import PlannedRun, make_plan
+from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node, Placement
 from citus_analysis.runner.targets.embedded import Embedded
@@ -291,23 +290,6 @@ def test_a_user_who_may_not_read_logs_can_measure(server: OwnServer, tmp_path: P
 def test_placements_are_compared_with_what_was_asked_for(groups: list[int], shards: int, problem: str | None) -> None:
     placements = [Placement("usertable", n, n, group, "host", 5432, None, None) for n, group in enumerate(groups)]
     assert spread_problem(placements, shard_count=shards, groups={1, 2, 3}) == problem
-
-
-@pytest.fixture
-def citus(tmp_path: Path) -> Iterator[Embedded]:
-    """A coordinator and two workers of somebody else's."""
-    target = EmbeddedTarget(postgres="system")
-    try:
-        programs = find_programs(target.postgres, target.version)
-    except RunnerError:
-        pytest.skip("needs PostgreSQL with Citus: install both from their packages")
-    if not programs.has_extension("citus"):
-        pytest.skip("needs PostgreSQL with Citus: install both from their packages")
-    cluster = Embedded(target, tmp_path / "theirs")
-    matrix = {"workloads": ["c"], "workers": [2]}
-    cluster.prepare(make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0].configuration)
-    yield cluster
-    cluster.stop()
 
 
 def test_shards_are_where_the_experiment_wants_them(citus: Embedded, tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ class Cluster:
         """The cluster for this run alone, its settings in force on every node, its shards on the workers asked for."""
         if self._can.locks:
             self._lock.hold()
+        if self.system == "citus":
+            self._workers_in_use = configuration.workers
         self._check_logs(monitored=configuration.monitored)
         self._set({name: setting_text(value) for name, value in configuration.settings})
         with self._connection() as connection:
@@ -301,7 +303,6 @@ class Cluster:
             self._growths.grown(rebalance(connection))
         if make_distributed_table(connection, shard_count=shard_count, groups=groups):
             self._growths.made_anew()
-        self._workers_in_use = workers
 
     def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
         if self._target.shards_per_worker:
