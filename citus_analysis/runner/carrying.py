@@ -154,5 +154,7 @@ def _are_nodes(value: object) -> bool:
 
 
 def _is_correctable(place: str) -> bool:
-    of_node = place.startswith("target.nodes.") and place.rsplit(".", maxsplit=1)[-1] in _ADDRESS
-    return place in _CORRECTABLE or of_node
+    field = place.rsplit(".", maxsplit=1)[-1]
+    of_node = place.startswith("target.nodes.") and field in _ADDRESS
+    of_host = place.startswith("driver.hosts.")  # nothing else is said of them
+    return place in _CORRECTABLE or of_node or of_host

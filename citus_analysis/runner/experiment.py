@@ -17,7 +17,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.names import file_name_problem
@@ -208,7 +218,19 @@ class YcsbDriver(_Part):
 
 #: Names of workloads in experiment files; a load's letter is that of the workload whose table it inserts.
 _WORKLOADS: Final = ("load", "load-e", "a", "b", "c", "d", "e", "f")
-Threads = Annotated[list[Positive], Field(min_length=1)]
+Numbers = Annotated[list[Positive], Field(min_length=1)]
+
+
+def _shape(value: object) -> str:
+    return _MAPPING if isinstance(value, Mapping) else _LIST
+
+
+#: Tags of the two shapes; they stand for nothing in the file, so a message leaves them out.
+_LIST, _MAPPING = "=list", "=mapping"
+#: Numbers of all workloads, or workload or phase -> its numbers.
+NumbersByWorkload = Annotated[
+    Annotated[Numbers, Tag(_LIST)] | Annotated[dict[str, Numbers], Tag(_MAPPING)], Discriminator(_shape)
+]
 
 
 class Matrix(_Part):
@@ -217,7 +239,7 @@ class Matrix(_Part):
     workloads: Annotated[list[str], Field(min_length=1)] = Field(
         description="`load` (INSERT phase of workload a), `load-e`, or a core workload a to f"
     )
-    threads: Threads | dict[str, Threads] = Field(
+    threads: NumbersByWorkload = Field(
         [1],
         description="client threads, over all load generators; or a list for each workload or phase: "
         "`{load: [990], run: [800], e: [100]}`",
@@ -227,7 +249,9 @@ class Matrix(_Part):
     )
     records: list[Positive] = Field([10_000], description="records in the table; the load phase inserts them")
     operations: list[Positive] = Field([10_000], description="ignored by the load phase, which inserts all records")
-    drivers: list[Positive] = Field([1], description="load generators that run at once")
+    drivers: NumbersByWorkload = Field(
+        [1], description="load generators that run at once; or a list for each workload or phase, like `threads`"
+    )
     protocol: list[Literal["simple", "extended", "prepared"]] = Field([], description="pgbench: overrides the driver's")
     monitored: list[bool] = Field([False], description="whether the sampled client runs beside the load")
     settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
@@ -242,11 +266,12 @@ class Matrix(_Part):
         return workloads
 
     @model_validator(mode="after")
-    def _threads_for_every_workload(self) -> Matrix:
-        if isinstance(self.threads, dict) and (unknown := self.threads.keys() - {*_WORKLOADS, "run"}):
-            raise ValueError(f"threads: {min(unknown)!r} is neither a workload nor one of the phases load and run")
-        for workload in self.workloads:
-            self.threads_of(workload)
+    def _numbers_for_every_workload(self) -> Matrix:
+        for name, numbers in (("threads", self.threads), ("drivers", self.drivers)):
+            if isinstance(numbers, dict) and (unknown := numbers.keys() - {*_WORKLOADS, "run"}):
+                raise ValueError(f"{name}: {min(unknown)!r} is neither a workload nor one of the phases load and run")
+            for workload in self.workloads:
+                _numbers_of(numbers, workload, name)
         return self
 
     def threads_of(self, workload: str) -> list[int]:
@@ -257,18 +282,31 @@ class Matrix(_Part):
             >>> [matrix.threads_of(workload) for workload in matrix.workloads]
             [[990], [800], [100]]
         """
-        if not isinstance(self.threads, dict):
-            return self.threads
-        phase = "load" if workload.startswith("load") else "run"
-        for name in (workload, phase):
-            if name in self.threads:
-                return self.threads[name]
-        raise ValueError(f"threads: nothing is said of workload {workload}; add {workload}: or {phase}:")
+        return _numbers_of(self.threads, workload, "threads")
+
+    def drivers_of(self, workload: str) -> list[int]:
+        """Numbers of load generators of a workload: its own, or else those of its phase."""
+        return _numbers_of(self.drivers, workload, "drivers")
 
     @property
     def all_threads(self) -> list[int]:
         """Every number of client threads that a workload has, each once."""
         return list(dict.fromkeys(number for workload in self.workloads for number in self.threads_of(workload)))
+
+    @property
+    def all_drivers(self) -> list[int]:
+        """Every number of load generators that a workload has, each once."""
+        return list(dict.fromkeys(number for workload in self.workloads for number in self.drivers_of(workload)))
+
+
+def _numbers_of(numbers: list[int] | dict[str, list[int]], workload: str, name: str) -> list[int]:
+    if not isinstance(numbers, dict):
+        return numbers
+    phase = "load" if workload.startswith("load") else "run"
+    for place in (workload, phase):
+        if place in numbers:
+            return numbers[place]
+    raise ValueError(f"{name}: nothing is said of workload {workload}; add {workload}: or {phase}:")
 
 
 class Monitor(_Part):
@@ -297,7 +335,8 @@ class Samplers(_Part):
     activity: bool = Field(True, description="sessions and their waits (pg_stat_activity) on every node, each second")
     counters: bool = Field(True, description="cumulative views of every node (pg_stat_...) before and after each run")
     perf: bool = Field(
-        False, description="perf record of the server processes of this machine, reported with call graphs"
+        False,
+        description="perf record of the server processes of every machine with a shell, reported with call graphs",
     )
     interval_s: Positive = Field(1, description="time between two samples")
 
@@ -358,10 +397,12 @@ class Experiment(_Part):
 
     @model_validator(mode="after")
     def _inserts_of_several_ycsb_clients(self) -> Experiment:
-        inserting = {"d", "e"} & set(self.matrix.workloads)
-        if isinstance(self.driver, YcsbDriver) and inserting and max(self.matrix.drivers) > 1:
+        inserting = [workload for workload in self.matrix.workloads if workload in ("d", "e")]
+        several = any(max(self.matrix.drivers_of(workload)) > 1 for workload in inserting)
+        if isinstance(self.driver, YcsbDriver) and several:
             # Every YCSB client begins the inserts of its transactions at recordcount: two would insert the same keys.
-            raise ValueError("matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]")
+            way_out = "write drivers: {load: [2], run: [2], d: [1], e: [1]}"
+            raise ValueError(f"matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]; {way_out}")
         return self
 
     @model_validator(mode="after")
@@ -372,7 +413,8 @@ class Experiment(_Part):
 
     @model_validator(mode="after")
     def _threads_for_every_driver(self) -> Experiment:
-        if min(self.matrix.all_threads) < max(self.matrix.drivers):
+        matrix = self.matrix
+        if any(min(matrix.threads_of(one)) < max(matrix.drivers_of(one)) for one in matrix.workloads):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
         return self
 
@@ -398,7 +440,8 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
         return Experiment.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "document"
+        steps = [str(part) for part in first["loc"] if part not in (_LIST, _MAPPING)]
+        place = ".".join(steps) or "document"
         others = f"; {error.error_count() - 1} more problems" if error.error_count() > 1 else ""
         raise InputError(
             f"{first['msg']}{others}",

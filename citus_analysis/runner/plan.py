@@ -120,12 +120,12 @@ def configurations(experiment: Experiment) -> list[Configuration]:
             matrix.workloads,
             matrix.records,
             matrix.operations,
-            matrix.drivers,
+            matrix.all_drivers,
             protocols,
             matrix.monitored,
         )
         for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
-        if threads in matrix.threads_of(workload)
+        if threads in matrix.threads_of(workload) and drivers in matrix.drivers_of(workload)
     )
     # The load phase knows no number of operations: combinations that differ only in it are one.
     chosen = list(dict.fromkeys(combined))
@@ -255,7 +255,7 @@ def _resource(
     optional = [
         (len(matrix.records) > 1, f"r{records}"),
         (len(matrix.operations) > 1 and not workload.startswith("load"), f"o{operations}"),
-        (len(matrix.drivers) > 1, f"d{drivers}"),
+        (len(matrix.all_drivers) > 1, f"d{drivers}"),
         (len(matrix.protocol) > 1, f"{protocol}"),
         (len(matrix.monitored) > 1, "monitored" if monitored else "unmonitored"),
         *((len(matrix.settings[name]) > 1, _setting_suffix(name, value)) for name, value in settings),

@@ -124,9 +124,9 @@ def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
             continue
         way_out = "correct driver.hosts, or install what is missing"
         yield Check(name, "failed" if problem else "ok", problem or found, way_out)
-    used, least = len(experiment.driver.hosts), min(experiment.matrix.drivers)
-    if used > least:
-        found = f"{used} hosts, but matrix.drivers: {least} starts {counted(least, 'load generator')}"
+    used, most = len(experiment.driver.hosts), max(experiment.matrix.all_drivers)
+    if used > most:
+        found = f"{used} hosts, but matrix.drivers starts {counted(most, 'load generator')} at most"
         yield Check("load generators", "warning", found, f"set matrix.drivers to {used} or a multiple of it")
 
 

@@ -28,6 +28,7 @@ MINIMAL: dict[str, Any] = {"name": "x", "matrix": {"workloads": ["c"]}}
         ({"name": "a b"}, "name"),
         ({"matrix": {"workloads": ["g"]}}, "matrix.workloads"),
         ({"matrix": {"workloads": ["c"], "threads": [0]}}, "matrix.threads.0"),
+        ({"matrix": {"workloads": ["c"], "threads": {"run": [4, 0]}}}, "matrix.threads.run.1"),
         ({"matrix": {"workloads": ["c"], "thread": [1]}}, "matrix.thread"),
         ({"iterations": 0}, "iterations"),
         ({"target": {"kind": "moon"}}, "target"),
@@ -153,3 +154,20 @@ def test_a_place_that_the_file_does_not_have_is_named(tmp_path: Path, place: str
     file.write_text("{name: x, matrix: {workloads: [c]}, target: {kind: cluster, nodes: [{host: old}]}}")
     with pytest.raises(UsageError, match=re.escape(repr(place))):
         load_experiment(file, {place: "1"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"matrix": {"workloads": ["c"], "threads": {"load": [1]}}}, "nothing is said of workload c; add c: or run:"),
+        ({"matrix": {"workloads": ["c"], "threads": {"run": [1], "g": [1]}}}, "'g' is neither a workload nor"),
+        ({"matrix": {"workloads": ["c"], "threads": {"run": [1]}, "drivers": [2]}}, "fewer threads than drivers"),
+        ({"target": {"growth": "rebalance"}}, "needs runs ordered by size"),
+        ({"target": {"growth": "rebalance", "shards_per_worker": 2}, "order": "study"}, "makes no new ones"),
+        ({"target": {"shard_count": 2, "shards_per_worker": 2}}, "exclude each other"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(changes: dict[str, Any], problem: str) -> None:
+    target = {"kind": "cluster", "nodes": [{"host": "c"}], **changes.pop("target", {})}
+    with pytest.raises(InputError, match=problem):
+        parse_experiment({**MINIMAL, "target": target, **changes})

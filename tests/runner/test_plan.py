@@ -9,7 +9,7 @@ from citus_analysis.dataset.identity import name_facts
 from citus_analysis.errors import UsageError
 from citus_analysis.runner.artefacts import client_log, server_log
 from citus_analysis.runner.experiment import Experiment, parse_experiment
-from citus_analysis.runner.plan import PlannedRun, configurations, make_plan
+from citus_analysis.runner.plan import PlannedRun, configurations, make_plan, table_before
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -91,3 +91,45 @@ def test_values_that_would_share_a_name_are_refused() -> None:
     matrix = {"workloads": ["c"], "settings": {"search_path": ["a b", "ab"]}}
     with pytest.raises(UsageError, match="differ in punctuation only"):
         configurations(parse_experiment({"name": "x", "matrix": matrix}))
+
+
+STUDY = {"workloads": ["e", "c", "load", "d", "b", "load-e", "f", "a"], "threads": {"load": [9], "run": [8], "e": [2]}}
+
+
+def study(**changes: Any) -> Experiment:
+    document = {"name": "x", "order": "study", "iterations": 2, "matrix": {**STUDY, **changes.pop("matrix", {})}}
+    return parse_experiment({**document, **changes})
+
+
+def test_the_study_goes_size_by_size_and_in_its_order_of_workloads() -> None:
+    plan = make_plan(study(matrix={"workers": [1, 3]}))
+    named = [run.configuration.resource.removeprefix("x-") for run in plan[:8]]
+    assert named == [
+        *("w1-t9-load", "w1-t8-a", "w1-t8-b", "w1-t8-c", "w1-t8-f", "w1-t8-d"),
+        *("w1-t9-loade", "w1-t2-e"),
+    ]
+    assert [run.iteration for run in plan] == [1] * 8 + [2] * 8 + [1] * 8 + [2] * 8
+    assert [run.configuration.workers for run in plan] == [1] * 16 + [3] * 16
+
+
+def test_a_table_is_filled_where_records_were_added_or_the_size_changed() -> None:
+    experiment = study(matrix={"workloads": ["a", "c", "d", "e"], "workers": [1, 2], "threads": [1]})
+    plan = make_plan(experiment)
+    once = ["filled", "kept", "kept", "filled"]
+    assert table_before(experiment, plan) == [*once, "filled", *once[1:], *once, "filled", *once[1:]]
+    mixed = parse_experiment({"name": "x", "order": "sequential", "iterations": 2, "matrix": {"workloads": ["c", "a"]}})
+    assert table_before(mixed, make_plan(mixed)) == ["filled", "kept", "filled", "filled"]
+
+
+def test_a_cluster_that_grows_moves_its_table() -> None:
+    target = {"kind": "cluster", "nodes": [{"host": "c"}], "growth": "rebalance"}
+    matrix = {"workloads": ["c"], "workers": [0, 1, 2], "threads": [1]}
+    experiment = study(matrix=matrix, target=target, iterations=1)
+    assert table_before(experiment, make_plan(experiment)) == ["filled", "filled", "moved, kept"]
+
+
+def test_load_generators_may_differ_between_workloads() -> None:
+    matrix = {"workloads": ["a", "d"], "threads": [4], "drivers": {"run": [2], "d": [1]}}
+    driver = {"kind": "ycsb", "home": "y"}
+    chosen = configurations(parse_experiment({"name": "x", "driver": driver, "matrix": matrix}))
+    assert [(one.resource, one.drivers) for one in chosen] == [("x-w0-t4-a-d2", 2), ("x-w0-t4-d-d1", 1)]

@@ -125,3 +125,32 @@ def test_an_address_whose_shell_no_node_would_use(
     assert check.verdict == "failed"
     assert check.found.startswith(f"worker-1.example:{server.port} has a shell or logs, but the cluster's nodes are ")
     assert f"{LOOPBACK}:{server.port}" in check.found
+
+
+def test_room_for_logs_is_looked_at_where_there_is_a_shell(
+    server: OwnServer, experiment: Callable[..., Experiment], tmp_path: Path, ssh_port: int
+) -> None:
+    node = {"host": LOOPBACK, "port": server.port, "role": "coordinator"}
+    for how in ({"shell": "local"}, {"shell": "ssh", "ssh_port": ssh_port}):
+        nodes = [{**node, **how, "log_directory": str(server.data)}]
+        check = found(experiment({"nodes": nodes}), tmp_path)["disk space of logs"]
+        assert check.verdict in ("ok", "warning")
+        assert check.found.endswith(f"MiB free in {server.data} of {LOOPBACK}:{server.port}")
+        nodes = [{**node, **how, "log_directory": str(tmp_path / "none")}]
+        check = found(experiment({"nodes": nodes}), tmp_path)["disk space of logs"]
+        assert check.verdict == "warning"
+        assert "could not be looked at" in check.found
+
+
+def test_hosts_of_load_generators_are_looked_at(
+    experiment: Callable[..., Experiment], tmp_path: Path, ssh_port: int
+) -> None:
+    plain = experiment().model_dump(mode="json")
+    host = {"host": LOOPBACK, "ssh_port": ssh_port, "java": "no-such-java"}
+    driver = {"kind": "ycsb", "home": str(tmp_path), "hosts": [host, {**host, "ssh_port": free_port()}]}
+    checks = found(parse_experiment({**plain, "driver": driver}), tmp_path)
+    first, second = (checks[f"load generators on driver{number} ({LOOPBACK})"] for number in (1, 2))
+    assert (first.verdict, first.found) == ("failed", "no-such-java is not there")
+    assert second.verdict == "failed"
+    assert checks["client programs"].verdict == "ok"  # nothing is launched here
+    assert "2 hosts, but matrix.drivers starts 1 load generator" in checks["load generators"].found

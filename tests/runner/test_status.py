@@ -68,7 +68,7 @@ def test_runner_and_ingest_agree(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text or "")
 
-    judged = judge_run(run, files[:1], *files[1:])
+    judged = judge_run(run, files[:1], files[1] if monitor is not None else None)
     assert (judged.status, judged.reason) == (status, reason)
     write_outcomes(
         tmp_path / "out" / run.configuration.resource, [Outcome(1, OUTCOME_OF[judged.status], judged.reason or "")]
@@ -78,3 +78,24 @@ def test_runner_and_ingest_agree(
     assert (derived["status"], derived["status_reason"]) == (status, reason)
     assert derived["connected_threads"] == judged.connected_threads
     assert derived["monitor_operations"] == judged.monitor_operations
+
+
+def test_a_sampled_run_without_a_sample_is_not_verified(tmp_path: Path) -> None:
+    matrix = {"workloads": ["c"], "threads": [4], "records": [100], "operations": [400]}
+    run = make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0]
+    names = ("client", "monitor", "silent", "full.log", "empty.log", "edge.log")
+    main, monitor, silent, full, empty, edge = (tmp_path / name for name in names)
+    main.write_text(output())
+    monitor.write_text(output())
+    silent.touch()
+    empty.write_text("2026-03-01 12:00:00.000 UTC [1] LOG:  checkpoint starting: time\n")
+    full.write_text(f"{empty.read_text()}2026-03-01 12:00:00.001 UTC [7] LOG:  duration: 0.4 ms\n")
+    edge.write_bytes(b"x" * (2**20 - 4) + b"duration: 1 ms")  # across two pieces that are read
+    assert judge_run(run, [main], monitor, [empty, full]).status == "ok"
+    assert judge_run(run, [main], monitor, [edge]).status == "ok"
+    assert judge_run(run, [main], monitor, []).status == "ok"  # logs that are not collected tell nothing
+    without = judge_run(run, [main], monitor, [empty])
+    assert without.reason == "the server logs hold no duration of a statement: no sampled statements"
+    nothing = judge_run(run, [main], silent, [full])
+    assert (without.status, nothing.status) == ("degraded", "degraded")
+    assert nothing.reason == "the monitor client left nothing readable in silent: no sampled statements"

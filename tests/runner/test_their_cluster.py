@@ -321,3 +321,13 @@ def test_shards_are_where_the_experiment_wants_them(citus: Embedded, tmp_path: P
     default = launch(ports[:1], tmp_path / "default", target={"system": "citus"}, matrix={"workers": [2]})
     assert default.failed == {}
     assert yaml.safe_load((tmp_path / "default/theirs-w2-t2-c/config.yml").read_text())["shard_count"] == 32
+
+
+def test_a_refusal_before_the_first_run_leaves_no_experiment(server: OwnServer, tmp_path: Path) -> None:
+    ask(server, "CREATE TABLE usertable (id int)")
+    with pytest.raises(RunnerError, match="was not made by this tool"):
+        launch([server.port], tmp_path / "out")
+    with pytest.raises(UsageError, match="no experiment was begun here"):
+        launch([server.port], tmp_path / "out", resume=True)
+    ask(server, "DROP TABLE usertable")
+    assert launch([server.port], tmp_path / "out", iterations=2).failed == {}
