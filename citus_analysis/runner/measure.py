@@ -148,7 +148,12 @@ class Measurement:
         ]
         perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
         recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
-        clients, monitor = self._start_clients(run, folder, pace_ops_s)
+        try:
+            clients, monitor = self._start_clients(run, folder, pace_ops_s)
+        except RunnerError:
+            self._stop_beside(None, samplers, perf)
+            recording.stop()
+            raise
         begin = datetime.now(UTC)
         self.entering("measuring")
         try:
