@@ -238,9 +238,11 @@ def test_perf_by_ssh_reports_what_it_recorded_there(ssh_port: int, tmp_path: Pat
     run = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}))[0]
     shell = SshShell(open_ssh(LOOPBACK, getpass.getuser(), ssh_port), LOOPBACK)
     files: dict[PurePosixPath, Path] = {}
+    busy = shutil.copy("/bin/sh", tmp_path / "postgres")  # perf reports processes of this name
     with Processes(tmp_path / "processes.jsonl") as processes:
+        processes.launch("busy", [busy, "-c", "while :; do :; done"])
         perf = Perf.start(processes, tmp_path, {"3": shell})
-        time.sleep(1.5)
+        time.sleep(2)
         perf.stop()
         notes = perf.collect(run, files)
     folder = Path(perf.recordings[0].data).parent
@@ -248,7 +250,8 @@ def test_perf_by_ssh_reports_what_it_recorded_there(ssh_port: int, tmp_path: Pat
     if notes:
         pytest.skip(notes[0])
     assert [place.name for place in files] == ["report-flat-3-1.txt", "report-graph-3-1.txt"]
-    assert all(b"# Samples" in path.read_bytes() or b"no samples" in path.read_bytes() for path in files.values())
+    assert all(b"# comm: postgres" in path.read_bytes() for path in files.values())
+    assert all("# Samples:" in path.read_text(errors="replace") for path in files.values())
     assert not folder.exists()
 
 
