@@ -14,11 +14,12 @@ Example:
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 from citus_analysis.shown import public
 
-__all__ = ["SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "label", "unit_of"]
+__all__ = ["SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
 
 __dir__ = public(__all__)
 
@@ -38,6 +39,72 @@ SUFFIX_UNITS: Final[dict[str, str]] = {
     "_kb": "kB",
     "_ppm": "ppm",
 }
+
+
+class Unit(NamedTuple):
+    """What a unit measures.
+
+    Attributes:
+        dimension: `time` (base unit s), `rate` (1/s), `percent`, `data_rate` (bytes/s), or empty.
+        factor: what a value is multiplied with to get the base unit.
+    """
+
+    dimension: str
+    factor: float
+
+
+_TIMES: Final[dict[str, float]] = {
+    **dict.fromkeys("ns nsec nanosecond nanoseconds".split(), 1e-9),
+    **dict.fromkeys("us usec usecs µs μs microsec microsecs microsecond microseconds".split(), 1e-6),
+    **dict.fromkeys("ms msec msecs millisec millisecs millisecond milliseconds".split(), 1e-3),
+    **dict.fromkeys("s sec secs second seconds".split(), 1.0),
+    **dict.fromkeys("min mins minute minutes".split(), 60.0),
+    **dict.fromkeys("h hour hours".split(), 3_600.0),
+}
+_MULTIPLES: Final[dict[str, float]] = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_COUNTED: Final = (
+    "1 op ops operation operations req reqs request requests tx txn txns trx xact xacts transaction transactions"
+    " query queries row rows record records insert inserts update updates read reads write writes select selects"
+    " statement statements stmt stmts commit commits io ios event events doc docs document documents call calls"
+)
+_COUNTS: Final = "|".join(sorted(_COUNTED.split(), key=len, reverse=True))
+_RATE: Final = re.compile(
+    rf"(?P<multiple>[kmg]?) ?(?:(?:{_COUNTS}) ?(?:/|per|p|_per_|_) ?(?:s|secs?|seconds?)|tps|qps|rps|iops|ops)"
+)
+_PER_REQUEST: Final = re.compile(rf" ?/ ?(?:{_COUNTS})$")
+_DATA: Final = re.compile(
+    r"(?P<multiple>[kmgt]?)i?(?P<what>bits?|bytes?|b(?!ps)) ?(?:/|per|p|_per_|_) ?(?:s|secs?|seconds?)|(?P<bits>[kmgt])bps"
+)
+_BITS_PER_BYTE: Final = 8.0
+
+
+def printed_unit(text: str) -> Unit | None:
+    """What a unit that somebody printed measures; None for one that is not known.
+
+    Minutes and hours are known as times; rates are those per second.
+
+    Example:
+        >>> printed_unit("µs"), printed_unit("req/s")
+        (Unit(dimension='time', factor=1e-06), Unit(dimension='rate', factor=1.0))
+        >>> printed_unit("kops/s").factor, printed_unit("Mbit/s").factor, printed_unit("parsec")
+        (1000.0, 125000.0, None)
+    """
+    spelt = " ".join(text.strip().split())
+    plain = spelt.lower()
+    if plain in ("%", "percent", "per cent", "pct"):
+        return Unit("percent", 1.0)
+    time = _TIMES.get(_PER_REQUEST.sub("", plain))
+    if time is not None:
+        return Unit("time", time)
+    if rate := _RATE.fullmatch(plain):
+        return Unit("rate", _MULTIPLES[rate["multiple"]])
+    if data := _DATA.fullmatch(plain):
+        # "b" is a byte unless it is spelt as a bit: benchmarks print kB/s as kb_s.
+        bits = bool(data["bits"]) or data["what"].startswith("bit")
+        return Unit("data_rate", _MULTIPLES[data["multiple"] or data["bits"] or ""] / (_BITS_PER_BYTE if bits else 1.0))
+    return None
+
+
 _BY_LENGTH: Final = sorted(SUFFIX_UNITS, key=len, reverse=True)
 
 

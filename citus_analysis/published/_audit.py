@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
-from citus_analysis.published._load import published, read_published
-from citus_analysis.published._rows import result_tables
+from citus_analysis.published._load import frame_published, published, read_published
+from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
 from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
+from citus_analysis.published.checks.unread import UNREAD, unread
 from citus_analysis.schema import TABLES
 from citus_analysis.shown import Shown
 from citus_analysis.stats import Frame, as_polars
@@ -63,14 +64,17 @@ class AuditResult(Shown):
         return self.findings
 
 
-def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditResult:
+Audited: TypeAlias = str | PathLike[str] | Frame
+
+
+def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
     """Check tables of results for contradictions.
 
     Rows that agree are one green finding per check and table.
 
     Args:
-        tables: CSV files (long or wide, see :func:`read_published`) or frames with the columns of
-            ``schema.TABLES["published"]``; None audits the published tables that ship with the library.
+        tables: one or several files of results (see :func:`read_published`), or polars, pandas or Arrow frames of
+            the same shapes; None audits the published tables that ship with the library.
 
     Raises:
         PublishedDataError: a file is malformed.
@@ -81,12 +85,14 @@ def audit(tables: Sequence[str | PathLike[str] | Any] | None = None) -> AuditRes
         True
         >>> result.findings.filter(check="copied_sigma")["table"].to_list()
         ['5.6']
+        >>> print(audit(pl.DataFrame({"clients": [64], "tps": [9000], "latency (µs)": [9300]})).findings["check"][0])
+        littles_law
     """
-    frames = [published()] if tables is None else [_frame(table) for table in tables]
-    parts = result_tables(pl.concat(frames)) if frames else []
-    details = _as_frame([found for check in CHECKS.values() for found in check.run(parts)])
+    numbers = published() if tables is None else _numbers(tables)
+    parts = result_tables(numbers)
+    details = _as_frame([*_checked(parts), *unread(numbers, parts)])
     green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"], "the first")
-    return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=CHECKS), details)
+    return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=[*CHECKS, UNREAD]), details)
 
 
 def audit_runs(
@@ -156,10 +162,19 @@ def _ordered(*parts: pl.DataFrame, order: Iterable[str]) -> pl.DataFrame:
     )
 
 
-def _frame(table: str | PathLike[str] | Frame) -> pl.DataFrame:
-    if isinstance(table, str | PathLike):
-        return read_published(table)
-    return TABLES["published"].conform(as_polars(table))
+def _checked(parts: Sequence[ResultTable]) -> Iterator[Finding]:
+    for check in CHECKS.values():
+        yield from check.run(parts)
+
+
+def _numbers(tables: Audited | Sequence[Audited]) -> pl.DataFrame:
+    given = list(tables) if isinstance(tables, list | tuple) else [tables]
+    frames = [_one(table, "frame" if len(given) == 1 else f"frame {i}") for i, table in enumerate(given, start=1)]
+    return pl.concat([TABLES["published"].empty(), *frames])
+
+
+def _one(table: Audited, name: str) -> pl.DataFrame:
+    return read_published(table) if isinstance(table, str | PathLike) else frame_published(table, name)
 
 
 def _table(name: str, frame: Frame | None) -> pl.DataFrame:

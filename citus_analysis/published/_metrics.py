@@ -1,15 +1,16 @@
 """What the name of a metric says: which quantity, of which dimension, in which unit.
 
 Our own names carry the unit as suffix (`throughput_ops_s`, `client_latency_ms`, `sigma_ops_s`); headers that
-other people print (``TPS (μ)``, ``Std. Dev.``, ``99th pctl. (ms)``) are understood too.
+other people print (``TPS (μ)``, ``Std. Dev.``, ``99th pctl. (ms)``, ``latency (µs)``) are understood too. Units are
+those of :mod:`citus_analysis.units`.
 
 Example:
     >>> metric_of("latency_p99_ms")
     Metric(stem='latency_p99', dimension='time', factor=0.001)
     >>> metric_of("99th pctl. (ms)") == metric_of("latency_p99_ms")
     True
-    >>> metric_of("Std. Dev."), metric_of("latency", unit="µs").factor
-    (Metric(stem='sigma', dimension='', factor=1.0), 1e-06)
+    >>> metric_of("Std. Dev."), metric_of("latency (µs)").factor, metric_of("req/s").stem
+    (Metric(stem='sigma', dimension='', factor=1.0), 1e-06, 'throughput')
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-__all__ = ["COUNTS", "Metric", "metric_of", "percentile_of"]
+from citus_analysis.units import Unit, printed_unit
+
+__all__ = ["COUNTS", "RATIOS", "Metric", "is_understood", "level_in", "metric_of", "percentile_of"]
 
 
 @dataclass(frozen=True)
@@ -37,70 +40,39 @@ class Metric:
     factor: float
 
 
-#: Suffix of a name -> dimension and factor to its base unit; the longest that fits wins.
-_SUFFIXES: Final[dict[str, tuple[str, float]]] = {
-    "_ops_s": ("rate", 1.0),
-    "_ops_sec": ("rate", 1.0),
-    "_requests_second": ("rate", 1.0),
-    "_tps": ("rate", 1.0),
-    "_mb_s": ("data_rate", 1e6),
-    "_kb_s": ("data_rate", 1e3),
-    "_bytes_per_s": ("data_rate", 1.0),
-    "_gbit_s": ("data_rate", 1.25e8),
-    "_mbit_s": ("data_rate", 1.25e5),
-    "_percent": ("percent", 1.0),
-    "_ns": ("time", 1e-9),
-    "_us": ("time", 1e-6),
-    "_ms": ("time", 1e-3),
-    "_s": ("time", 1.0),
-    "_sec": ("time", 1.0),
-    "_seconds": ("time", 1.0),
-    "_milliseconds": ("time", 1e-3),
-    "_millisecond": ("time", 1e-3),
-    "_microseconds": ("time", 1e-6),
-    "_microsecond": ("time", 1e-6),
-}
-#: Endings that look like a unit of time and are none.
-_NOT_TIME: Final = ("_per_s", "_rows_s")
-_UNITS: Final[dict[str, tuple[str, float]]] = {
-    "operations/s": ("rate", 1.0),
-    "ops/s": ("rate", 1.0),
-    "ops/sec": ("rate", 1.0),
-    "tps": ("rate", 1.0),
-    "1/s": ("rate", 1.0),
-    "%": ("percent", 1.0),
-    "us": ("time", 1e-6),
-    "µs": ("time", 1e-6),
-    "μs": ("time", 1e-6),
-    "ms": ("time", 1e-3),
-    "s": ("time", 1.0),
-}
 #: Stem -> what others call it, in lower case with `_` for all that is no letter or digit.
 _OTHER_NAMES: Final[dict[str, str]] = {
-    "throughput": "tps qps ops ops_per_s transactions_per_s transactions_per_sec transactions_per_second"
-    " mean_throughput throughput_tps",
-    "base_throughput": "base base_tps baseline baseline_throughput",
-    "mean": "average avg mean_value",
+    "throughput": "tps qps rps ops ops_per_s transactions_per_s transactions_per_sec transactions_per_second"
+    " mean_throughput throughput_tps x thrpt thruput",
+    "base_throughput": "base base_tps baseline baseline_throughput baseline_tps",
+    "mean": "average avg mean_value mu",
     "sigma": "std sd std_dev stddev stdev standard_deviation std_deviation",
     "interval_low": "ci_low ci_lower conf_low conf_interval_low confidence_interval_low interval_lower lower low"
     " lower_bound",
     "interval_high": "ci_high ci_upper conf_high conf_interval_high confidence_interval_high interval_upper upper high"
     " upper_bound",
+    "interval_half": "ci ci_half ci_half_width half_width margin margin_of_error confidence_interval",
+    "standard_error": "se sem std_err std_error stderr",
+    "variation": "cv rsd coefficient_of_variation coeff_of_variation",
     "connections": "clients concurrency users virtual_users terminals",
-    "latency": "mean_latency avg_latency average_latency response_time",
+    "threads": "client_threads thread_count num_threads",
+    "latency": "mean_latency avg_latency average_latency response_time lat rt mean_response_time avg_response_time",
     "client_latency": "ycsb_latency latency_client",
     "latency_p50": "median latency_median median_latency",
-    "latency_min": "min_latency minimum_latency",
-    "latency_max": "max_latency maximum_latency",
+    "latency_min": "min_latency minimum_latency min minimum",
+    "latency_max": "max_latency maximum_latency max maximum",
     "scale_factor": "scale scaling scaling_factor",
-    "runtime": "duration elapsed run_time",
+    "runtime": "duration elapsed run_time time total_time elapsed_time",
+    "operations": "ops_total total_ops total_operations operation_count transactions requests",
     "vcpus": "v_cpus",
+    "think_time": "think thinktime",
+    "target": "target_throughput target_rate rate_limit",
 }
 _ALIASES: Final = {name: stem for stem, names in _OTHER_NAMES.items() for name in names.split()}
 #: Sections that tools put in front of a name of their summary, and that add nothing to it.
 _SECTION: Final = re.compile(r"^(?:overall|latency_distribution)_(?=\w)")
 #: Stems whose dimension is known although the name carries no unit.
-_DIMENSIONS: Final = {"throughput": "rate"}
+_DIMENSIONS: Final = {"throughput": "rate", "base_throughput": "rate"}
 _COUNTED: Final = (
     "connections threads workers nodes servers coordinators drivers replicas vcpus cores vcpus_per_worker"
     " coordinator_vcpus coordinator_cores memory_gb shards warehouses operations records queries samples"
@@ -109,33 +81,68 @@ _COUNTED: Final = (
 )
 #: Quantities that are counted or set, not measured: their digits are exact.
 COUNTS: Final = frozenset(_COUNTED.split())
-_SPREADS: Final = {
-    name: stem for name, stem in _ALIASES.items() if stem in ("sigma", "interval_low", "interval_high")
-} | {stem: stem for stem in ("sigma", "interval_low", "interval_high")}
+#: Quantities that follow from others of the table.
+RATIOS: Final = frozenset("scale_factor speedup efficiency change penalty difference variation".split())
+_SPREAD_STEMS: Final = ("sigma", "interval_low", "interval_high", "interval_half", "standard_error", "variation")
+_SPREADS: Final = {name: stem for name, stem in _ALIASES.items() if stem in _SPREAD_STEMS} | {
+    stem: stem for stem in _SPREAD_STEMS
+}
+_MEASURED: Final = r"throughput|tps|qps|ops|\w*latency"
 #: `throughput_std` is the spread of a throughput; the dimension tells of which mean.
-_SPREAD_OF: Final = re.compile(rf"^(?P<of>throughput|tps|\w*latency)_(?P<spread>{'|'.join(_SPREADS)})$")
-_MEAN_OF: Final = re.compile(r"^(?P<of>throughput|\w*latency)_(?:mean|avg|average)$")
-_ORDINAL: Final = re.compile(
-    r"^(?:(?P<of>\w+?)_)?(?P<q>\d{1,2})(?:th|st|nd|rd)(?:_(?:pctl|percentile|pct))?(?:_latency)?$"
+_SPREAD_OF: Final = re.compile(rf"^(?P<of>{_MEASURED})_(?P<spread>{'|'.join(_SPREADS)})$")
+_OF_SPREAD: Final = re.compile(rf"^(?P<spread>{'|'.join(_SPREADS)})_(?:of_)?(?P<of>{_MEASURED})$")
+_MEAN_OF: Final = re.compile(r"^(?P<of>throughput|tps|\w*latency)_(?:mean|avg|average)$")
+_OF_MEAN: Final = re.compile(r"^(?:mean|avg|average)_(?:of_)?(?P<of>throughput|tps|\w+latency)$")
+_MEAN_BETWEEN: Final = re.compile(r"^(?P<of>\w+)_(?:mean|avg|average)_latency$")
+#: `ci95_low`, `95_percent_ci_upper`, `lower_ci`: an end of a confidence interval, or its half-width.
+_INTERVAL_WORDS: Final = re.compile(r"(?:^|_)(?:\d{0,4}ci\d{0,4}|conf|confidence|interval)(?:_|$)")
+_LOW_WORDS: Final = re.compile(r"(?:^|_)(?:lo|low|lower|lb)(?:_|$)")
+_HIGH_WORDS: Final = re.compile(r"(?:^|_)(?:hi|high|upper|ub)(?:_|$)")
+_EXTREME: Final = re.compile(
+    r"^(?:(?P<of>\w+)_)?(?P<first>min|max)(?:imum)?_(?P<what>throughput|tps|latency)$"
+    r"|^(?P<base>throughput|tps|qps|\w*latency)_(?P<last>min|max)(?:imum)?$"
 )
-_LEADING: Final = re.compile(r"^p(?P<q>\d{2,4})_(?P<of>\w+)$")
-_PERCENTILE: Final = re.compile(r"^(?:(?P<of>\w+?)_)?p(?P<q>\d{2,4})$")
+_LEVEL: Final = re.compile(r"(?<!\d)(80|90|95|98|99(?:[.]\d)?)(?!\d)")
+_ORDINAL: Final = re.compile(
+    r"^(?:(?P<of>\w+?)_)?(?P<q>\d{1,5})(?:th|st|nd|rd)(?:_(?:pctl|percentile|pct|perc|pctile))?(?:_latency)?$"
+)
+_LEADING: Final = re.compile(r"^p(?P<q>\d{2,5})_(?P<of>\w+)$")
+_PERCENTILE: Final = re.compile(r"^(?:(?P<of>\w+?)_)?(?:p|pct|perc|percentile_?)(?P<q>\d{2,5})$")
+#: Ends of names that are units in brackets only: `tps_min` is a minimum.
+_NO_SUFFIX: Final = frozenset("min mins h m hour hours minute minutes ops iops reads writes 1".split())
+_LONGEST_UNIT: Final = 3
+_BRACKETED: Final = re.compile(r"^(?P<name>.*?)\s*(?:[(\[{]\s*(?P<unit>[^()\[\]{}]*?)\s*[)\]}]|,\s*(?P<after>\S+))\s*$")
+_IN_UNIT: Final = re.compile(r"^(?P<name>.*\w)\s+in\s+(?P<unit>\S+)$", re.IGNORECASE)
+#: What such a number is of where its unit is one of throughputs.
+_OF_RATES: Final = {"mean": "throughput", "latency_min": "throughput_min", "latency_max": "throughput_max"}
+_PER_SECOND: Final = re.compile(r"^(?P<name>.*\w)\s*/\s*(?:s|secs?|seconds?)$", re.IGNORECASE)
+_SECONDS: Final = Unit("time", 1.0)
+#: The level of an interval in its name: `95 % CI`.
+_LEVEL_IN_NAME: Final = re.compile(r"\d{2}(?:[.]\d)?\s*%")
+_INTERVAL_NAME: Final = re.compile(r"\bCI\b|conf|interval", re.IGNORECASE)
+#: `95%` in front of a latency is a percentile.
+_PERCENT_OF_LATENCY: Final = re.compile(r"(?<!\d)(\d{2,5})\s*%\s*-?(?:i?le|tile)?\s*(?=lat|resp|\(|$)", re.IGNORECASE)
+_PLAIN_MULTIPLES: Final = {"k": 1e3, "thousand": 1e3, "thousands": 1e3, "x1000": 1e3, "m": 1e6, "million": 1e6}
+#: A row whose header says no more than a number of something is described by it.
+_UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | set("nopm operations_per_day samples".split())
 
 
 @cache
 def metric_of(name: str, unit: str | None = None) -> Metric:
-    """The quantity that a name, and where the name lacks a suffix the unit beside it, stands for."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower().replace("%", "_percent")
-    plain = _SECTION.sub("", re.sub(r"[^a-z0-9]+", "_", words).strip("_"))
-    suffix = max((s for s in _SUFFIXES if _ends(plain, s)), key=len, default="")
-    dimension, factor = _SUFFIXES.get(suffix) or _UNITS.get((unit or "").strip().lower(), ("", 1.0))
-    stem = _canonical(plain.removesuffix(suffix))
-    if spread := _SPREAD_OF.match(stem):
+    """The quantity that a name, and where the name lacks one the unit beside it, stands for."""
+    words, own = _unit_in(name)
+    words, multiple = _multiple_in(words)
+    plain = _plain(words)
+    if own is None:
+        plain, own = _without_suffix(plain)
+    dimension, factor = own or printed_unit(unit or "") or Unit("", 1.0)
+    stem = _canonical(plain)
+    if spread := _SPREAD_OF.match(stem) or _OF_SPREAD.match(stem):
         of = _canonical(spread["of"])
         return Metric(_SPREADS[spread["spread"]], dimension or _DIMENSIONS.get(of, ""), factor)
-    if stem == "mean" and dimension == "rate":
-        stem = "throughput"
-    return Metric(stem, dimension or _DIMENSIONS.get(stem, ""), factor)
+    if dimension == "rate":
+        stem = _OF_RATES.get(stem, stem)
+    return Metric(stem, dimension or _DIMENSIONS.get(stem, ""), factor * multiple)
 
 
 def percentile_of(stem: str) -> tuple[str, float] | None:
@@ -152,14 +159,106 @@ def percentile_of(stem: str) -> tuple[str, float] | None:
     return found["of"] or "latency", float(f"{digits[:2]}.{digits[2:] or 0}")
 
 
-def _ends(plain: str, suffix: str) -> bool:
-    return plain.endswith(suffix) and plain != suffix.strip("_") and not plain.endswith(_NOT_TIME)
+def level_in(name: str) -> float | None:
+    """The confidence level that the name of an interval's end carries.
+
+    Example:
+        >>> level_in("99% CI low"), level_in("ci_low")
+        (0.99, None)
+    """
+    found = _LEVEL.search(name)
+    return float(found[1]) / 100 if found else None
+
+
+def is_understood(metric: Metric) -> bool:
+    """Whether some check can look at such a number: at least its unit is known, or what it counts.
+
+    Example:
+        >>> is_understood(metric_of("p99.9 (ms)")), is_understood(metric_of("flux"))
+        (True, False)
+    """
+    stem = metric.stem
+    quantity = stem.removesuffix("_min").removesuffix("_max")
+    return bool(metric.dimension or quantity in _UNDERSTOOD or "_per_" in stem or stem.endswith("return_ok"))
+
+
+def _unit_in(name: str) -> tuple[str, Unit | None]:
+    """The name without the unit that follows it in brackets, after a comma or after "in"."""
+    for pattern in (_BRACKETED, _IN_UNIT):
+        found = pattern.match(name)
+        if found is not None and found["name"].strip():
+            text = next(part for part in reversed(found.groups()) if part is not None)
+            unit = printed_unit(text)
+            if unit is not None and unit.dimension != "percent":
+                return found["name"], unit
+    each = _PER_SECOND.match(name)
+    if each is not None and not _is_throughput(_plain(name)):
+        known = printed_unit(name) or _without_suffix(_plain(name))[1]
+        if known in (None, _SECONDS) or known == Unit("rate", 1.0):
+            return each["name"], Unit("rate", 1.0)
+    return name, None
+
+
+def _multiple_in(name: str) -> tuple[str, float]:
+    """The name without a multiple in brackets, as in `throughput (k)`, and that multiple."""
+    found = _BRACKETED.match(name)
+    multiple = _PLAIN_MULTIPLES.get((found["unit"] or "").lower()) if found else None
+    return (name, 1.0) if found is None or multiple is None else (found["name"], multiple)
+
+
+def _plain(name: str) -> str:
+    """Lower case, `_` for all that is no letter or digit, percentiles as in `p999`."""
+    text = re.sub(r"[µμ](?=s\b)", "u", name)
+    text = re.sub(r"(?<=\d)[.](?=\d)", "", text)
+    text = _LEVEL_IN_NAME.sub("", text) if _INTERVAL_NAME.search(text) else _PERCENT_OF_LATENCY.sub(r"\1th ", text)
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", text).lower().replace("%", "_percent")
+    words = re.sub(r"[^a-z0-9]+", "_", text).strip("_")
+    return _SECTION.sub("", re.sub(r"(?:(?<=_)|^)lat(?=_|$)", "latency", words))
+
+
+def _without_suffix(plain: str) -> tuple[str, Unit | None]:
+    """The name without the unit that it ends in; a name that is a rate and nothing else is the throughput's."""
+    if _is_throughput(plain):
+        return "throughput", printed_unit(plain)
+    if plain.endswith("_iops"):
+        return plain, Unit("rate", 1.0)
+    words = plain.split("_")
+    for length in range(min(_LONGEST_UNIT, len(words) - 1), 0, -1):
+        ending = words[-length:]
+        if ending[0] in _NO_SUFFIX and length == 1 or ending[0] == "per" or "bytes" in ending and "per" in ending:
+            continue
+        if words[-length - 1] == "per" or ending == ["s"] and words[-2] == "rows":
+            continue
+        unit = printed_unit("_".join(ending))
+        if unit is not None:
+            return "_".join(words[:-length]), unit
+    return plain, None
+
+
+_THROUGHPUT: Final = re.compile(
+    r"[kmg]?(?:ops|operations?|reqs?|requests?|txn?s?|trx|xacts?|transactions?|quer(?:y|ies)|rows?|inserts|statements?)"
+    r"_(?:per_)?(?:s|secs?|seconds?)|[km]?(?:tps|qps|rps)|kops|mops"
+)
+
+
+def _is_throughput(plain: str) -> bool:
+    return _THROUGHPUT.fullmatch(plain) is not None
 
 
 def _canonical(stem: str) -> str:
     stem = _ALIASES.get(stem, stem)
-    if mean := _MEAN_OF.match(stem):
-        return mean["of"]
+    if mean := _MEAN_OF.match(stem) or _OF_MEAN.match(stem):
+        return _ALIASES.get(mean["of"], mean["of"])
+    if between := _MEAN_BETWEEN.match(stem):
+        return f"{between['of']}_latency"
+    if extreme := _EXTREME.match(stem):
+        what = extreme["what"] or extreme["base"]
+        of = "_".join(part for part in (extreme["of"], _ALIASES.get(what, what)) if part)
+        return f"{of}_{extreme['first'] or extreme['last']}"
+    if _INTERVAL_WORDS.search(stem):
+        end = "low" if _LOW_WORDS.search(stem) else "high" if _HIGH_WORDS.search(stem) else ""
+        if end:
+            return f"interval_{end}"
     if quantile := _ORDINAL.match(stem) or _LEADING.match(stem) or _PERCENTILE.match(stem):
         return f"{quantile['of'] or 'latency'}_p{quantile['q']}"
     return stem

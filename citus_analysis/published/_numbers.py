@@ -14,15 +14,37 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["APPROXIMATE", "Range", "resolution", "show", "stated_range"]
+__all__ = [
+    "APPROXIMATE",
+    "Range",
+    "column_resolution",
+    "numbers_in",
+    "resolution",
+    "show",
+    "significant_digits",
+    "stated_range",
+]
 
 #: Mark in front of a stated number that the publication itself calls an approximation.
 APPROXIMATE: Final = "~"
 
 _DIGITS: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_MULTIPLES: Final = {
+    "": 1.0,
+    **dict.fromkeys(("k", "thousand"), 1e3),
+    **dict.fromkeys(("m", "mio", "million"), 1e6),
+    **dict.fromkeys(("b", "bn", "g", "billion"), 1e9),
+}
+_PLAIN: Final = r"[+-]?(?:\d+(?:,\d{3})+|\d+|(?=[.]\d))(?:[.]\d+)?(?:[eE][+-]?\d+)?"
+_MULTIPLE: Final = r"(?:[kKmMgGB]|bn|[Mm]io|thousand|[Mm]illion|[Bb]illion)"
+_CELL: Final = re.compile(
+    rf"[~<>≈]?\s*(?P<number>{_PLAIN})\s*(?P<multiple>{_MULTIPLE})?\s*%?\+?"
+    rf"(?:\s*(?:±|\+/-|\+-)\s*(?P<spread>{_PLAIN})\s*(?P<spread_multiple>{_MULTIPLE})?\s*%?)?"
+)
 #: Digits that count even where they are zeros: nobody prints 1000 for 800.
 _SURE_DIGITS: Final = 2
 
@@ -64,11 +86,94 @@ class Range:
         return self.low <= other.high + slack and other.low <= self.high + slack
 
 
-def resolution(value: float, stated: str) -> float:
+def numbers_in(text: str) -> tuple[float, ...]:
+    """The number that a cell states, and the one that follows it after ±; nothing where it states none.
+
+    Example:
+        >>> numbers_in("12.3k"), numbers_in("12,345 ± 120"), numbers_in("12 nodes")
+        ((12300.0,), (12345.0, 120.0), ())
+    """
+    found = _CELL.fullmatch(text.strip())
+    if found is None:
+        return ()
+    multiple = (found["multiple"] or "").lower()
+    after = (found["spread_multiple"] or "").lower() or multiple
+    parts = [(found["number"], multiple), (found["spread"], after)]
+    values = tuple(_scaled(number, _MULTIPLES[each]) for number, each in parts if number is not None)
+    return values if all(math.isfinite(value) for value in values) else ()
+
+
+def _scaled(number: str, multiple: float) -> float:
+    # 12.3 × 1000 is 12300 and not 12300.000000000002.
+    return float(f"{float(number.replace(',', '')) * multiple:.15g}")
+
+
+def significant_digits(stated: str) -> int:
+    """Digits of a printed number from its first that is no zero to its last that is none.
+
+    Example:
+        >>> significant_digits("12,300"), significant_digits("0.0450"), significant_digits("12300.0")
+        (3, 2, 3)
+    """
+    found = _DIGITS.search(stated)
+    if found is None:
+        return 0
+    mantissa = re.split("[eE]", found[0])[0]
+    return len(re.sub(r"[,.]", "", mantissa).strip("0"))
+
+
+def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[float]:
+    """The step of the last printed digit of each number of a column, which is read together.
+
+    Numbers of a column are rounded to the same step (2,500 beside 5,568 is not rounded to hundreds), or to the same
+    number of significant digits (12,300 beside 456 may be). Zeros at the end count as rounding where both allow it.
+
+    Args:
+        values: the numbers.
+        stated: their texts.
+
+    Example:
+        >>> column_resolution([2_500, 5_568], ["2,500", "5,568"])
+        [1.0, 1.0]
+        >>> column_resolution([12_300, 9_870, 456], ["12300", "9870", "456"])
+        [100.0, 10.0, 1.0]
+    """
+    most = max(_SURE_DIGITS, *(significant_digits(text) for text in stated), 0)
+    padded = _zeros_are_printed(stated)
+    texts = [text if padded else _TRAILING.sub("", text) for text in stated]
+    own = [resolution(value, text) for value, text in zip(values, texts, strict=True)]
+    finest = min((step for step in own if step), default=0.0)
+    return [
+        min(step, max(finest, _step_at(value, most), resolution(value, text, zeros=True)))
+        for value, text, step in zip(values, texts, own, strict=True)
+    ]
+
+
+def _step_at(value: float, digits: int) -> float:
+    """The last of so many significant digits of a number."""
+    return 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits) if value else 0.0
+
+
+#: `.0` at the end: how tables of floating-point numbers print a whole number.
+_TRAILING: Final = re.compile(r"(?<=\d)[.]0+(?![\deE])")
+
+
+def _zeros_are_printed(stated: Sequence[str]) -> bool:
+    """Whether zeros after the point were printed on purpose: the column has the same number of decimals throughout."""
+    decimals = {len(text.partition(".")[2]) for text in stated}
+    return len(decimals) == 1 and not all(_TRAILING.search(text) for text in stated)
+
+
+def resolution(value: float, stated: str, *, zeros: bool = False) -> float:
     """The step between two neighbouring numbers of the printed precision, in the unit of `value`.
 
     Zeros at the end of a whole number are taken for rounding, but two digits always count. An approximation
     (``~`` in front) has only the digits before its zeros.
+
+    Args:
+        value: the number.
+        stated: its text.
+        zeros: the zeros at the end are digits like all others.
 
     Example:
         >>> resolution(16_600, "16,600"), resolution(9_000, "9,000"), resolution(9_000, "~9,000")
@@ -85,12 +190,12 @@ def resolution(value: float, stated: str) -> float:
     if not float(text) or not value:
         return 10.0 ** -len(decimals)
     scale = float(f"{abs(value) / float(text):.9g}") * 10.0 ** int(exponent or 0)
-    if decimals:
+    if decimals or zeros:
         return scale * 10.0 ** -len(decimals)
-    zeros = len(whole) - len(whole.rstrip("0"))
+    rounded = len(whole) - len(whole.rstrip("0"))
     if APPROXIMATE not in stated:
-        zeros = min(zeros, max(len(whole) - _SURE_DIGITS, 0))
-    return scale * 10.0**zeros
+        rounded = min(rounded, max(len(whole) - _SURE_DIGITS, 0))
+    return scale * 10.0**rounded
 
 
 def stated_range(value: float, stated: str, step: float | None = None) -> Range:

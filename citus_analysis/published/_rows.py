@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
 from citus_analysis.published._metrics import COUNTS, Metric, metric_of, percentile_of
-from citus_analysis.published._numbers import APPROXIMATE, Range, resolution, show, stated_range
+from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, show, stated_range
 
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]
 
-_WHOLE: Final = re.compile(r"[\d,]+%?")
+Cells: TypeAlias = Mapping[str, Any]
+
+#: What tells the rows of one table apart.
+_SUBJECT: Final = ("source", "table", "row", "system", "workload")
+_NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
+_DIGITS_AND_PLURALS: Final = re.compile(r"\d[\d.,]*|s\b")
 #: Unit that a finding prints where the table leaves it to the metric's name.
 _UNITS: Final = {
     ("rate", 1.0): "operations/s",
@@ -35,6 +40,7 @@ class Number:
 
     Attributes:
         metric: what it is.
+        name: what the table calls it.
         value: its value in the base unit.
         range: what its digits allow, in the base unit.
         stated: its text as printed.
@@ -44,6 +50,7 @@ class Number:
     """
 
     metric: Metric
+    name: str
     value: float
     range: Range
     stated: str
@@ -68,6 +75,7 @@ class Row:
     source: str
     table: str
     label: str
+    system: str | None
     workload: str | None
     n: int | None
     numbers: Mapping[str, list[Number]]
@@ -90,6 +98,12 @@ class Row:
     def states(self, *stems: str) -> bool:
         """The row states a number for each of the stems."""
         return all(stem in self.numbers for stem in stems)
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What the row is about apart from its size: rows of one group are points of one series."""
+        words = re.sub(r"\W+", " ", _DIGITS_AND_PLURALS.sub("", self.label)).strip().lower()
+        return self.system or "", self.workload or "", words
 
     @property
     def concurrency(self) -> Number | None:
@@ -129,35 +143,52 @@ def result_tables(frame: pl.DataFrame) -> list[ResultTable]:
     numbers = [row for row in frame.iter_rows(named=True) if row["value"] is not None]
     steps = _column_steps(numbers)
     tables: dict[tuple[str, str], ResultTable] = {}
-    grouped: dict[tuple[str, str, str, str | None], list[Mapping[str, Any]]] = defaultdict(list)
-    for cells in numbers:
-        grouped[cells["source"], cells["table"], cells["row"], cells["system"]].append(cells)
-    for (source, name, _, _), members in grouped.items():
-        tables.setdefault((source, name), ResultTable(source, name)).rows.append(_row(members, steps))
+    grouped: dict[tuple[str | None, ...], list[_Member]] = defaultdict(list)
+    for cells, step in zip(numbers, steps, strict=True):
+        grouped[tuple(cells[name] for name in _SUBJECT)].append(_Member(cells, step))
+    for members in grouped.values():
+        source, name = members[0].cells["source"], members[0].cells["table"]
+        tables.setdefault((source, name), ResultTable(source, name)).rows.append(_row(members))
     return list(tables.values())
 
 
-def _row(members: Sequence[Mapping[str, Any]], steps: Mapping[tuple[str, str, str], float]) -> Row:
+class _Member(NamedTuple):
+    """One line of the frame, and the step of the last printed digit of its number."""
+
+    cells: Cells
+    step: float
+
+
+def _row(members: Sequence[_Member]) -> Row:
     held: dict[str, list[Number]] = defaultdict(list)
-    for cells in members:
-        number = _number(cells, steps)
-        held[number.metric.stem].append(number)
-    first = members[0]
-    n = next((cells["n"] for cells in members if cells["n"] is not None), None)
-    return Row(first["source"], first["table"], first["row"], first["workload"], n, dict(held))
+    for cells, step in members:
+        number = _number(cells, step)
+        stem = number.metric.stem
+        beside = held.get(stem)
+        if beside and not _same_quantity(beside[0], number):
+            # Another quantity of the same name: MB/s beside operations/s, queries/s beside transactions/s.
+            stem = f"{stem} ({number.name})"
+        held[stem].append(number)
+    first = members[0].cells
+    n = next((cells["n"] for cells, _ in members if cells["n"] is not None), None)
+    return Row(first["source"], first["table"], first["row"], first["system"], first["workload"], n, dict(held))
 
 
-def _number(cells: Mapping[str, Any], steps: Mapping[tuple[str, str, str], float]) -> Number:
+def _same_quantity(a: Number, b: Number) -> bool:
+    return a.metric.dimension == b.metric.dimension and _is_of_queries(a.name) == _is_of_queries(b.name)
+
+
+def _is_of_queries(name: str) -> bool:
+    return name.lower().startswith(("q/s", "qps", "quer"))
+
+
+def _number(cells: Cells, step: float) -> Number:
     metric = metric_of(cells["metric"], cells["unit"])
-    value, stated = cells["value"], cells["stated"] or f"{cells['value']:.15g}"
-    if metric.stem in COUNTS:
-        allowed = Range.exact(value)
-    else:
-        own = resolution(value, stated)
-        column = steps.get((cells["source"], cells["table"], metric.stem), own)
-        allowed = stated_range(value, stated, min(own, column) if _is_whole(stated) else own)
+    value, stated = cells["value"], _stated(cells)
+    allowed = Range.exact(value) if metric.stem in COUNTS else stated_range(value, stated, step)
     return Number(
         metric,
+        cells["metric"],
         value * metric.factor,
         allowed.scaled(metric.factor),
         stated,
@@ -167,24 +198,20 @@ def _number(cells: Mapping[str, Any], steps: Mapping[tuple[str, str, str], float
     )
 
 
-def _is_whole(stated: str) -> bool:
-    return _WHOLE.fullmatch(stated) is not None
+def _stated(cells: Cells) -> str:
+    return cells["stated"] or f"{cells['value']:.15g}"
 
 
-def _column_steps(numbers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], float]:
-    """Printed precision of each column of whole numbers: the finest digit of any of them, but not finer than 1.
-
-    2,500 beside 5,568 is not rounded to hundreds.
-    """
-    steps: dict[tuple[str, str, str], float] = {}
-    for key, value, stated in _whole_numbers(numbers):
-        steps[key] = min(steps.get(key, float("inf")), resolution(value, stated))
+def _column_steps(numbers: Sequence[Cells]) -> list[float]:
+    """Printed precision of each number, read off the column it stands in; 240k is not printed like 246,396."""
+    columns: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, cells in enumerate(numbers):
+        style = _NUMERALS.sub("", _stated(cells))
+        columns[cells["source"], cells["table"], cells["metric"], cells["unit"] or "", style].append(index)
+    steps = [0.0] * len(numbers)
+    for indices in columns.values():
+        values = [numbers[index]["value"] for index in indices]
+        texts = [_stated(numbers[index]) for index in indices]
+        for index, step in zip(indices, column_resolution(values, texts), strict=True):
+            steps[index] = step
     return steps
-
-
-def _whole_numbers(numbers: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str, str], float, str]]:
-    for cells in numbers:
-        stated = cells["stated"] or f"{cells['value']:.15g}"
-        if _is_whole(stated):
-            stem = metric_of(cells["metric"], cells["unit"]).stem
-            yield (cells["source"], cells["table"], stem), cells["value"], stated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from citus_analysis.published._numbers import Range, show
@@ -72,16 +73,17 @@ def _remark(rate: Number) -> str:
 
 def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
     """All rows, and for latencies without a throughput the same subject's row of another table."""
-    by_subject: dict[tuple[str, str, str | None, Range | None], list[Row]] = defaultdict(list)
+    by_subject: dict[tuple[str | Range | None, ...], list[Row]] = defaultdict(list)
     for table in tables:
         for row in table.rows:
             yield row
             connections = row.concurrency
             if row.workload and connections is not None:
-                by_subject[row.source, row.label, row.workload, connections.range].append(row)
+                by_subject[row.source, row.label, row.system, row.workload, connections.range].append(row)
     for rows in by_subject.values():
         rates = [row for row in rows if row.get("throughput") is not None and row.get("client_latency") is None]
         waits = [row for row in rows if row.get("throughput") is None and row.get("client_latency") is not None]
         for rate, wait in zip(rates, waits, strict=False):
             name = f"{wait.table} and {rate.table}"
-            yield Row(rate.source, name, rate.label, rate.workload, rate.n, {**wait.numbers, **rate.numbers})
+            numbers = {**wait.numbers, **rate.numbers}
+            yield replace(rate, table=name, numbers=numbers)

@@ -1,0 +1,61 @@
+"""What the audit could not read, or has no check for: named, so that silence never stands for agreement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.published._metrics import is_understood
+from citus_analysis.published._rows import Number, ResultTable
+from citus_analysis.published._shapes import UNSAID_SPREAD
+from citus_analysis.published.checks._registry import Finding
+
+__all__ = ["UNREAD", "unread"]
+
+#: Name of the check.
+UNREAD: Final = "unread"
+_EXAMPLES: Final = 3
+
+
+def unread(numbers: pl.DataFrame, tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """A finding per column of a user's table that no check looked at, and why.
+
+    Args:
+        numbers: frame of ``schema.TABLES["published"]``. A cell without a value was not read; what was transcribed
+            from a publication has words on purpose.
+        tables: what was read of it.
+    """
+    own = numbers.filter(pl.col("seed").is_null(), pl.col("value").is_null(), pl.col("stated").is_not_null())
+    cells = own.group_by("source", "table", "metric", maintain_order=True).agg("stated")
+    for source, table, metric, texts in cells.iter_rows():
+        text = "these cells are no numbers that can be read; nothing was checked against them"
+        yield _about(source, table, metric, "a number, such as 16600, 16,600 or 16.6k", texts, text)
+    for each in tables:
+        for metric, found in _without_check(each).items():
+            spread = metric.endswith(UNSAID_SPREAD)
+            text = (
+                "nothing says whether it is a standard deviation or half an interval"
+                if spread
+                else "no check knows what this column means; nothing was checked against it"
+            )
+            expected = "± sd or ± ci in the header" if spread else "a name or a unit of docs/published.md"
+            yield _about(each.source, each.name, metric, expected, [str(number) for number in found], text)
+
+
+def _without_check(table: ResultTable) -> dict[str, list[Number]]:
+    found: dict[str, list[Number]] = defaultdict(list)
+    for row in table.rows:
+        for numbers in row.numbers.values():
+            for number in numbers:
+                unsaid = number.name.endswith(UNSAID_SPREAD)
+                if not number.transcribed and (unsaid or not is_understood(number.metric)):
+                    found[number.name].append(number)
+    return found
+
+
+def _about(source: str, table: str, metric: str, expected: str, texts: Sequence[str], explanation: str) -> Finding:
+    shown = ", ".join(dict.fromkeys(texts[:_EXAMPLES])) + (" ..." if len(texts) > _EXAMPLES else "")
+    return Finding("amber", UNREAD, source, table, f"column {metric}", expected, shown, explanation)
