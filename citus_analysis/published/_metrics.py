@@ -130,6 +130,8 @@ _UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | set("nopm operations_
 @cache
 def metric_of(name: str, unit: str | None = None) -> Metric:
     """The quantity that a name, and where the name lacks one the unit beside it, stands for."""
+    if name.endswith("±"):
+        return Metric("plus_minus", "", 1.0)
     words, own = _unit_in(name)
     words, multiple = _multiple_in(words)
     plain = _plain(words)

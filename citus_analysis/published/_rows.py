@@ -19,6 +19,8 @@ Cells: TypeAlias = Mapping[str, Any]
 
 #: What tells the rows of one table apart.
 _SUBJECT: Final = ("source", "table", "row", "system", "workload")
+#: How two lines with the same words are told apart.
+_LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
 _DIGITS_AND_PLURALS: Final = re.compile(r"\d[\d.,]*|s\b")
 #: Unit that a finding prints where the table leaves it to the metric's name.
@@ -102,7 +104,8 @@ class Row:
     @property
     def group(self) -> tuple[str, str, str]:
         """What the row is about apart from its size: rows of one group are points of one series."""
-        words = re.sub(r"\W+", " ", _DIGITS_AND_PLURALS.sub("", self.label)).strip().lower()
+        label = _LINE.sub("", self.label)
+        words = re.sub(r"\W+", " ", _DIGITS_AND_PLURALS.sub("", label)).strip().lower()
         return self.system or "", self.workload or "", words
 
     @property

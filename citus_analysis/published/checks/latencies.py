@@ -2,32 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from math import inf, isfinite
+from typing import Final
 
+from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 
 __all__: list[str] = []
 
 
-@check("percentiles_ordered", "Do percentiles grow?")
+#: Histograms of whole milliseconds print percentiles as multiples of it and the mean exactly.
+_BUCKET_S: Final = 1e-3
+#: High-dynamic-range histograms keep three significant digits.
+_RELATIVE: Final = 2e-3
+
+
+@check("percentiles_ordered", "Do percentiles grow, and does the mean lie where they allow it?")
 def percentiles_ordered(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """Minimum ≤ percentiles in order ≤ maximum, and the mean between minimum and maximum."""
+    """Minimum ≤ percentiles in order ≤ maximum, and the mean within the bounds that they set.
+
+    Between two quantiles lies a known share of the values, none below the lower and none above the upper: the mean
+    is at least the sum of share × lower, and at most that of share × upper where the maximum is known.
+    """
     for table in tables:
         for row in table.rows:
             for of, known in row.percentiles().items():
                 if len(known) > 1:
                     yield _judge_order(row, of, [known[q] for q in sorted(known)])
+                mean = row.get(of) or row.get(f"{of}_latency")
+                if mean is not None and mean.metric.dimension in ("", *(n.metric.dimension for n in known.values())):
+                    yield _judge_mean(row, of, mean, known)
 
 
 def _judge_order(row: Row, of: str, ordered: list[Number]) -> Finding:
     stated = " ≤ ".join(str(number) for number in ordered)
-    wrong = next(((a, b) for a, b in pairwise(ordered) if a.range.low > b.range.high), None)
+    wrong = next(((a, b) for a, b in combinations(ordered, 2) if a.range.low > b.range.high + _bucket(a, b)), None)
     if wrong:
         text = f"{of.replace('_', ' ')}: {wrong[0]} stands below {wrong[1]}, although it is the larger"
         return finding("red", "percentiles_ordered", row, "growing percentiles", stated, text)
     return finding("green", "percentiles_ordered", row, "growing percentiles", stated, "percentiles grow")
+
+
+def _bucket(a: Number, b: Number) -> float:
+    """How much an extreme, which is exact, may lie on the wrong side of a percentile that names a bucket."""
+    extremes = [number.metric.stem.endswith(("_min", "_max")) for number in (a, b)]
+    buckets = [number.metric.dimension == "time" and _is_bucket(number.value) for number in (a, b)]
+    return _BUCKET_S if extremes[0] != extremes[1] and any(buckets) and a.metric.factor < _BUCKET_S else 0.0
+
+
+def _is_bucket(seconds: float) -> bool:
+    return abs(seconds / _BUCKET_S - round(seconds / _BUCKET_S)) < 1e-6  # noqa: PLR2004 - rounding of the division
+
+
+def _judge_mean(row: Row, of: str, mean: Number, known: Mapping[float, Number]) -> Finding:
+    lowest, highest = _mean_bounds(known)
+    expected = f"{mean.printed(lowest)} to {mean.printed(highest)}" if isfinite(highest) else f"above {mean.printed(lowest)}"
+    stated = f"mean {mean}"
+    words = of.replace("_", " ")
+    if mean.range.high < lowest * (1 - _RELATIVE):
+        text = f"{words}: the percentiles beside it need a larger mean"
+        return finding("red", "percentiles_ordered", row, expected, stated, text)
+    if mean.range.low > highest * (1 + _RELATIVE):
+        text = f"{words}: the percentiles and the maximum beside it need a smaller mean"
+        return finding("red", "percentiles_ordered", row, expected, stated, text)
+    above = [q for q, number in known.items() if _HIGH <= q < 100 and number.range.high < mean.range.low]  # noqa: PLR2004
+    if above:
+        text = f"{words}: a mean above the {max(above):g}th percentile needs a few extremely long requests"
+        return finding("amber", "percentiles_ordered", row, f"below {known[max(above)]}", stated, text)
+    return finding("green", "percentiles_ordered", row, expected, stated, "the mean lies between its bounds")
+
+
+#: Half of such a share of the values would have to carry all of the mean.
+_HIGH: Final = 95.0
+
+
+def _mean_bounds(known: Mapping[float, Number]) -> tuple[float, float]:
+    """The least and the largest mean that quantiles allow, in the base unit; unbounded above without a maximum."""
+    ends = {q: _bucket_range(q, number) for q, number in known.items()}
+    below = {0.0: Range.exact(min(0.0, *(r.low for r in ends.values())) if 0.0 not in ends else ends[0.0].low), **ends}
+    points = sorted(below)
+    shares = [(b - a) / 100 for a, b in pairwise([*points, 100.0])]
+    lowest = sum(share * below[q].low for q, share in zip(points, shares, strict=True))
+    if 100.0 not in ends:  # noqa: PLR2004 - the maximum
+        return lowest, inf
+    above = sum((b - a) / 100 * ends[b].high for a, b in pairwise([0.0, *sorted(q for q in ends if q > 0)]))
+    return lowest, above
+
+
+def _bucket_range(q: float, number: Number) -> Range:
+    allowed = number.range
+    whole = 0 < q < 100 and number.metric.dimension == "time" and number.metric.factor < _BUCKET_S  # noqa: PLR2004
+    return Range(allowed.low, allowed.high + _BUCKET_S) if whole and _is_bucket(number.value) else allowed
 
 
 @check("part_within_whole", "Does the server's time fit into the client's?")

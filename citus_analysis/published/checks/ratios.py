@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,13 +10,15 @@ from citus_analysis.published._numbers import Range, show
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 
-__all__: list[str] = []
+__all__ = ["compare"]
 
 _SECONDS_PER_DAY: Final = Range.exact(86_400)
 _HUNDRED: Final = Range.exact(100)
 #: What a system is made larger by.
 _SIZES: Final = ("workers", "servers", "nodes", "connections", "threads")
-_TOTALS: Final = frozenset({"total", "sum", "all", "overall"})
+_SUMS: Final = frozenset({"total", "sum"})
+#: "All" and "overall" may also head a mean.
+_TOTALS: Final = _SUMS | {"all", "overall"}
 
 
 @check("scale_factor", "Are scale factors, speedups and efficiencies the ratios of the throughputs?")
@@ -23,23 +26,46 @@ def scale_factor(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Recompute them against the row of the same table whose own factor is 1."""
     for table in tables:
         for stem in ("scale_factor", "speedup"):
-            for row, base in _against_base(table, stem):
-                yield _compare("scale_factor", row, stem, row["throughput"].range / base["throughput"].range)
-        for row, base in _against_base(table, "efficiency"):
-            size = next((size for size in _SIZES if row.states(size) and base.states(size)), None)
-            if size is not None:
-                faster = row["throughput"].range / base["throughput"].range
-                share = faster * base[size].range / row[size].range
-                percent = row["efficiency"].metric.dimension == "percent"
-                yield _compare("scale_factor", row, "efficiency", share.scaled(100.0) if percent else share)
+            for row, bases in _against_bases(table, stem, 1.0):
+                yield _closest(row, stem, [row["throughput"].range / base["throughput"].range for base in bases])
+        for row, bases in _against_bases(table, "efficiency", 1.0):
+            if shares := [share for base in bases for share in _efficiencies(row, base)]:
+                yield _closest(row, "efficiency", shares)
+        for row, bases in _against_bases(table, "change", 0.0):
+            ratios = [row["throughput"].range / base["throughput"].range for base in bases]
+            yield _closest(row, "change", [ratio.scaled(100.0) - _HUNDRED for ratio in ratios])
 
 
-def _against_base(table: ResultTable, stem: str) -> Iterator[tuple[Row, Row]]:
-    """Rows that state the factor, each with the row whose factor is 1 (or 100 %)."""
+def _against_bases(table: ResultTable, stem: str, own: float) -> Iterator[tuple[Row, list[Row]]]:
+    """Rows that state the factor, each with the rows that it may be the ratio to: those whose own factor is 1.
+
+    They are the ones of the same series (system, workload, words), if it has any; else those of the same workload,
+    else all. A table of two systems may have a base for each, or one for both.
+    """
     stating = [row for row in table.rows if row.states(stem, "throughput") and not row.states("base_throughput")]
-    base = next((row for row in stating if row[stem].value == (100.0 if row[stem].metric.dimension else 1.0)), None)
-    if base is not None:
-        yield from ((row, base) for row in stating)
+    bases = [row for row in stating if row[stem].value == own * (100.0 if row[stem].metric.dimension else 1.0)]
+    for row in stating if len(stating) > 1 else ():
+        near = [base for base in bases if base.group == row.group]
+        near = near or [base for base in bases if base.workload == row.workload] or bases
+        if near:
+            yield row, near
+
+
+def _efficiencies(row: Row, base: Row) -> Iterator[Range]:
+    """Speedup over growth, for each size in which the row differs from its base."""
+    sizes = [size for size in _SIZES if row.states(size) and base.states(size) and row[size].value > 0]
+    grown = [size for size in sizes if row[size].value != base[size].value] or sizes[:1]
+    faster = row["throughput"].range / base["throughput"].range
+    percent = row["efficiency"].metric.dimension == "percent"
+    for size in grown:
+        share = faster * base[size].range / row[size].range
+        yield share.scaled(100.0) if percent else share
+
+
+def _closest(row: Row, stem: str, expected: Sequence[Range]) -> Finding:
+    """The finding for the expectation that agrees, else for the first."""
+    agreeing = (each for each in expected if row[stem].range.overlaps(each))
+    return compare("scale_factor", row, stem, next(agreeing, expected[0]))
 
 
 @check("ratio", "Do speedups, differences and percentages follow from the throughputs beside them?")
@@ -58,7 +84,7 @@ def ratio(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         }
         for stem, expected in implied.items():
             if row.states(stem):
-                yield _compare("ratio", row, stem, expected)
+                yield compare("ratio", row, stem, expected)
 
 
 @check("product", "Is a quantity per unit times the units the quantity?")
@@ -70,7 +96,7 @@ def product(tables: Sequence[ResultTable]) -> Iterator[Finding]:
             if unit:
                 yield from _product(row, stem, total, unit)
         if row.states("samples", "sampling", "operations"):
-            yield _compare("product", row, "samples", (row["operations"].range * row["sampling"].range).scaled(0.01))
+            yield compare("product", row, "samples", (row["operations"].range * row["sampling"].range).scaled(0.01))
 
 
 def _product(row: Row, stem: str, total: str, unit: str) -> Iterator[Finding]:
@@ -85,7 +111,7 @@ def _product(row: Row, stem: str, total: str, unit: str) -> Iterator[Finding]:
             continue
         expected = row[stem].range * row[count].range
         apart = row.get(f"coordinator_{total}")
-        yield _compare("product", row, whole, expected if apart is None else expected + apart.range)
+        yield compare("product", row, whole, expected if apart is None else expected + apart.range)
         return
 
 
@@ -94,21 +120,45 @@ def per_day(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """A day has 86,400 seconds."""
     for row in _rows(tables):
         if row.states("throughput", "operations_per_day"):
-            yield _compare("per_day", row, "operations_per_day", row["throughput"].range * _SECONDS_PER_DAY)
+            yield compare("per_day", row, "operations_per_day", row["throughput"].range * _SECONDS_PER_DAY)
 
 
 @check("parts_add_up", "Is the total's throughput the sum of the parts'?")
 def parts_add_up(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A row named total, sum, all or overall is compared with the sum of the table's other rows."""
+    """A row named total, sum, all or overall is compared with the sum of the rows it stands for.
+
+    They are the rows of the same system and workload, where the table says those; where a table has several totals,
+    the rows since the last.
+    """
     for table in tables:
-        with_rate = [row for row in table.rows if row.states("throughput")]
-        totals = [row for row in with_rate if row.label.strip().lower() in _TOTALS]
-        parts = [row for row in with_rate if row not in totals]
-        if len(parts) < 2:
+        series: dict[tuple[str | None, str | None], list[Row]] = defaultdict(list)
+        for row in table.rows:
+            series[row.system, row.workload].append(row)
+        for rows in series.values():
+            for stem in ("throughput", "operations", "nopm"):
+                yield from _added([row for row in rows if row.states(stem)], stem)
+
+
+def _added(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
+    parts: list[Row] = []
+    for row in rows:
+        if not _is_total(row):
+            parts.append(row)
             continue
-        added = sum((row["throughput"].range for row in parts), Range.exact(0))
-        for row in totals:
-            yield _compare("parts_add_up", row, "throughput", added)
+        if len(parts) > 1:
+            added = sum((part[stem].range for part in parts), Range.exact(0))
+            mean = added.scaled(1 / len(parts))
+            averaged = _words(row) <= _TOTALS - _SUMS and row[stem].range.overlaps(mean)
+            yield compare("parts_add_up", row, stem, mean if averaged else added)
+        parts = []
+
+
+def _is_total(row: Row) -> bool:
+    return bool(_words(row) & _TOTALS)
+
+
+def _words(row: Row) -> set[str]:
+    return {word.strip() for word in row.label.lower().split(",")}
 
 
 def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
@@ -116,7 +166,8 @@ def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
         yield from table.rows
 
 
-def _compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
+def compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
+    """Green where a stated number allows what others imply, else red."""
     number = row[stem]
     words = stem.replace("_", " ")
     if number.range.overlaps(expected):
