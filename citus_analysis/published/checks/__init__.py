@@ -1,6 +1,6 @@
 """The checks of the audit. Importing this package enters all of them in :data:`CHECKS`."""
 
-from citus_analysis.published.checks import copies, intervals, latencies, little, plausible, ratios
+from citus_analysis.published.checks import copies, identities, intervals, latencies, little, plausible, ratios
 from citus_analysis.published.checks._registry import CHECKS, Check, Finding, Severity, check
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Severity",
     "check",
     "copies",
+    "identities",
     "intervals",
     "latencies",
     "little",

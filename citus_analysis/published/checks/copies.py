@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from citus_analysis.published._numbers import APPROXIMATE
-from citus_analysis.published._rows import Number, ResultTable
-from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published._metrics import COUNTS, RATIOS
+from citus_analysis.published._numbers import APPROXIMATE, significant_digits
+from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.published.checks.intervals import implied_n, stated_interval
 
 __all__: list[str] = []
@@ -63,6 +64,51 @@ def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
                         "the same row and metric stand there with different values; give repetitions names of their own"
                     )
                     yield finding("amber", "stated_twice", row, "one value", texts, text)
+
+
+#: Independent digits by which two rows agree: chance makes so many equal once in ten thousand, once in a thousand.
+_COPIED, _SUSPICIOUS = 4, 3
+#: Numbers that follow from one another, and so agree together: they count once.
+_TOGETHER: Final = frozenset({"throughput", "latency", "client_latency", "runtime", "nopm", "base_throughput"})
+#: What an experimenter sets, and what is computed from the rest.
+_NOT_MEASURED: Final = COUNTS | RATIOS | {"think_time", "target", "warm_up"}
+
+
+@check("copied_row", "Do two rows of a table have numbers of their own?")
+def copied_row(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """What is measured twice does not agree in every number digit by digit."""
+    for table in tables:
+        for one, other in combinations(table.rows, 2):
+            shared = _agreeing(one, other)
+            digits = _independent_digits(one, shared)
+            if digits < _SUSPICIOUS:
+                continue
+            severity: Severity = "red" if digits >= _COPIED and not _is_same_subject(one, other) else "amber"
+            stated = ", ".join(f"{stem.replace('_', ' ')} {one[stem]}" for stem in shared)
+            text = f"all measured numbers of this row agree digit by digit with those of {one.label}"
+            yield finding(severity, "copied_row", other, "numbers of its own", stated, text)
+
+
+def _agreeing(one: Row, other: Row) -> list[str]:
+    """The measured stems of two rows, if all of them are printed alike; else none."""
+    measured = [{stem for stem in row.numbers if stem not in _NOT_MEASURED} for row in (one, other)]
+    if measured[0] != measured[1]:
+        return []
+    alike = all(_digits(one[stem]) == _digits(other[stem]) for stem in measured[0])
+    return [stem for stem in one.numbers if stem in measured[0]] if alike else []
+
+
+def _independent_digits(row: Row, stems: Sequence[str]) -> int:
+    """Digits beyond the first, which neighbouring rows share anyway; zeros and failures (-1) tell nothing."""
+    told = {stem: max(0, significant_digits(row[stem].stated) - 1) for stem in stems if row[stem].value > 0}
+    together = max((told[stem] for stem in told if stem in _TOGETHER), default=0)
+    return together + sum(digits for stem, digits in told.items() if stem not in _TOGETHER)
+
+
+def _is_same_subject(one: Row, other: Row) -> bool:
+    """The rows differ in nothing that was set: the same measurement may stand there twice."""
+    counts = [{stem: row[stem].value for stem in row.numbers if stem in COUNTS} for row in (one, other)]
+    return one.group == other.group and counts[0] == counts[1]
 
 
 def _digits(number: Number) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from citus_analysis.published._metrics import level_in
 from citus_analysis.published._numbers import Range, show
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
@@ -45,15 +46,31 @@ class StatedInterval:
 
 
 def stated_interval(row: Row) -> StatedInterval | None:
-    """The interval that a row states, or None."""
-    if not row.states("interval_low", "interval_high"):
+    """The interval that a row states, by its ends or by half its width; None where it states none."""
+    half, low, high = (row.get(stem) for stem in ("interval_half", "interval_low", "interval_high"))
+    spread = low if low is not None and high is not None else half
+    mean = None if spread is None else row.mean_for(spread)
+    if mean is None:
         return None
-    mean = row.mean_for(row["interval_low"])
-    level = row["interval_level"].value if row.states("interval_level") else _DEFAULT_LEVEL
-    share = level / 100 if level > 1 else level
-    if mean is None or not 0 < share < 1:
+    if (low is None or high is None) and half is not None:
+        low, high = _ends_about(mean, half)
+    if low is None or high is None:
         return None
-    return StatedInterval(row, mean, row["interval_low"], row["interval_high"], share)
+    stated = row["interval_level"].value if row.states("interval_level") else level_in(low.name) or _DEFAULT_LEVEL
+    share = stated / 100 if stated > 1 else stated
+    return StatedInterval(row, mean, low, high, share) if 0 < share < 1 else None
+
+
+def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
+    """The ends of mean ± half, without the rounding of the mean, which moves both alike."""
+    relative = half.stated.endswith("%") or half.metric.dimension == "percent"
+    width = half.range.scaled(mean.value / 100) if relative else half.range
+    about = Range.exact(mean.value)
+    low, high = (
+        replace(half, value=(end.low + end.high) / 2, range=end, stated=show((end.low + end.high) / 2))
+        for end in (about - width, about + width)
+    )
+    return low, high
 
 
 def implied_n(interval: StatedInterval, method: MeanMethod) -> list[int]:

@@ -9,14 +9,15 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range, show
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding
+from citus_analysis.scaling.laws import TOLERANCE
 
-__all__ = ["BUSY", "TOLERANCE"]
+__all__ = ["BUSY"]
 
-#: Clients wait for one request at a time, but a mean over all of them may count a little differently.
-TOLERANCE: Final = 0.02
 #: Below this share of the connections in the system, something else held the clients up.
 BUSY: Final = 0.8
+#: What rounding of both numbers may add to a share.
+_ROUNDING: Final = 0.1
 _UNIT_SLIPS: Final = (1e3, 1e6)
 #: Latencies that hold the whole round trip, then those of a part of it.
 _WHOLE: Final = ("client_latency", "latency")
@@ -53,18 +54,32 @@ def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Find
         return finding("red", "littles_law", row, f"{rate.printed(implied)} ({division})", str(rate), text)
     expected = f"{rate.printed(implied)} ({division})"
     if inside.high < n.low * BUSY:
+        slip = _slip(busy)
+        # Clients that think or wait for their schedule are idle on purpose; all others are busy but for a slip.
+        idle = row.states("think_time") or row.states("target")
+        severity: Severity = "red" if slip and not idle else "amber"
         text = (
-            f"only {busy:.0%} of the connections were waiting for the system on average: start-up, the client "
-            f"itself or another mean{_slip(busy)}"
+            f"only {_share(busy)} of the connections were waiting for the system on average: start-up, the client "
+            f"itself or another mean{slip}"
         )
-        return finding("amber", "littles_law", row, expected, str(rate), text)
+        return finding(severity, "littles_law", row, expected, str(rate), text)
     return finding("green", "littles_law", row, expected, str(rate), f"{busy:.0%} of the connections are accounted for")
 
 
+def _share(busy: float) -> str:
+    return f"{busy:.0%}" if busy >= 0.01 else f"{busy:.2g}"  # noqa: PLR2004 - one per cent
+
+
 def _slip(busy: float) -> str:
-    factor = max(busy, 1 / busy) if busy > 0 else 0.0
-    near = next((slip for slip in _UNIT_SLIPS if 0.85 < factor / slip < 1.15), None)
+    """Words for a unit that was mistaken: times or divided by 1000 or 1,000,000, the clients are busy."""
+    if busy <= 0:
+        return ""
+    near = next((slip for slip in _UNIT_SLIPS if _is_busy(busy * slip) or _is_busy(busy / slip)), None)
     return f" (off by about {show(near)}: a unit mistaken?)" if near else ""
+
+
+def _is_busy(share: float) -> bool:
+    return BUSY <= share <= 1 + TOLERANCE + _ROUNDING
 
 
 def _remark(rate: Number) -> str:

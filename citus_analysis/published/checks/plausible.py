@@ -22,8 +22,11 @@ _POSSIBLE: Final[dict[str, tuple[float, float, str]]] = {
     "percent": (0.0, 100.0, "a share lies between 0 and 100 %"),
     "data_rate": (0.0, 1e13, "no machine moves that much data"),
 }
-#: Stems of changes, differences and intervals' ends, which may be negative or above 100 %.
-_SIGNED: Final = ("change", "difference", "overhead", "interval")
+#: Words of changes, differences, intervals' ends and shares of something smaller: negative or above 100 %.
+_SIGNED: Final = (
+    "change diff delta overhead interval gain improv increase decrease growth penalty speedup efficiency relative"
+    " scal faster slower vs versus compared of_base reduction variation"
+).split()
 #: The shortest round trip over a network that a statement can take.
 _SHORTEST_S: Final = 1e-6
 
@@ -63,7 +66,7 @@ def _impossible(row: Row) -> Iterator[Finding]:
 
 def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
     low, high, why = _POSSIBLE.get(number.metric.dimension, (-float("inf"), float("inf"), ""))
-    if stem.startswith(_SIGNED):
+    if any(word in stem for word in _SIGNED):
         low = high = float("nan")
     if number.value < low or number.value > high:
         yield f"{number.printed(low)} to {number.printed(high)}", why

@@ -14,9 +14,10 @@ import polars as pl
 
 from citus_analysis.published._numbers import show
 from citus_analysis.published.checks._registry import Finding, Severity
-from citus_analysis.published.checks.little import BUSY, TOLERANCE
+from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
 from citus_analysis.runs import CONFIGURATION
+from citus_analysis.scaling.laws import TOLERANCE
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
 from citus_analysis.words import counted

@@ -1,0 +1,108 @@
+"""Quantities that define each other: operations, run time and throughput; spread, its error and its share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from citus_analysis.published._numbers import Range, show
+from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published.checks.ratios import compare
+
+__all__: list[str] = []
+
+#: Means of repetitions and warm-up that one number leaves out explain this much.
+_CLOSE: Final = 0.02
+#: And this much at most; beyond it the numbers are not of the same run.
+_APART: Final = 0.10
+_HUNDRED: Final = 100.0
+
+
+@check("throughput_identity", "Is throughput × run time the number of operations?")
+def throughput_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Compare operations over run time with the stated throughput."""
+    for table in tables:
+        for row in table.rows:
+            if not row.states("throughput", "runtime"):
+                continue
+            rate, runtime = row["throughput"], row["runtime"]
+            done = _operations(row)
+            if done is not None and done.low > 0 and runtime.range.low > 0 and rate.value > 0:
+                yield _judge(row, rate, runtime, done)
+
+
+def _operations(row: Row) -> Range | None:
+    """The operations of a run: stated, or the sum of those that returned OK in each section of YCSB's summary."""
+    sections = [row[stem].range for stem in row.numbers if stem.endswith("return_ok")]
+    if sections:
+        return sum(sections, Range.exact(0))
+    return row["operations"].range if row.states("operations") else None
+
+
+def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
+    implied = done / runtime.range
+    expected = f"{rate.printed((implied.low + implied.high) / 2)} ({show(done.low)} operations in {runtime})"
+    off = max(rate.range.low / implied.high - 1, implied.low / rate.range.high - 1)
+    each = _per_generator(row, rate, implied)
+    if off <= _CLOSE:
+        return finding("green", "throughput_identity", row, expected, str(rate), "they agree")
+    if off <= _APART or each:
+        text = each or f"they are {off:.0%} apart: one of them may leave out warm-up or failed operations"
+        return finding("amber", "throughput_identity", row, expected, str(rate), text)
+    text = f"operations, run time and throughput are {off:.0%} apart: they are not of the same run"
+    return finding("red", "throughput_identity", row, expected, str(rate), text)
+
+
+def _per_generator(row: Row, rate: Number, implied: Range) -> str:
+    """Words for operations that are counted per load generator while the throughput is that of all."""
+    drivers = row.get("drivers")
+    if drivers is None or drivers.value <= 1:
+        return ""
+    both = implied.scaled(drivers.value)
+    near = Range(both.low * (1 - _CLOSE), both.high * (1 + _CLOSE)).overlaps(rate.range)
+    return f"the operations seem to be those of one of {show(drivers.value)} load generators" if near else ""
+
+
+@check("spread_identity", "Do standard error and coefficient of variation follow from the standard deviation?")
+def spread_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Standard error = sigma / √n; coefficient of variation = sigma / mean."""
+    for table in tables:
+        for row in table.rows:
+            sigma = row.get("sigma")
+            mean = None if sigma is None else row.mean_for(sigma)
+            if sigma is not None and row.n is not None and row.states("standard_error"):
+                yield compare("spread_identity", row, "standard_error", sigma.range.scaled(1 / math.sqrt(row.n)))
+            if sigma is not None and mean is not None and row.states("variation") and mean.range.low > 0:
+                share = sigma.range / mean.range
+                percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
+                yield compare("spread_identity", row, "variation", share.scaled(_HUNDRED) if percent else share)
+
+
+#: A number that so far from every other of its column is not measured like them.
+_ALONE: Final = 300.0
+_FEW: Final = 3
+
+
+@check("same_magnitude", "Are the numbers of a column of one order of magnitude?")
+def same_magnitude(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """A throughput or latency hundreds of times away from all others of its column may be printed in another unit."""
+    for table in tables:
+        stems = dict.fromkeys(stem for row in table.rows for stem in row.numbers)
+        for stem in stems:
+            rows = [row for row in table.rows if row.states(stem) and row[stem].value > 0]
+            if len(rows) >= _FEW and rows[0][stem].metric.dimension in ("rate", "time"):
+                yield from _alone(rows, stem)
+
+
+def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
+    for row in rows:
+        others = [math.log(other[stem].value) for other in rows if other is not row]
+        here = math.log(row[stem].value)
+        nearest = min(others, key=lambda other: abs(other - here))
+        if abs(nearest - here) > math.log(_ALONE):
+            factor = math.exp(abs(nearest - here))
+            text = f"{show(factor)} times away from every other of its column: a unit mistaken?"
+            expected = f"about {row[stem].printed(math.exp(nearest))}"
+            yield finding("amber", "same_magnitude", row, expected, f"{stem} {row[stem]}", text)
