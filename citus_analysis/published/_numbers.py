@@ -143,9 +143,11 @@ def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[fl
     texts = [text if padded else _TRAILING.sub("", text) for text in stated]
     own = [resolution(value, text) for value, text in zip(values, texts, strict=True)]
     finest = min((step for step in own if step), default=0.0)
+    # Printed with an exponent, a number has lost the zeros at its end: they may have been significant.
+    last = [0.0 if "e" in text.lower() else resolution(value, text, zeros=True) for value, text in zip(values, texts, strict=True)]
     return [
-        min(step, max(finest, _step_at(value, most), resolution(value, text, zeros=True)))
-        for value, text, step in zip(values, texts, own, strict=True)
+        min(step, max(finest, _step_at(value, most), floor))
+        for value, step, floor in zip(values, own, last, strict=True)
     ]
 
 

@@ -107,7 +107,7 @@ def part_within_whole(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """
     for table in tables:
         for row in table.rows:
-            client, part = row.get("client_latency"), row.get("server_latency")
+            client, part = row.get("client_latency") or row.get("latency"), row.get("server_latency")
             if client is None:
                 continue
             if part is not None:
