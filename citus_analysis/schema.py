@@ -453,7 +453,7 @@ _TABLES: Final = (
             Column(
                 "percentile_source",
                 TEXT,
-                "reported (one client's own), histogram (merged), or null: several clients without histograms",
+                "reported (one client's own), histogram (merged), both (those not printed: histogram), or null: neither",
             ),
         ),
     ),

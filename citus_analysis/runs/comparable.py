@@ -15,7 +15,11 @@ from citus_analysis.runs.setups import CONFIGURATION, SYSTEM, VARIANT
 __all__ = ["Comparability", "closest_difference", "comparability", "differing", "pooled"]
 
 #: A compared column on the left is made of, or decides, those on the right.
-_DECIDES: Final = {"variant": frozenset(VARIANT), "resource": frozenset({"family", "settings", "variant"})}
+_DECIDES: Final = {
+    "variant": frozenset({*VARIANT, "arrivals"}),
+    "resource": frozenset({"family", "settings", "variant"}),
+    "limit": frozenset({"arrivals"}),
+}
 _LEVELS_NAMED: Final = 4
 
 
@@ -50,7 +54,7 @@ def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Co
         >>> comparability(runs, "system")
         Comparability(strata=('threads',), along=('workers',))
     """
-    aside = {by, *pool, *_DECIDES.get(by, ())}
+    aside = {by, *pool}.union(*(_DECIDES.get(name, ()) for name in (by, *pool)))
     varying = [name for name in CONFIGURATION if name in runs.columns and name not in aside]
     varying = [name for name in varying if runs[name].n_unique() > 1]
     along = [name for name in varying if name in SYSTEM and by != "variant" and _changes_along(runs, name, by)]

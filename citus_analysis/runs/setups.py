@@ -6,6 +6,8 @@ it was limited to, number of load generators, table size (for pgbench: its scali
 The family is what `runs.set_up` states, as the runner does. Where nothing is stated, it is the name of the resource
 without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` is of family
 `binary` and `w2-t16-insert` of the main one.
+How operations arrive is part of the load: `closed` where each thread sends the next when the last has returned, `partly
+open` where a thread sends by a schedule unless it still waits, `open` where a run says that nothing holds them back.
 A *configuration* is a set-up at one number of workers and threads. A *variant* is what is measured, apart from its
 size: system, family, number of load generators, protocol, limit, settings and, where a family has both, whether the
 runs were monitored.
@@ -49,6 +51,7 @@ LOAD: Final = (
     "operation",
     "query_mode",
     "limit",
+    "arrivals",
     "threads",
     "records",
     "scale_factor",
@@ -110,7 +113,7 @@ def operation_of(runs: pl.DataFrame) -> str:
 
 
 def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Runs with the columns `family`, `settings`, `limit` and `variant`; those that are there already stay.
+    """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; those that are there already stay.
 
     Args:
         runs: rows of the table `runs`.
@@ -125,6 +128,8 @@ def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.Da
         found = found.with_columns(pl.col("settings").fill_null(""))
     if "limit" not in found.columns and {"rate_limited", "target_ops_s"} <= set(found.columns):
         found = found.with_columns(_limits())
+    if "arrivals" not in found.columns and "rate_limited" in found.columns:
+        found = found.with_columns(arrivals=pl.when(_limited()).then(pl.lit("partly open")).otherwise(pl.lit("closed")))
     return found if "variant" in found.columns else found.with_columns(_variants(found))
 
 
@@ -132,10 +137,13 @@ def _limits() -> pl.Expr:
     """The rate that clients were limited to, in words; empty where there was none."""
     # Frames that come from pandas hold columns of nulls as texts.
     target = pl.col("target_ops_s").cast(pl.Float64)
-    limited = pl.col("rate_limited").cast(pl.String).str.to_lowercase() == "true"
     words = pl.format("at most {}/s", target.round(2)).str.replace(r"\.0(/s)$", "$1")
     rate = pl.when(target.is_null()).then(pl.lit("limited rate")).otherwise(words)
-    return pl.when(limited).then(rate).otherwise(pl.lit("")).alias("limit")
+    return pl.when(_limited()).then(rate).otherwise(pl.lit("")).alias("limit")
+
+
+def _limited() -> pl.Expr:
+    return pl.col("rate_limited").cast(pl.String).str.to_lowercase() == "true"
 
 
 def _families(runs: pl.DataFrame) -> pl.Series:

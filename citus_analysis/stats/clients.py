@@ -211,8 +211,9 @@ def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
 def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:
     """The table `operation_latencies`: client-side latency per run, role and operation, clients merged.
 
-    Percentiles are one client's own (`reported`), or those of the merged histograms where several clients
-    recorded them with the same edges (`histogram`, the middle of the bucket), or null. An operation is a
+    Percentiles are one client's own (`reported`); those that it did not print, and all of several clients, are read
+    off the merged histograms where every client recorded one with the same edges (`histogram`, the middle of the
+    bucket); else they are null. An operation is a
     section of the summary with a latency, failed ones (`READ-FAILED`) apart.
 
     Args:
@@ -222,13 +223,21 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     per_client = _latencies_per_client(client_metrics.filter(pl.col("run_id").is_not_null()))
     from_histogram = _histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
     reported = pl.any_horizontal(pl.col(name).is_not_null() for name in _QUANTILES)
-    recorded = ~reported & pl.col("p50_us_histogram").is_not_null()
-    source = pl.when(reported).then(pl.lit("reported")).when(recorded).then(pl.lit("histogram"))
+    recorded = pl.col("p50_us_histogram").is_not_null()
+    added = pl.any_horizontal(pl.col(name).is_null() & pl.col(f"{name}_histogram").is_not_null() for name in _QUANTILES)
+    source = (
+        pl.when(reported & added)
+        .then(pl.lit("reported, others histogram"))
+        .when(reported)
+        .then(pl.lit("reported"))
+        .when(recorded)
+        .then(pl.lit("histogram"))
+    )
     table = (
         merge_clients(per_client, _OPERATION)
         .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
         .with_columns(
-            *(pl.when(recorded).then(f"{name}_histogram").otherwise(name).alias(name) for name in _QUANTILES),
+            *(pl.coalesce(name, f"{name}_histogram") for name in _QUANTILES),
             percentile_source=source,
             operation="section",
         )

@@ -33,8 +33,14 @@ _REPEATED: Final = tuple(
 #: Sections that hold the time of other sections, or none of the workload's.
 _COMPOSITE: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL", "TOTAL")
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
+_QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
 _BUCKET_US: Final = 1_000.0
 #: Counters are read one after the other: sums may differ by so much.
+#: A bucket wider than this share of a percentile hides the differences that people look for.
+_WIDE: Final = 0.10
+#: Intended latencies this far above the actual ones say that operations began late.
+_LATE: Final = 0.10
+_INTENDED: Final = "Intended-"
 _SUMS: Final = 0.01
 _SERIES: Final = 0.05
 _COARSE: Final = 0.10
@@ -120,7 +126,7 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
     latencies = tables.operation_latencies.filter(
         pl.col("role") == "main",
         ~pl.col("operation").is_in(_COMPOSITE),
-        ~pl.col("operation").str.starts_with("Intended-"),
+        ~pl.col("operation").str.starts_with(_INTENDED),
     )
     waited = latencies.group_by("run_id").agg(waited_us=(pl.col("operations") * pl.col("mean_us")).sum())
     throttled = set(tables.clients.filter("rate_limited", role="main")["run_id"])
@@ -164,6 +170,57 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
 def _slack(a: float, b: float) -> float:
     """A histogram of whole milliseconds prints percentiles as multiples of 1000 µs, minimum and maximum exactly."""
     return 0.0 if a % _BUCKET_US and b % _BUCKET_US else _BUCKET_US
+
+
+def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
+    """A histogram of whole milliseconds cannot tell percentiles of a few milliseconds apart."""
+    kinds = tables.clients.filter(role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
+    wide = set(kinds.filter(pl.col("measurement_type").list.contains("histogram"))["run_id"])
+    own = tables.operation_latencies.filter(pl.col("role") == "main", pl.col("run_id").is_in(wide))
+    for cells in own.iter_rows(named=True):
+        known = {name: cells[name] for name in _QUANTILES if cells[name] is not None}
+        if not known:
+            continue
+        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
+        name, least = min(known.items(), key=lambda item: item[1])
+        stated, expected = f"{name.removesuffix('_us')} {show(least)} µs", f"{show(_BUCKET_US / _WIDE)} µs or more"
+        share = _BUCKET_US / max(least, _BUCKET_US)
+        if share > _WIDE:
+            text = "its buckets are 1 ms wide: percentiles are known to 1 ms; measure with hdrhistogram"
+            yield _about("amber", "coarse_percentiles", row, expected, stated, text, share)
+        else:
+            yield _about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
+
+
+def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
+    """Under a target rate a latency counts from when the operation was due, not from when it was sent."""
+    limited = tables.finished().filter("rate_limited").select("run_id", "resource")
+    main = tables.operation_latencies.filter(role="main")
+    for run in limited.iter_rows(named=True):
+        own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
+        pairs = {name: own[_INTENDED + name] for name in own if _INTENDED + name in own and name not in _COMPOSITE}
+        if not pairs:
+            text = (
+                "latencies count from when operations were sent: those that waited behind a slow one look fast "
+                "(coordinated omission); run YCSB with measurement.interval=both"
+            )
+            yield _about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
+        for name, intended in pairs.items():
+            yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
+
+
+def _beside_intended(row: Cells, actual: Cells, intended: Cells) -> Weighted:
+    shown = [name for name in ("mean_us", "p99_us") if actual[name] and intended[name]]
+    texts = [
+        ", ".join(f"{name.removesuffix('_us')} {show(cells[name] / 1e3)} ms" for name in shown)
+        for cells in (intended, actual)
+    ]
+    late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
+    if late > _LATE:
+        text = "operations began after they were due: users wait the intended latency, not the actual one"
+        return _about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+    text = "operations began when they were due"
+    return _about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
 
 
 def series_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -259,6 +316,8 @@ RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "parts_add_up": parts_add_up,
     "littles_law": littles_law,
     "percentiles_ordered": percentiles_ordered,
+    "coarse_percentiles": coarse_percentiles,
+    "coordinated_omission": coordinated_omission,
     "series_add_up": series_add_up,
     "run_length": run_length,
     "iterations": iterations,
