@@ -453,7 +453,7 @@ _TABLES: Final = (
             Column(
                 "percentile_source",
                 TEXT,
-                "reported (one client's own), histogram (merged), both (those not printed: histogram), or null: neither",
+                "reported (one client's own), histogram (merged), both (what was not printed), or null: neither",
             ),
         ),
     ),

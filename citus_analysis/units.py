@@ -54,12 +54,12 @@ class Unit(NamedTuple):
 
 
 _TIMES: Final[dict[str, float]] = {
-    **dict.fromkeys("ns nsec nanosecond nanoseconds".split(), 1e-9),
-    **dict.fromkeys("us usec usecs µs μs microsec microsecs microsecond microseconds".split(), 1e-6),
-    **dict.fromkeys("ms msec msecs millisec millisecs millisecond milliseconds".split(), 1e-3),
-    **dict.fromkeys("s sec secs second seconds".split(), 1.0),
-    **dict.fromkeys("min mins minute minutes".split(), 60.0),
-    **dict.fromkeys("h hour hours".split(), 3_600.0),
+    **dict.fromkeys(["ns", "nsec", "nanosecond", "nanoseconds"], 1e-9),
+    **dict.fromkeys(["us", "usec", "usecs", "µs", "μs", "microsec", "microsecs", "microsecond", "microseconds"], 1e-6),
+    **dict.fromkeys(["ms", "msec", "msecs", "millisec", "millisecs", "millisecond", "milliseconds"], 1e-3),
+    **dict.fromkeys(["s", "sec", "secs", "second", "seconds"], 1.0),
+    **dict.fromkeys(["min", "mins", "minute", "minutes"], 60.0),
+    **dict.fromkeys(["h", "hour", "hours"], 3_600.0),
 }
 _MULTIPLES: Final[dict[str, float]] = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _COUNTED: Final = (
@@ -73,7 +73,8 @@ _RATE: Final = re.compile(
 )
 _PER_REQUEST: Final = re.compile(rf" ?/ ?(?:{_COUNTS})$")
 _DATA: Final = re.compile(
-    r"(?P<multiple>[kmgt]?)i?(?P<what>bits?|bytes?|b(?!ps)) ?(?:/|per|p|_per_|_) ?(?:s|secs?|seconds?)|(?P<bits>[kmgt])bps"
+    r"(?P<multiple>[kmgt]?)i?(?P<what>bits?|bytes?|b(?!ps)) ?(?:/|per|p|_per_|_) ?(?:s|secs?|seconds?)"
+    r"|(?P<bits>[kmgt])bps"
 )
 _BITS_PER_BYTE: Final = 8.0
 

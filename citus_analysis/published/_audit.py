@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import polars as pl
 
@@ -168,7 +168,7 @@ def _checked(parts: Sequence[ResultTable]) -> Iterator[Finding]:
 
 
 def _numbers(tables: Audited | Sequence[Audited]) -> pl.DataFrame:
-    given = list(tables) if isinstance(tables, list | tuple) else [tables]
+    given: Sequence[Audited] = tables if isinstance(tables, list | tuple) else [cast("Audited", tables)]
     frames = [_one(table, "frame" if len(given) == 1 else f"frame {i}") for i, table in enumerate(given, start=1)]
     return pl.concat([TABLES["published"].empty(), *frames])
 

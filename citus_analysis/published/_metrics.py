@@ -82,7 +82,7 @@ _COUNTED: Final = (
 #: Quantities that are counted or set, not measured: their digits are exact.
 COUNTS: Final = frozenset(_COUNTED.split())
 #: Quantities that follow from others of the table.
-RATIOS: Final = frozenset("scale_factor speedup efficiency change penalty difference variation".split())
+RATIOS: Final = frozenset(["scale_factor", "speedup", "efficiency", "change", "penalty", "difference", "variation"])
 _SPREAD_STEMS: Final = ("sigma", "interval_low", "interval_high", "interval_half", "standard_error", "variation")
 _SPREADS: Final = {name: stem for name, stem in _ALIASES.items() if stem in _SPREAD_STEMS} | {
     stem: stem for stem in _SPREAD_STEMS
@@ -109,7 +109,9 @@ _ORDINAL: Final = re.compile(
 _LEADING: Final = re.compile(r"^p(?P<q>\d{2,5})_(?P<of>\w+)$")
 _PERCENTILE: Final = re.compile(r"^(?:(?P<of>\w+?)_)?(?:p|pct|perc|percentile_?)(?P<q>\d{2,5})$")
 #: Ends of names that are units in brackets only: `tps_min` is a minimum.
-_NO_SUFFIX: Final = frozenset("min mins h m hour hours minute minutes ops iops reads writes 1".split())
+_NO_SUFFIX: Final = frozenset(
+    ["min", "mins", "h", "m", "hour", "hours", "minute", "minutes", "ops", "iops", "reads", "writes", "1"]
+)
 _LONGEST_UNIT: Final = 3
 _BRACKETED: Final = re.compile(r"^(?P<name>.*?)\s*(?:[(\[{]\s*(?P<unit>[^()\[\]{}]*?)\s*[)\]}]|,\s*(?P<after>\S+))\s*$")
 _IN_UNIT: Final = re.compile(r"^(?P<name>.*\w)\s+in\s+(?P<unit>\S+)$", re.IGNORECASE)
@@ -124,7 +126,7 @@ _INTERVAL_NAME: Final = re.compile(r"\bCI\b|conf|interval", re.IGNORECASE)
 _PERCENT_OF_LATENCY: Final = re.compile(r"(?<!\d)(\d{2,5})\s*%\s*-?(?:i?le|tile)?\s*(?=lat|resp|\(|$)", re.IGNORECASE)
 _PLAIN_MULTIPLES: Final = {"k": 1e3, "thousand": 1e3, "thousands": 1e3, "x1000": 1e3, "m": 1e6, "million": 1e6}
 #: A row whose header says no more than a number of something is described by it.
-_UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | set("nopm operations_per_day samples".split())
+_UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | {"nopm", "operations_per_day", "samples"}
 
 
 @cache
@@ -227,9 +229,9 @@ def _without_suffix(plain: str) -> tuple[str, Unit | None]:
     words = plain.split("_")
     for length in range(min(_LONGEST_UNIT, len(words) - 1), 0, -1):
         ending = words[-length:]
-        if ending[0] in _NO_SUFFIX and length == 1 or ending[0] == "per" or "bytes" in ending and "per" in ending:
+        if (ending[0] in _NO_SUFFIX and length == 1) or ending[0] == "per" or ("bytes" in ending and "per" in ending):
             continue
-        if words[-length - 1] == "per" or ending == ["s"] and words[-2] == "rows":
+        if words[-length - 1] == "per" or (ending == ["s"] and words[-2] == "rows"):
             continue
         unit = printed_unit("_".join(ending))
         if unit is not None:

@@ -144,11 +144,17 @@ def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[fl
     own = [resolution(value, text) for value, text in zip(values, texts, strict=True)]
     finest = min((step for step in own if step), default=0.0)
     # Printed with an exponent, a number has lost the zeros at its end: they may have been significant.
-    last = [0.0 if "e" in text.lower() else resolution(value, text, zeros=True) for value, text in zip(values, texts, strict=True)]
     return [
-        min(step, max(finest, _step_at(value, most), floor))
-        for value, step, floor in zip(values, own, last, strict=True)
+        step
+        if APPROXIMATE in text
+        else min(step, max(finest, _step_at(value, most), 0.0 if "e" in text.lower() else _last_digit(value, text)))
+        for value, text, step in zip(values, texts, own, strict=True)
     ]
+
+
+def _last_digit(value: float, stated: str) -> float:
+    """The step of the last printed digit, be it a zero."""
+    return resolution(value, stated, zeros=True)
 
 
 def _step_at(value: float, digits: int) -> float:

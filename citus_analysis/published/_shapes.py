@@ -30,7 +30,9 @@ _WORDS: Final = ("source", "table", "row", "system", "workload", "unit", "stated
 _LABELS: Final = ("source", "table", "row", "system", "workload", "note")
 _N_NAMES: Final = frozenset({"n", "repeats", "repetitions", "iterations", "reps", "n_runs", "num_runs"})
 _MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none"})
-_DESCRIBING: Final = re.compile(r"set-?_?\s?up|config|name|label|case|variant|cluster|instance|machine|version|date|id$")
+_DESCRIBING: Final = re.compile(
+    r"set-?_?\s?up|config|name|label|case|variant|cluster|instance|machine|version|date|id$"
+)
 #: A number with a unit or a mark behind it that is not read.
 _NUMBER_LIKE: Final = re.compile(r"[~<>≈]?\s*[+-]?\d[\d.,]*\s*\S{0,12}|[~<>≈]?\s*[+-]?\d[\d.,]*\s*(?:±|\+/-).*")
 _SPREAD_IN_NAME: Final = re.compile(r"\s*(?:±|\+/-|\+-)\s*(?P<spread>[^()\[\]]*)")
@@ -79,7 +81,7 @@ def _transposed(sheet: Sheet) -> Iterator[Record]:
             continue
         for row in rows:
             repeats = next((each for _, each in sheet.lines if each["metric"].lower() in _N_NAMES), None)
-            record: Record = {name: cells.get(name) or None for name in _WORDS} | {"row": row}
+            record: Record = {**{name: cells.get(name) or None for name in _WORDS}, "row": row}
             record["n"] = _count(sheet, line, row, repeats[row]) if repeats and repeats[row] else None
             yield from _cell(record, sheet, line, row, cells["metric"], cells[row])
 

@@ -59,7 +59,7 @@ def sheet_of(frame: pl.DataFrame, name: str) -> Sheet:
 
 
 def _text(value: object) -> str:
-    if value is None or value != value:  # noqa: PLR0124 - NaN is how pandas writes a missing number
+    if value is None or value != value:
         return ""
     return f"{value:.15g}" if isinstance(value, float) else str(value).strip()
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.published import AuditResult
 
-__all__ = ["audit_block"]
+__all__ = ["audit_block", "latency_warnings"]
 
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
 _WORDS: Final = {
@@ -19,6 +19,11 @@ _WORDS: Final = {
 }
 
 
+#: Checks whose findings change how every latency of a report is read.
+_OF_LATENCIES: Final = {
+    "coordinated_omission": "Runs with a target rate",
+    "coarse_percentiles": "Coarse percentiles",
+}
 _MOST_RED: Final = 5
 _ALL: Final = "Findings of the audit; where several are one row, it shows the worst. All of them are in audit.csv."
 
@@ -32,6 +37,15 @@ def audit_block(result: AuditResult) -> str:
         f'<section class="audit" aria-label="Audit of the runs"><p>Audit of the runs: {counts}</p>{shown}'
         f"<details><summary>All that was checked</summary>{_table(result.findings, _ALL)}</details></section>"
     )
+
+
+def latency_warnings(result: AuditResult) -> list[str]:
+    """What a reader of latencies must know before any of them: a sentence per check that found something."""
+    doubtful = result.findings.filter(pl.col("severity") == "amber", pl.col("check").is_in(_OF_LATENCIES))
+    return [
+        f"{_OF_LATENCIES[row['check']]}: {row['stated']} ({row['expected']}), {row['row']}: {row['explanation']}."
+        for row in doubtful.iter_rows(named=True)
+    ]
 
 
 def _badge(result: AuditResult, severity: str, meaning: str) -> str:

@@ -20,7 +20,7 @@ from IPython.display import display
 
 from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
-from citus_analysis.report.audit import audit_block
+from citus_analysis.report.audit import audit_block, latency_warnings
 from citus_analysis.report.notebooks import Scalar
 from citus_analysis.report.series import matching
 from citus_analysis.report.tables import html_table
@@ -71,6 +71,7 @@ class Page:
         result = audit_runs(*tables)
         self._write("audit", result.details)
         _show(audit_block(result), f"Audit: {result}")
+        self.note(latency_warnings(result), warning=True)
 
     def findings(self, sentences: Sequence[str]) -> None:
         """Show the sentences that state what was found."""

@@ -8,12 +8,15 @@ states.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -22,8 +25,9 @@ from citus_analysis.published import AuditResult, audit
 TABLES_PER_KIND = 60
 RIGHT_TABLES = 600
 
-Rows = list[dict[str, float | str]]
+Rows = list[dict[str, float]]
 Rng = np.random.Generator
+Given: TypeAlias = Path | pl.DataFrame | pd.DataFrame | pa.Table
 
 #: Quantity -> the headers that people give it, with the factor from our unit (operations/s, ms) to theirs.
 HEADERS: Mapping[str, tuple[tuple[str, float], ...]] = {
@@ -62,13 +66,22 @@ ROUNDINGS: tuple[Callable[[float], str], ...] = (
     lambda x: f"{math.floor(x * 100) / 100:.2f}" if abs(x) >= 1 else f"{x:.3g}",
     lambda x: f"{x:.3e}",
 )
-LAYOUTS = ("wide", "labels", "long", "transposed", "semicolons", "markdown", "polars", "pandas", "arrow")
+ALL = range(len(ROUNDINGS))
+#: Those that keep enough digits of a half-width that is small beside its mean.
+FINE = (2, 3, 6, 7)
+FRAMES = ("polars", "pandas", "arrow")
+LAYOUTS = ("wide", "labels", "long", "transposed", "semicolons", "markdown", *FRAMES)
+
+
+#: What is true of a right table and still deserves a word.
+HONEST_DOUBTS = ("interval_quantile", "interval_resolution", "interval_n", "run_length")
 
 
 @dataclass
 class Table:
-    """Numbers of each row before they are printed, and how they will be."""
+    """System, workload and numbers of each row before they are printed, and how they will be."""
 
+    subjects: list[tuple[str, str]]
     rows: Rows
     columns: list[str]
     headers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
@@ -80,16 +93,14 @@ def simulated(rng: Rng, wanted: tuple[str, ...] = ()) -> Table:
     sizes = [1, 2, 4, 8, 16][: rng.integers(3, 6)]
     per_worker, n = int(rng.choice([8, 16, 50])), int(rng.integers(3, 11))
     method = rng.choice(["t", "normal"])
-    rows: Rows = []
-    for system in ("citus", "postgresql")[:systems]:
-        for workload in ("insert", "select")[:workloads]:
-            series = _series(rng, sizes, per_worker, n, method)
-            rows += [{"system": system, "workload": workload, **row} for row in series]
+    names = [(s, w) for s in ("citus", "postgresql")[:systems] for w in ("insert", "select")[:workloads]]
+    rows = [row for _ in names for row in _series(rng, sizes, per_worker, n, method)]
+    subjects = [name for name in names for _ in sizes]
     optional = [name for name in HEADERS if rng.random() < 0.6]
     columns = [name for name in HEADERS if name in (*optional, *wanted, "workers", "throughput")]
     unit = int(rng.integers(2))
     headers = {name: HEADERS[name][unit if name in TIMES else rng.integers(len(HEADERS[name]))] for name in HEADERS}
-    return Table(rows, columns, headers)
+    return Table(subjects, rows, columns, headers)
 
 
 def _series(rng: Rng, sizes: list[int], per_worker: int, n: int, method: str) -> Rows:
@@ -122,57 +133,65 @@ def _series(rng: Rng, sizes: list[int], per_worker: int, n: int, method: str) ->
     return rows
 
 
-def printed(table: Table, rng: Rng, path: Path, rounding: int | None = None, layout: str | None = None) -> object:
+def printed(table: Table, rng: Rng, path: Path, roundings: Sequence[int] = ALL) -> Given:
     """The table as a file or a frame that :func:`audit` takes."""
-    chosen = ROUNDINGS[rng.integers(len(ROUNDINGS)) if rounding is None else rounding]
-    layout = layout or str(rng.choice(LAYOUTS))
-    lines = [_texts(table, row, chosen, numbers=layout in ("polars", "pandas", "arrow")) for row in table.rows]
-    if layout in ("polars", "pandas", "arrow"):
-        frame = pl.DataFrame(lines, infer_schema_length=None)
-        return {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[layout]
-    named = [{"configuration": f"{line.pop('system')}, {line.pop('workload')}", **line} for line in lines]
-    if layout in ("long", "transposed"):
-        named = [{**line, "configuration": f"{line['configuration']}, {line['workers']} workers"} for line in named]
-    lines = [_texts(table, row, chosen, numbers=False) for row in table.rows] if layout == "wide" else named
+    style, layout = ROUNDINGS[rng.choice(roundings)], str(rng.choice(LAYOUTS))
+    lines = [
+        {"system": system, "workload": workload, **_texts(table, row, style)}
+        for (system, workload), row in zip(table.subjects, table.rows, strict=True)
+    ]
+    if layout in FRAMES:
+        frame = pl.DataFrame([{name: _number(cell) for name, cell in line.items()} for line in lines])
+        return frame.to_pandas() if layout == "pandas" else frame.to_arrow() if layout == "arrow" else frame
+    if layout != "wide":
+        apart = {"long", "transposed"} & {layout}
+        lines = [_labelled(line, f", {line['workers']} workers" if apart else "") for line in lines]
     path.write_text(_file(lines, layout), encoding="utf-8")
     return path
 
 
-def _texts(table: Table, row: Mapping[str, float | str], style: Callable[[float], str], *, numbers: bool) -> dict:
-    cells = {name: row[name] for name in ("system", "workload")}
+def _texts(table: Table, row: Mapping[str, float], style: Callable[[float], str]) -> dict[str, str]:
+    cells = {}
     for name in table.columns:
         header, factor = table.headers[name]
-        value = row[name] if name in COUNTED else style(float(row[name]) * factor)
-        plain = str(value)
-        if numbers and not isinstance(value, (int, float)) and "k" not in plain:
-            value = float(plain.replace(",", ""))
-        cells[header] = value if numbers else plain
+        cells[header] = f"{row[name]:g}" if name in COUNTED - {"operations"} else style(row[name] * factor)
+        if name == "operations":
+            cells[header] = f"{row[name]:.0f}"
     return cells
 
 
-def _file(lines: list[dict[str, str]], layout: str) -> str:
+def _number(text: str) -> float | str:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text
+
+
+def _labelled(line: dict[str, str], size: str) -> dict[str, str]:
+    rest = {name: cell for name, cell in line.items() if name not in ("system", "workload")}
+    return {"configuration": f"{line['system']}, {line['workload']}{size}", **rest}
+
+
+def _file(lines: Sequence[Mapping[str, str]], layout: str) -> str:
     names = list(lines[0])
     quoted = [[f'"{line[name]}"' for name in names] for line in lines]
-    match layout:
-        case "long":
-            repeats = next((name for name in names if name in ("n", "repetitions")), None)
-            cells = [
-                f'"{line["configuration"]}","{name}","{line[name]}",{line[repeats] if repeats else ""}'
-                for line in lines
-                for name in names
-                if name not in ("configuration", repeats)
-            ]
-            return "\n".join(["row,metric,value,n", *cells])
-        case "transposed":
-            head = ["metric", *(f'"{line["configuration"]}"' for line in lines)]
-            rows = [[name, *(f'"{line[name]}"' for line in lines)] for name in names[1:]]
-            return "\n".join(",".join(cells) for cells in [head, *rows])
-        case "markdown":
-            rule = "|".join("---:" for _ in names)
-            return "\n".join(["| " + " | ".join(names) + " |", f"|{rule}|", *("| " + " | ".join(line.values()) + " |" for line in lines)])
-        case "semicolons":
-            return "\n".join(";".join(cells) for cells in [names, *quoted])
-    return "\n".join(",".join(cells) for cells in [names, *quoted])
+    if layout == "long":
+        repeats = next((name for name in names if name in ("n", "repetitions")), None)
+        return "row,metric,value,n\n" + "\n".join(
+            f'"{line["configuration"]}","{name}","{line[name]}",{line[repeats] if repeats else ""}'
+            for line in lines
+            for name in names
+            if name not in ("configuration", repeats)
+        )
+    if layout == "transposed":
+        head = ["metric", *(f'"{line["configuration"]}"' for line in lines)]
+        rows = [[name, *(f'"{line[name]}"' for line in lines)] for name in names[1:]]
+        return "\n".join(",".join(cells) for cells in [head, *rows])
+    if layout == "markdown":
+        lined = [f"| {' | '.join(cells)} |" for cells in [names, *(list(line.values()) for line in lines)]]
+        return "\n".join([lined[0], f"|{'|'.join('---:' for _ in names)}|", *lined[1:]])
+    separator = ";" if layout == "semicolons" else ","
+    return "\n".join(separator.join(cells) for cells in [names, *quoted])
 
 
 def _scale(name: str, factor: float) -> Callable[[Table, Rng], None]:
@@ -214,7 +233,7 @@ def _shift(table: Table, rng: Rng) -> None:
 
 def _copy(table: Table, rng: Rng) -> None:
     at = int(rng.integers(1, len(table.rows)))
-    kept = {name: table.rows[at][name] for name in ("system", "workload", "workers", "connections", "n")}
+    kept = {name: table.rows[at][name] for name in ("workers", "connections", "n")}
     table.rows[at] = {**table.rows[at - 1], **kept}
 
 
@@ -250,6 +269,10 @@ KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Table, Rng], None]]] = {
 }
 
 
+#: Rounding to three digits hides these.
+NEED_DIGITS = frozenset({"a standard deviation that fits no interval"})
+
+
 def reds(result: AuditResult) -> list[tuple[str, str]]:
     return result.details.filter(severity="red").select("check", "explanation").rows()
 
@@ -262,9 +285,8 @@ def test_right_tables_are_hardly_ever_red(tmp_path: Path) -> None:
         result = audit(printed(simulated(rng), rng, tmp_path / "table.csv"))
         wrong += reds(result)[:1]
         checks = result.details.filter(severity="amber")["check"]
-        doubtful += checks.is_in(["interval_centre", "littles_law", "stated_twice", "copied_row", "same_magnitude"]).any()
+        doubtful += not checks.is_in(HONEST_DOUBTS).all()
         unread += "unread" in checks
-    print(f"red {len(wrong) / RIGHT_TABLES:.2%}, amber {doubtful / RIGHT_TABLES:.2%}, unread {unread}")
     assert len(wrong) <= 0.01 * RIGHT_TABLES, wrong[:5]
     assert doubtful <= 0.01 * RIGHT_TABLES
     assert unread == 0
@@ -276,10 +298,10 @@ def test_every_error_is_found(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(list(kind.encode()))
     columns, spoil = KINDS[kind]
     missed = []
-    for i in range(TABLES_PER_KIND):
+    for _ in range(TABLES_PER_KIND):
         table = simulated(rng, columns)
         spoil(table, rng)
-        given = printed(table, rng, tmp_path / "table.csv")
+        given = printed(table, rng, tmp_path / "table.csv", FINE if kind in NEED_DIGITS else ALL)
         if not audit(given).has_red:
-            missed.append(given.read_text() if isinstance(given, Path) else pl.DataFrame(given).write_csv())
+            missed.append(given.read_text(encoding="utf-8") if isinstance(given, Path) else str(given))
     assert not missed, f"{len(missed)} of {TABLES_PER_KIND}: {missed[0]}"

@@ -9,11 +9,12 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import AuditResult, audit_runs
 from citus_analysis.published.checks.runs import RUN_CHECKS
-from citus_analysis.report.audit import audit_block
+from citus_analysis.report.audit import audit_block, latency_warnings
 from citus_analysis.schema import TABLES
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
-#: Two load generators, enough threads to wait for the client, whole-millisecond histograms, failures, repetitions.
+#: Two load generators, enough threads to wait for the client, whole-millisecond histograms, failures, repetitions,
+#: a target rate with intended latencies, buckets.
 CHOSEN = (
     "w2-drivers2-select",
     "w2-t128-select",
@@ -21,6 +22,8 @@ CHOSEN = (
     "w2-fail-stop-insert",
     "w1-t4-select",
     "w2-all-f",
+    "w2-target-select",
+    "w2-verbose-mixed",
 )
 
 
@@ -69,7 +72,7 @@ class TestRecordings:
         short = recorded.runs.with_columns(runtime_ms=pl.lit(5_000.0), throughput_ops_s=pl.col("operations_done") / 5)
         result = replace(recorded, runs=short).audit()
         concerned = result.details.filter(severity="amber")
-        assert result.count("amber") == concerned["row"].n_unique() >= recorded.runs.height
+        assert result.count("amber") == concerned.n_unique(["source", "row"]) >= recorded.runs.height
         assert result.checks("amber") == concerned["check"].n_unique() < recorded.runs.height
         assert f"{result.count('amber')} amber" in str(result)
         assert f"<b>{result.count('amber')}</b> amber" in audit_block(result)
@@ -106,6 +109,40 @@ class TestRecordings:
         counts = {row["source"]: row["stated"] for row in details(honest, "iterations").iter_rows(named=True)}
         assert counts["w1-t4-select"] == "n = 3"
         assert counts["w2-all-f"] == "n = 1"
+
+    def test_intended_latencies_stand_beside_actual_ones(self, honest: AuditResult) -> None:
+        rows = details(honest, "coordinated_omission").rows_by_key("row", named=True)
+        (read,) = rows["w2-target-select/run-B-t8-r20000-o20000-w2-d1-i1 READ"]
+        # the summary of the recording: 99th percentiles 19519 and 2633 µs
+        assert read["severity"] == "amber"
+        assert (read["expected"], read["stated"]) == (
+            "intended mean 1.156 ms, p99 19.52 ms",
+            "actual mean 0.511 ms, p99 2.633 ms",
+        )
+        assert len(rows) == 2
+
+    def test_without_intended_latencies_omission_is_said(self, recorded: Tables) -> None:
+        actual = recorded.operation_latencies.filter(~pl.col("operation").str.starts_with("Intended-"))
+        (row,) = details(replace(recorded, operation_latencies=actual).audit(), "coordinated_omission").rows(named=True)
+        assert (row["severity"], row["stated"]) == ("amber", "actual ones only")
+        assert "measurement.interval=both" in row["explanation"]
+
+    def test_buckets_of_a_millisecond_are_coarse(self, honest: AuditResult) -> None:
+        rows = details(honest, "coarse_percentiles").rows_by_key("row", named=True)
+        (update,) = rows["w2-verbose-mixed/run-A-t8-r20000-o30000-w2-d1-i1 UPDATE"]
+        assert (update["severity"], update["stated"]) == ("amber", "p50 1,500 µs")
+        assert not any("w2-target-select" in row for row in rows)
+
+    def test_every_report_warns_of_both(self, honest: AuditResult, recorded: Tables) -> None:
+        coarse, omission = latency_warnings(honest)
+        assert omission.startswith("Runs with a target rate: actual mean")
+        assert coarse.startswith("Coarse percentiles: p95 0 µs")
+        assert latency_warnings(audit_runs(recorded.runs)) == []
+
+    def test_medians_come_from_buckets_where_a_client_prints_none(self, recorded: Tables) -> None:
+        rows = recorded.operation_latencies.filter(resource="w2-verbose-mixed", role="main", operation="READ")
+        columns = ("p50_us", "p95_us", "percentile_source")
+        assert rows.select(columns).row(0) == (500.0, 2_000.0, "reported, others histogram")
 
     def test_the_block_for_a_report_is_short(self, honest: AuditResult) -> None:
         assert honest.findings.height <= 2 * len(RUN_CHECKS)

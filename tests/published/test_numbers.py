@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.published._numbers import Range, resolution, stated_range
+from citus_analysis.published._numbers import Range, column_resolution, numbers_in, resolution, stated_range
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,42 @@ from citus_analysis.published._numbers import Range, resolution, stated_range
 )
 def test_resolution_of_printed_numbers(value: float, stated: str, step: float) -> None:
     assert resolution(value, stated) == pytest.approx(step)
+
+
+@pytest.mark.parametrize(
+    ("texts", "steps"),
+    [
+        (["12300", "9870", "456"], [100, 10, 1]),  # three significant digits
+        (["12300.0", "9870.0", "456.0"], [100, 10, 1]),  # the same, from a frame of floats
+        (["2,500", "5,568"], [1, 1]),
+        (["12300", "45600", "123400"], [100, 100, 100]),  # rounded to hundreds
+        (["12300.5", "9870.0"], [0.1, 0.1]),
+        (["62479.00", "111322.13"], [0.01, 0.01]),
+        (["1.2", "12.3", "123"], [0.1, 0.1, 1]),
+        (["3e+03", "1.62e+03"], [10, 10]),  # %.3g drops zeros
+        (["~9,000", "8,123"], [1_000, 1]),
+    ],
+)
+def test_columns_are_read_together(texts: list[str], steps: list[float]) -> None:
+    assert column_resolution([numbers_in(text)[0] for text in texts], texts) == pytest.approx(steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("12.3k", (12_300,)),
+        ("1.75M+", (1_750_000,)),
+        ("12345 ± 120", (12_345, 120)),
+        ("12.3k ± 0.4k", (12_300, 400)),
+        ("16,600", (16_600,)),
+        (".5", (0.5,)),
+        ("12 nodes", ()),
+        ("1e400", ()),
+        ("", ()),
+    ],
+)
+def test_numbers_in_cells(text: str, numbers: tuple[float, ...]) -> None:
+    assert numbers_in(text) == pytest.approx(numbers)
 
 
 @given(st.floats(1e-6, 1e9), st.integers(0, 6))

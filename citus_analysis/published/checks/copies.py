@@ -71,6 +71,7 @@ _COPIED, _SUSPICIOUS = 4, 3
 #: Numbers that follow from one another, and so agree together: they count once.
 _TOGETHER: Final = frozenset({"throughput", "latency", "client_latency", "runtime", "nopm", "base_throughput"})
 #: What an experimenter sets, and what is computed from the rest.
+_SPREADS: Final = frozenset({"sigma", "standard_error", "interval_low", "interval_high", "interval_half", "mean"})
 _NOT_MEASURED: Final = COUNTS | RATIOS | {"think_time", "target", "warm_up"}
 
 
@@ -91,11 +92,17 @@ def copied_row(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 def _agreeing(one: Row, other: Row) -> list[str]:
     """The measured stems of two rows, if all of them are printed alike; else none."""
-    measured = [{stem for stem in row.numbers if stem not in _NOT_MEASURED} for row in (one, other)]
+    measured = [{stem for stem in row.numbers if _is_measured(row[stem])} for row in (one, other)]
     if measured[0] != measured[1]:
         return []
     alike = all(_digits(one[stem]) == _digits(other[stem]) for stem in measured[0])
     return [stem for stem in one.numbers if stem in measured[0]] if alike else []
+
+
+def _is_measured(number: Number) -> bool:
+    """A rate, a time or a spread; gauges of memory and the like stay the same from run to run."""
+    stem = number.metric.stem
+    return stem not in _NOT_MEASURED and (number.metric.dimension in ("rate", "time") or stem in _SPREADS)
 
 
 def _independent_digits(row: Row, stems: Sequence[str]) -> int:

@@ -116,7 +116,8 @@ def interval_n(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         for interval in _intervals([table]):
             if interval.row.states("sigma"):
                 fits = {method: implied_n(interval, method) for method in _METHODS}
-                implied.append(fits["normal"] or fits["t"])
+                if interval.row.n is None:
+                    implied.append(fits["normal"] or fits["t"])
                 yield _judge_n(interval, fits)
         if len(implied) > 1 and all(implied) and not set.intersection(*map(set, implied)):
             stated = "n = " + ", ".join(_either(ns) for ns in implied)

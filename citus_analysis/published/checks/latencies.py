@@ -54,12 +54,14 @@ def _bucket(a: Number, b: Number) -> float:
 
 
 def _is_bucket(seconds: float) -> bool:
-    return abs(seconds / _BUCKET_S - round(seconds / _BUCKET_S)) < 1e-6  # noqa: PLR2004 - rounding of the division
+    return abs(seconds / _BUCKET_S - round(seconds / _BUCKET_S)) < 1e-6
 
 
 def _judge_mean(row: Row, of: str, mean: Number, known: Mapping[float, Number]) -> Finding:
     lowest, highest = _mean_bounds(known)
-    expected = f"{mean.printed(lowest)} to {mean.printed(highest)}" if isfinite(highest) else f"above {mean.printed(lowest)}"
+    expected = (
+        f"{mean.printed(lowest)} to {mean.printed(highest)}" if isfinite(highest) else f"above {mean.printed(lowest)}"
+    )
     stated = f"mean {mean}"
     words = of.replace("_", " ")
     if mean.range.high < lowest * (1 - _RELATIVE):
@@ -68,7 +70,7 @@ def _judge_mean(row: Row, of: str, mean: Number, known: Mapping[float, Number]) 
     if mean.range.low > highest * (1 + _RELATIVE):
         text = f"{words}: the percentiles and the maximum beside it need a smaller mean"
         return finding("red", "percentiles_ordered", row, expected, stated, text)
-    above = [q for q, number in known.items() if _HIGH <= q < 100 and number.range.high < mean.range.low]  # noqa: PLR2004
+    above = [q for q, number in known.items() if _HIGH <= q < 100 and number.range.high < mean.range.low]
     if above:
         text = f"{words}: a mean above the {max(above):g}th percentile needs a few extremely long requests"
         return finding("amber", "percentiles_ordered", row, f"below {known[max(above)]}", stated, text)
@@ -86,7 +88,7 @@ def _mean_bounds(known: Mapping[float, Number]) -> tuple[float, float]:
     points = sorted(below)
     shares = [(b - a) / 100 for a, b in pairwise([*points, 100.0])]
     lowest = sum(share * below[q].low for q, share in zip(points, shares, strict=True))
-    if 100.0 not in ends:  # noqa: PLR2004 - the maximum
+    if 100.0 not in ends:
         return lowest, inf
     above = sum((b - a) / 100 * ends[b].high for a, b in pairwise([0.0, *sorted(q for q in ends if q > 0)]))
     return lowest, above
@@ -94,7 +96,7 @@ def _mean_bounds(known: Mapping[float, Number]) -> tuple[float, float]:
 
 def _bucket_range(q: float, number: Number) -> Range:
     allowed = number.range
-    whole = 0 < q < 100 and number.metric.dimension == "time" and number.metric.factor < _BUCKET_S  # noqa: PLR2004
+    whole = 0 < q < 100 and number.metric.dimension == "time" and number.metric.factor < _BUCKET_S
     return Range(allowed.low, allowed.high + _BUCKET_S) if whole and _is_bucket(number.value) else allowed
 
 

@@ -29,9 +29,11 @@ def littles_law(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Compare the stated connections with what throughput and latency keep busy."""
     for row in _rows(tables):
         rate, connections = row.get("throughput"), row.concurrency
-        if rate is None or connections is None or not connections.value:
+        if rate is None or connections is None or rate.value <= 0 or connections.value <= 0:
             continue
         whole = next((latency for stem in _WHOLE if (latency := row.get(stem)) is not None), None)
+        if whole is not None and whole.value <= 0:
+            continue
         if whole is not None:
             yield _judge(row, rate, connections, whole)
         elif (part := row.get(_PART)) is not None:
@@ -67,7 +69,7 @@ def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Find
 
 
 def _share(busy: float) -> str:
-    return f"{busy:.0%}" if busy >= 0.01 else f"{busy:.2g}"  # noqa: PLR2004 - one per cent
+    return f"{busy:.0%}" if busy >= 0.01 else f"{busy:.2g}"
 
 
 def _slip(busy: float) -> str:

@@ -34,15 +34,16 @@ def unread(numbers: pl.DataFrame, tables: Sequence[ResultTable]) -> Iterator[Fin
         text = "these cells are no numbers that can be read; nothing was checked against them"
         yield _about(source, table, metric, "a number, such as 16600, 16,600 or 16.6k", texts, text)
     for each in tables:
-        for metric, found in _without_check(each).items():
-            spread = metric.endswith(UNSAID_SPREAD)
-            text = (
-                "nothing says whether it is a standard deviation or half an interval"
-                if spread
-                else "no check knows what this column means; nothing was checked against it"
-            )
-            expected = "± sd or ± ci in the header" if spread else "a name or a unit of docs/published.md"
-            yield _about(each.source, each.name, metric, expected, [str(number) for number in found], text)
+        found = _without_check(each)
+        for metric in [metric for metric in found if metric.endswith(UNSAID_SPREAD)]:
+            text = "nothing says whether it is a standard deviation or half an interval"
+            shown = [str(number) for number in found.pop(metric)]
+            yield _about(each.source, each.name, metric, "± sd or ± ci in the header", shown, text)
+        if found:
+            shown = [f"{metric} {numbers[0]}" for metric, numbers in found.items()]
+            text = "no check knows what these numbers mean; nothing was checked against them"
+            expected = "a name or a unit of docs/published.md"
+            yield _about(each.source, each.name, ", ".join(found), expected, shown, text)
 
 
 def _without_check(table: ResultTable) -> dict[str, list[Number]]:
