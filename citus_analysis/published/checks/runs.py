@@ -199,7 +199,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
     for run in limited.iter_rows(named=True):
         own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
         pairs = {name: own[_INTENDED + name] for name in own if _INTENDED + name in own and name not in _COMPOSITE}
-        if not pairs:
+        if own and not pairs:
             text = (
                 "latencies count from when operations were sent: those that waited behind a slow one look fast "
                 "(coordinated omission); run YCSB with measurement.interval=both"
