@@ -20,6 +20,8 @@ _MOST_REPEATS: Final = 200
 #: 1.96 for 1.959964 and the rounding of what a paper computed with; n and n + 1 differ by more up to n = 500.
 _TOLERANCE: Final = 0.001
 _DEFAULT_LEVEL: Final = 0.95
+#: Below it nobody means a confidence level, and quantiles vanish.
+_LEAST_LEVEL: Final = 0.01
 #: Half-widths above this share of the mean cannot see the differences that papers talk about.
 _COARSE: Final = 0.10
 _METHODS: Final[tuple[MeanMethod, ...]] = ("normal", "t")
@@ -58,7 +60,7 @@ def stated_interval(row: Row) -> StatedInterval | None:
         return None
     stated = row["interval_level"].value if row.states("interval_level") else level_in(low.name) or _DEFAULT_LEVEL
     share = stated / 100 if stated > 1 else stated
-    return StatedInterval(row, mean, low, high, share) if 0 < share < 1 else None
+    return StatedInterval(row, mean, low, high, share) if _LEAST_LEVEL < share < 1 else None
 
 
 def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
