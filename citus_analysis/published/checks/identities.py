@@ -83,6 +83,8 @@ def spread_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 #: A number that so far from every other of its column is not measured like them.
 _ALONE: Final = 300.0
 _FEW: Final = 3
+#: Logarithm of the largest factor that is shown.
+_LARGEST: Final = 700.0
 
 
 @check("same_magnitude", "Are the numbers of a column of one order of magnitude?")
@@ -102,7 +104,7 @@ def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
         here = math.log(row[stem].value)
         nearest = min(others, key=lambda other: abs(other - here))
         if abs(nearest - here) > math.log(_ALONE):
-            factor = math.exp(abs(nearest - here))
+            factor = math.exp(min(abs(nearest - here), _LARGEST))
             text = f"{show(factor)} times away from every other of its column: a unit mistaken?"
             expected = f"about {row[stem].printed(math.exp(nearest))}"
             yield finding("amber", "same_magnitude", row, expected, f"{stem} {row[stem]}", text)
