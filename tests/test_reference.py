@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.cli.reference import command_line_markdown
-from citus_analysis.dataset.identity import FACTS, OPTIONS
+from citus_analysis.dataset.identity import FACTS
 from citus_analysis.dataset.reference import tables_markdown
+from citus_analysis.formats import BUILT_IN_OPTIONS, formats, known_options
+from citus_analysis.formats._reference import formats_markdown
 from citus_analysis.schema import TABLES
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -27,9 +29,23 @@ def test_the_command_line_page_is_current() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*FACTS, *OPTIONS])
-def test_every_fact_is_documented(name: str) -> None:
-    assert f"`{name}`" in (DOCS / "datasets.md").read_text(encoding="utf-8")
+def test_the_formats_page_is_current() -> None:
+    expected = formats_markdown()
+    assert (DOCS / "formats.md").read_text(encoding="utf-8") == expected, (
+        "run: python -m citus_analysis.formats._reference > docs/formats.md"
+    )
+    assert all(f"| `{name}` |" in expected for name in formats())
+
+
+def test_the_help_knows_every_option() -> None:
+    """The help imports no format, so their options are listed for it."""
+    assert dict(known_options()) == {option.name: option for option in BUILT_IN_OPTIONS}
+
+
+@pytest.mark.parametrize("name", [*FACTS, *known_options()])
+def test_every_fact_and_option_is_documented(name: str) -> None:
+    page = "datasets.md" if name in FACTS else "formats.md"
+    assert f"`{name}`" in (DOCS / page).read_text(encoding="utf-8")
     stated = re.search(r"Facts for --meta: ([^.]*)\.", (DOCS / "command-line.md").read_text(encoding="utf-8"))
     assert stated is not None
     assert name in re.findall(r"\w+", stated[1])

@@ -12,6 +12,8 @@ import click
 
 from citus_analysis.cli.output import key_values, print_json, printable
 from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.dataset.identity import FACTS
+from citus_analysis.formats import BUILT_IN_OPTIONS
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Progress
@@ -25,7 +27,16 @@ ARROW_MEMORY: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 _STAGES = {"scan": "looking", "read": "reading", "derive": "deriving"}
 
 
-@click.command("ingest")
+def _help() -> str:
+    facts, options = (", ".join(names) for names in (FACTS, [option.name for option in BUILT_IN_OPTIONS]))
+    return f"""Read raw files into a dataset of Parquet tables.
+
+    Files that did not change since the last time are not read again. Facts for --meta: {facts}; options of formats:
+    {options}.
+    """
+
+
+@click.command("ingest", help=_help())
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
@@ -42,12 +53,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Read raw files into a dataset of Parquet tables.
-
-    Files that did not change since the last time are not read again. Facts for --meta: resource, system, set_up,
-    phase, workload, threads, records, operations, iteration, workers, drivers, part, role, node, run; settings:
-    log_line_prefix, timezone.
-    """
+    """Read raw files into a dataset."""
     # Before Arrow is imported; what a user has set counts.
     for name, value in ARROW_MEMORY.items():
         os.environ.setdefault(name, value)

@@ -24,7 +24,7 @@ from citus_analysis.printable import printable
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
 
-__all__ = ["FACTS", "OPTIONS", "Identity", "convert_facts", "name_facts", "plain_name"]
+__all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
 
 Facts = dict[str, Any]
 
@@ -89,9 +89,8 @@ class Identity:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-#: Names of facts that users may state, and settings for formats that they may state in the same places.
+#: Names of facts that users may state; in the same places they may state the options of formats.
 FACTS: Final = tuple(field.name for field in fields(Identity))
-OPTIONS: Final = ("log_line_prefix", "timezone")
 
 _NUMBERS: Final = frozenset(
     {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},
@@ -150,15 +149,15 @@ def _client_facts(match: re.Match[str], folder: str | None) -> Facts:
 
 
 def convert_facts(stated: Mapping[str, str], where: str) -> Facts:
-    """Facts and options as a user stated them, checked and converted.
+    """Facts and options of formats as a user stated them, checked and converted.
 
     Args:
         stated: name -> text; empty texts are left out.
         where: what the user wrote them in, for messages.
 
     Raises:
-        UnknownNameError: no such fact.
-        UsageError: a value that the fact cannot have.
+        UnknownNameError: no such fact or option.
+        UsageError: a value that it cannot have.
 
     Example:
         >>> convert_facts({"threads": "16", "phase": "load"}, "--meta")
@@ -168,8 +167,8 @@ def convert_facts(stated: Mapping[str, str], where: str) -> Facts:
 
 
 def _converted(name: str, text: str, where: str) -> str | int:
-    if name not in FACTS and name not in OPTIONS:
-        raise UnknownNameError(f"fact ({where})", name, (*FACTS, *OPTIONS))
+    if name not in FACTS:
+        return _option(name, text, where)
     if name in _NUMBERS:
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
             raise UsageError(f"{name} must be a whole number, not {text!r}", place=where)
@@ -177,4 +176,15 @@ def _converted(name: str, text: str, where: str) -> str | int:
     choices = _CHOICES.get(name)
     if choices and text not in choices:
         raise UsageError(f"{name} must be {' or '.join(choices)}, not {text!r}", place=where)
+    return text
+
+
+def _option(name: str, text: str, where: str) -> str:
+    # Imports every format, which facts do not need.
+    from citus_analysis.formats import known_options
+
+    known = known_options()
+    if name not in known:
+        raise UnknownNameError(f"fact ({where})", name, (*FACTS, *known))
+    known[name].check(text)
     return text

@@ -13,7 +13,7 @@ part, `**` for any number of folders, and `meta` for facts that hold for all of 
       - pattern: "{resource}/{workload}-{threads}threads-run{iteration}.log"
         meta: {phase: run, system: citus}
 
-Both may also state `log_line_prefix` and `timezone`. The nearest `identity.yml` wins; within it, the first
+Both may also state options of formats, such as `timezone`. The nearest `identity.yml` wins; within it, the first
 pattern that fits.
 """
 
@@ -27,8 +27,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from citus_analysis.dataset.identity import FACTS, OPTIONS, Facts, convert_facts, plain_name
+from citus_analysis.dataset.identity import FACTS, Facts, convert_facts, plain_name
 from citus_analysis.errors import FormatError, InputError, UsageError
+from citus_analysis.formats import known_options
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -192,10 +193,9 @@ def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
         fact, folders, anything, _ = match.groups()
         if fact is None:
             return "(?:.*/)?" if folders else ".*" if anything else "[^/]*"
-        if fact not in FACTS and fact not in OPTIONS:
-            raise InputError(
-                f"{{{fact}}} is no fact", path=path, place=place, way_out=f"known: {', '.join((*FACTS, *OPTIONS))}"
-            )
+        if fact not in FACTS and fact not in known_options():
+            known = ", ".join((*FACTS, *known_options()))
+            raise InputError(f"{{{fact}}} is no fact", path=path, place=place, way_out=f"known: {known}")
         if fact in names:
             return f"(?P={fact})"
         names.add(fact)
@@ -212,4 +212,4 @@ def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
 def split_facts(facts: Mapping[str, Any]) -> tuple[Facts, dict[str, str]]:
     """Facts about the file's identity, and options for its format."""
     identity = {name: value for name, value in facts.items() if name in FACTS}
-    return identity, {name: str(value) for name, value in facts.items() if name in OPTIONS}
+    return identity, {name: str(value) for name, value in facts.items() if name not in FACTS}

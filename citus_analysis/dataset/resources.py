@@ -32,7 +32,7 @@ class Identified:
         found: the file.
         identity: what it is about.
         key: its path within the resource, which together with the resource makes its `source_id`.
-        options: settings for its format.
+        options: values of options of formats.
         states_facts: it says what other files are about.
     """
 

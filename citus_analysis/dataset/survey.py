@@ -85,13 +85,14 @@ class Surveyed:
 
     @property
     def options(self) -> dict[str, str]:
-        """The settings that this file's format may see."""
-        options = dict(self.identified.options)
-        server_timezone, prefix = options.pop("log_timezone", None), options.pop("log_line_prefix", None)
-        if self.format is not None and "log_events" in self.format.tables:
-            options |= {"log_line_prefix": prefix} if prefix is not None else {}
-            options |= {"timezone": server_timezone} if server_timezone and "timezone" not in options else {}
-        return options
+        """The values of the options that this file's format declares."""
+        if self.format is None:
+            return {}
+        stated = dict(self.identified.options)
+        server_timezone = stated.pop("log_timezone", None)
+        if server_timezone and "log_events" in self.format.tables:
+            stated.setdefault("timezone", server_timezone)
+        return {option.name: stated[option.name] for option in self.format.options if option.name in stated}
 
     def state_key(self, assignment: object) -> str:
         """Hash over all that the file's rows depend on."""
@@ -164,13 +165,15 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
     describes = found is not None and {"settings", "nodes", "shards"} & set(found.tables)
     taken_for = found if forced is None or describes else forced
     surveyed = Surveyed(identified, hash=hash_, format=taken_for, forced=forced is not None)
-    if surveyed.is_client and surveyed.identity.run_id is None:
-        run = _run_name(identified.key)
-        named = replace(
-            identified, identity=replace(identified.identity, run=run, role=identified.identity.role or "main")
-        )
-        return replace(surveyed, identified=named)
-    return surveyed
+    return _as_client(surveyed) if surveyed.is_client else surveyed
+
+
+def _as_client(surveyed: Surveyed) -> Surveyed:
+    """A load generator's file with a run and a role: a client whose role nobody states is a main one."""
+    known = surveyed.identity
+    run = known.run if known.run_id is not None else _run_name(surveyed.identified.key)
+    identity = replace(known, run=run, role=known.role or "main")
+    return replace(surveyed, identified=replace(surveyed.identified, identity=identity))
 
 
 def _hash_or_empty(path: Path) -> str:

@@ -1,27 +1,49 @@
 """File formats: one module each, which detects its files and parses them to tables.
 
-The registry (:func:`formats`, :func:`detect_format`) finds the module; installed packages add their own
-through the entry point group ``citus_analysis.formats``.
+The registry (:func:`formats`, :func:`detect_format`) finds the modules by itself; installed packages add their own
+through the entry point group ``citus_analysis.formats``. docs/add-a-format.md tells how to write one.
 """
+
+from typing import TYPE_CHECKING
 
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._registry import detect_format, format_named, formats
+from citus_analysis.formats._options import BUILT_IN_OPTIONS, Option
+from citus_analysis.formats._registry import (
+    detect_format,
+    format_named,
+    formats,
+    known_options,
+    summary_measures,
+)
+from citus_analysis.lazily import imported_lazily
 from citus_analysis.redaction import redact
 from citus_analysis.shown import public
 
+if TYPE_CHECKING:
+    from citus_analysis.formats._lines import line_frame, reject_runs
+
 __all__ = [
+    "BUILT_IN_OPTIONS",
     "Block",
     "Content",
     "Format",
     "Hints",
+    "Option",
     "Parsed",
     "Reject",
     "detect_format",
     "format_named",
     "formats",
+    "known_options",
+    "line_frame",
     "redact",
     "reject_rows",
+    "reject_runs",
+    "summary_measures",
 ]
 
 __dir__ = public(__all__)
+
+# These bring polars, which formats import when they are loaded.
+__getattr__ = imported_lazily(__name__, dict.fromkeys(("line_frame", "reject_runs"), "citus_analysis.formats._lines"))

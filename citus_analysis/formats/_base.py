@@ -14,9 +14,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._options import Option
 from citus_analysis.formats._redact import redact_expr, redact_rows
 from citus_analysis.rows import Rows, frame_of, no_rows
 from citus_analysis.schema import TABLES
@@ -35,7 +37,7 @@ class Hints:
 
     Attributes:
         name: file name without folders; some formats carry facts in it.
-        options: settings for formats by name, such as `log_line_prefix`, `timezone` (IANA name, default UTC).
+        options: values of the options that the format declares, by name.
         jobs: threads a format may use for one file.
     """
 
@@ -97,11 +99,18 @@ class Format(ABC):
         name: as `--format` and `sources.format` know it.
         version: raised whenever the same bytes would give other rows; sources are then parsed again.
         tables: names of the tables it can yield.
+        noise: what carries no data, and is neither parsed nor rejected.
+        options: what users may state about its files; `Hints.options` holds these and no others.
+        measures: of a load generator's format, names of values in `client_metrics` -> the columns of
+            `operation_latencies` that they are; values with a unit of time are converted.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     tables: ClassVar[tuple[str, ...]]
+    noise: ClassVar[str] = "nothing"
+    options: ClassVar[tuple[Option, ...]] = ()
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod
     def detect(self, name: str, head: bytes) -> float:

@@ -11,20 +11,20 @@ Example:
     >>> parse_times(pl.Series(["11/20/26 21:10:57", "2026-11-20T21:10:57+0200"])).to_list()
     [datetime.datetime(2026, 11, 20, 21, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC')), \
 datetime.datetime(2026, 11, 20, 19, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC'))]
-    >>> date_order(["05/06/26", "13/06/26"])
+    >>> date_order(["05/06/26", "13/06/26"], {})
     'dmy'
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.formats._options import DATE_ORDER
 
 __all__ = ["DATE", "TIME", "date_order", "parse_times"]
 
@@ -32,7 +32,6 @@ __all__ = ["DATE", "TIME", "date_order", "parse_times"]
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
 TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?"
 
-_ORDERS: Final = ("mdy", "dmy", "ymd")
 _LAST_MONTH: Final = 12
 _YEAR_DIGITS: Final = 4
 _CENTURY: Final = 2000
@@ -41,16 +40,15 @@ _CENTURY: Final = 2000
 _PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
 
 
-def date_order(dates: Iterable[str], *, decimal_comma: bool = False, option: str | None = None) -> str:
+def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False) -> str:
     """Order of day, month and year in a file's dates: `mdy`, `dmy` or `ymd`; the module says by what evidence.
 
     Raises:
-        UnknownNameError: `option` names no order.
+        UnknownNameError: the option `date_order` names no order.
     """
-    if option is not None and option not in _ORDERS:
-        raise UnknownNameError("date_order", option, _ORDERS)
-    if option is not None:
-        return option
+    stated = DATE_ORDER.value(options)
+    if stated is not None:
+        return stated
     matches = [match for match in (re.search(DATE, text) for text in dates) if match]
     matches = [match for match in matches if len(match[1]) < _YEAR_DIGITS]
     if any(int(match[1]) > _LAST_MONTH for match in matches):

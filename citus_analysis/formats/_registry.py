@@ -1,57 +1,49 @@
-"""Which formats there are, and which one a file is of."""
+"""Which formats there are, which one a file is of, and what they declare.
+
+Formats of this package are the instances `FORMAT` of its public modules; other packages name theirs in the entry point
+group :data:`GROUP`. No list has to be edited for a new one.
+"""
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeVar
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.formats._base import Format
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._options import Option
 
-__all__ = ["detect_format", "format_named", "formats"]
+__all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "summary_measures"]
 
-#: Names of the formats of this package, in the order in which ties are decided.
-_BUILT_IN: Final[tuple[str, ...]] = (
-    "config",
-    "pg_dist_node",
-    "pg_dist_shard",
-    "run_outcomes",
-    "activity",
-    "server_views",
-    "host_counters",
-    "iostat",
-    "iostat_json",
-    "vmstat",
-    "ycsb",
-    "go_ycsb",
-    "pgbench",
-    "pgbench_log",
-    "pgcsvlog",
-    "pgjsonlog",
-    "pglog",
-    "perf_report",
-    "perf_script",
-    "perf_stat",
-)
-#: A format's module holds it as `FORMAT` and is called as the format is, but for these.
-_MODULES: Final = {"config": "study_config"}
-
+#: Entry points of this group name instances of :class:`Format`.
+GROUP: Final = "citus_analysis.formats"
 #: Below this confidence a file is left alone rather than misread.
 _SURE_ENOUGH: Final = 0.5
+_Declared = TypeVar("_Declared")
 
 
 @cache
 def formats() -> dict[str, Format]:
-    """Name -> format: the built-in ones, then those of installed packages (entry points)."""
+    """Name -> format: those of this package in order of their names, then those of installed packages (entry points).
+
+    Raises:
+        UsageError: what two formats declare under the same name is not the same.
+    """
     # Takes as long as all formats together, and who names a format of this package needs none of it.
     from importlib.metadata import entry_points
 
-    found = {name: _built_in(name) for name in _BUILT_IN}
-    for point in entry_points(group="citus_analysis.formats"):
+    own = sorted((_built_in(module) for module in _modules()), key=lambda found: found.name)
+    found = {one.name: one for one in own}
+    for point in entry_points(group=GROUP):
         added: Format = point.load()
         found.setdefault(added.name, added)
+    _agreed(found.values(), _options_of, "option")
+    _agreed(found.values(), lambda one: one.measures, "measure")
     return found
 
 
@@ -61,24 +53,81 @@ def format_named(name: str) -> Format:
     Raises:
         UnknownNameError: there is none.
     """
-    if name in _BUILT_IN:
-        return _built_in(name)
+    # Most modules are named as their formats are; then the others need not be imported.
+    if name in _modules():
+        found = _built_in(name)
+        if found.name == name:
+            return found
     known = formats()
     if name not in known:
         raise UnknownNameError("format", name, known)
     return known[name]
 
 
-def _built_in(name: str) -> Format:
-    found: Format = import_module(f"citus_analysis.formats.{_MODULES.get(name, name)}").FORMAT
+@cache
+def _modules() -> frozenset[str]:
+    package = import_module(__name__.rpartition(".")[0])
+    names = (module.name for module in pkgutil.iter_modules(package.__path__))
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+def _built_in(module: str) -> Format:
+    found: Format = import_module(f"{GROUP}.{module}").FORMAT
     return found
 
 
 def detect_format(content: Content) -> Format | None:
-    """The format that is surest about the file, or None where none is sure enough, or it is in UTF-16."""
+    """The format that is surest about the file, or None where none is sure enough, or it is in UTF-16.
+
+    Of several that are equally sure, the first in :func:`formats` is taken.
+    """
     if content.wide_encoding is not None:
         return None
     name, head = content.path.name, content.head
     scored = [(candidate.detect(name, head), candidate) for candidate in formats().values()]
     confidence, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
     return best if confidence >= _SURE_ENOUGH else None
+
+
+def known_options() -> Mapping[str, Option]:
+    """Name -> option, of all formats.
+
+    Example:
+        >>> known_options()["date_order"].choices[0]
+        ('mdy', 'month first')
+    """
+    return MappingProxyType(_agreed(formats().values(), _options_of, "option"))
+
+
+def summary_measures() -> Mapping[str, str]:
+    """Name in a load generator's summary -> column of `operation_latencies`, of all formats.
+
+    Example:
+        >>> summary_measures()["99thPercentileLatency"]
+        'p99_us'
+    """
+    return MappingProxyType(_agreed(formats().values(), lambda one: one.measures, "measure"))
+
+
+def _options_of(one: Format) -> Mapping[str, Option]:
+    return {option.name: option for option in one.options}
+
+
+def _agreed(
+    declaring: Iterable[Format], declared: Callable[[Format], Mapping[str, _Declared]], kind: str
+) -> dict[str, _Declared]:
+    """What formats declare, by name.
+
+    Raises:
+        UsageError: two of them do not agree.
+    """
+    agreed: dict[str, tuple[_Declared, str]] = {}
+    for one in declaring:
+        for name, meant in declared(one).items():
+            first, owner = agreed.setdefault(name, (meant, one.name))
+            if first != meant:
+                raise UsageError(
+                    f"the formats {owner} and {one.name} declare the {kind} {name!r} differently",
+                    way_out=f"rename that of {one.name}, or remove the package that brings it",
+                )
+    return {name: meant for name, (meant, _) in agreed.items()}

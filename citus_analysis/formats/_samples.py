@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.formats._options import FIRST_REPORT
 from citus_analysis.schema import TABLES
 
 __all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
@@ -15,21 +15,15 @@ __all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
 #: A time that a logging wrapper put in front of each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 
-_FIRST_REPORT: Final[Mapping[str, bool]] = {"since_boot": True, "interval": False}
-
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:
     """The option `first_report` as "averages since boot?"; None where it is not given.
 
     Raises:
-        UnknownNameError: it is neither `since_boot` nor `interval`.
+        UnknownNameError: it is none of the choices.
     """
-    choice = options.get("first_report")
-    if choice is None:
-        return None
-    if choice not in _FIRST_REPORT:
-        raise UnknownNameError("first_report", choice, _FIRST_REPORT)
-    return _FIRST_REPORT[choice]
+    choice = FIRST_REPORT.value(options)
+    return None if choice is None else choice == "since_boot"
 
 
 def is_stamped(lines: pl.DataFrame) -> bool:

@@ -19,6 +19,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from citus_analysis.errors import FormatError, UnknownNameError
+from citus_analysis.formats._options import TIMEZONE
 
 __all__ = ["AMBIGUOUS", "LocalTime", "is_offset", "timezone_of", "zone_minutes"]
 
@@ -101,7 +102,7 @@ def timezone_of(options: Mapping[str, str]) -> str:
     Raises:
         UnknownNameError: it is no IANA time zone.
     """
-    name = options.get("timezone") or "UTC"
+    name = TIMEZONE.value(options) or "UTC"
     if name != "UTC" and name not in _known_zones():
         raise UnknownNameError("time zone", name, get_close_matches(name, _known_zones(), _SHOWN) or _SOME)
     return name
@@ -131,7 +132,7 @@ class LocalTime:
         Raises:
             UnknownNameError: it is no IANA time zone.
         """
-        return cls(path, ZoneInfo(timezone_of(options)) if options.get("timezone") else None)
+        return cls(path, ZoneInfo(timezone_of(options)) if TIMEZONE.value(options) else None)
 
     def check(self, names: Iterable[str]) -> None:
         """See whether the zones that a source names mean something.

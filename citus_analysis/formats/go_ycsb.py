@@ -18,14 +18,13 @@ What the lines become:
   latencies, for those of the interval cannot be told from means and percentiles since the start;
 - `runtime_ms` is what `Run finished` says.
 
-Noise: blank lines, the frame around the properties, `Using request distribution ...`. The output of a second client
-behind the first one's is rejected: its numbers would be mixed.
+The output of a second client behind the first one's is rejected: its numbers would be mixed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -36,6 +35,7 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.ycsb._measures import MEASURES
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS, US_PER_S
 
@@ -75,11 +75,13 @@ _MAX_CLIENTS: Final = 2**31 - 1
 
 
 class GoYcsb(Format):
-    """Recognises and reads the output of go-ycsb."""
+    """Output of go-ycsb, the YCSB client in Go."""
 
     name: ClassVar[str] = "go_ycsb"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "blank lines, the frame around the properties, `Using request distribution ...`"
+    measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where a line that only go-ycsb prints stands in the head."""

@@ -13,13 +13,9 @@ stamped every line. A banner holds a date only, which is no time of a sample.
 `-y` itself, but sysstat 10.1.3 to 12.7.6 print one more empty line behind the banner under `-y`, and only
 then: two empty lines there prove that the first report is an interval. Otherwise (newer versions print the
 same with and without `-y`) the first report counts as since boot: at worst one good sample is left out,
-never an average over weeks let in. The option `first_report` (`since_boot` or `interval`) overrules both.
+never an average over weeks let in. The option `first_report` overrules both.
 
-Options: `timezone` (IANA name of times without offset, default UTC), `date_order` (`mdy`, `dmy`, `ymd`),
-`first_report`.
-
-Noise: banners and empty lines. A last line without line end is rejected: a number that was cut in the middle
-still reads as a number.
+A last line without line end is rejected: a number that was cut in the middle still reads as a number.
 """
 
 from __future__ import annotations
@@ -39,6 +35,7 @@ from citus_analysis.formats._clock import date_order, parse_times
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._iostat_reports import cpu_reports, device_reports
 from citus_analysis.formats._lines import chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats._options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats._samples import first_report_option, table
 from citus_analysis.formats._zones import timezone_of
 
@@ -67,11 +64,13 @@ class _Position:
 
 
 class Iostat(Format):
-    """`iostat` text."""
+    """Text output of `iostat` (sysstat)."""
 
     name: ClassVar[str] = "iostat"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
+    noise: ClassVar[str] = "banners and empty lines"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its CPU and device headers, which no other sampler prints."""
@@ -104,8 +103,8 @@ def _style(head: bytes, hints: Hints) -> _Style:
         order=date_order(
             # A banner's kernel version reads like a date.
             [re.sub(r"^.*\)", "", text) for text in dated],
+            hints.options,
             decimal_comma=bool(values.str.contains(r"[0-9],[0-9]").any()),
-            option=hints.options.get("date_order"),
         ),
         timezone=timezone_of(hints.options),
         first_report=first_report_option(hints.options),

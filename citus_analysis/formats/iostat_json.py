@@ -2,7 +2,7 @@
 
 Tables: `cpu_samples`, `device_samples`. Each object of `statistics` is one sample; objects are decoded one by
 one as the file is read, so a file that ends in the middle of a report yields all reports before it, and the
-rest is rejected. Names and units are those of the text output (:mod:`.iostat`), options too.
+rest is rejected. Names, units and options are those of the text output (:mod:`.iostat`).
 
 `since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line behind `"statistics": [` under `-y`, and
 only then. A file that another tool has laid out again has lost that sign; its first report counts as since
@@ -10,8 +10,6 @@ boot unless the option `first_report` says `interval`.
 
 `is_group`: sysstat puts a blank in front of the name of a group (`-g`), which is true there and null elsewhere, for
 not every version need do so.
-
-Noise: what stands around the reports.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ import polars as pl
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._clock import date_order, parse_times
 from citus_analysis.formats._content import LINE_CAP, Block, Content
+from citus_analysis.formats._options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats._sampler_columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats._samples import first_report_option, table
 from citus_analysis.formats._zones import timezone_of
@@ -136,11 +135,13 @@ class _Reader:
 
 
 class IostatJson(Format):
-    """`iostat` JSON."""
+    """Output of `iostat -o JSON`."""
 
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
+    noise: ClassVar[str] = "what stands around the reports"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
@@ -152,7 +153,7 @@ class IostatJson(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in order; what follows a report that does not decode is rejected."""
         dates = _DATES.findall(content.head.decode("latin-1"))
-        order = date_order(dates, option=hints.options.get("date_order"))
+        order = date_order(dates, hints.options)
         zone = timezone_of(hints.options)
         reader = _Reader(first_report_option(hints.options))
         for block in content.blocks(_BLOCK_BYTES):

@@ -10,8 +10,6 @@ counts or periods instead of shares, and `-g flat` (whose paths overlap), are re
 
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
 entries whose graph perf did not print stand as `[...];symbol`, so that the shares add up to those of the entries.
-
-Noise: comments and empty lines.
 """
 
 from __future__ import annotations
@@ -59,6 +57,7 @@ class PerfReport(Format):
     name: ClassVar[str] = "perf_report"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
+    noise: ClassVar[str] = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
         """By the comment lines that name event and columns."""

@@ -19,8 +19,6 @@ A sample without a frame that can be read counts under the stack `[unknown]`.
 A line that is neither a sample's first nor a frame, and what stands under it up to the next sample, is rejected. The
 time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
 
-Noise: comments and empty lines.
-
 Example:
     >>> import pathlib, tempfile
     >>> from citus_analysis.formats import Content, Hints
@@ -76,6 +74,7 @@ class PerfScript(Format):
     name: ClassVar[str] = "perf_script"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
+    noise: ClassVar[str] = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
         """By a first sample: its header, and a frame behind it or under it."""

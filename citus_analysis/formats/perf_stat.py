@@ -5,8 +5,6 @@ metrics (also those on lines of their own, which become rows of the event above)
 `--per-socket`, `--per-core`, `--per-thread` (`scope`), numbers with separators of any locale, and the `user`
 and `sys` seconds behind the counters. `elapsed_s` is the interval's end under `-I`, else the elapsed time at the
 end of the block; separated values without `-I` do not hold it.
-
-Noise: comments, titles, empty lines, the table of individual measurements (`--table`).
 """
 
 from __future__ import annotations
@@ -71,6 +69,7 @@ class PerfStat(Format):
     name: ClassVar[str] = "perf_stat"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
+    noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
 
     def detect(self, name: str, head: bytes) -> float:
         """By its title, its header under -I, or fields in the order of -x."""

@@ -30,16 +30,15 @@ What the lines become:
 What `pgbench -i` prints becomes metrics of the section `INIT`, and no client.
 
 The report of a second run behind the first one's is rejected: its numbers would be mixed.
-
-Noise: blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 import polars as pl
@@ -95,11 +94,19 @@ _THROUGHPUT: Final = (
 
 
 class Pgbench(Format):
-    """Recognises and reads what `pgbench` prints."""
+    """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
     version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "number of transactions actually processed": "operations",
+            "transactions": "operations",
+            "latency average": "mean_us",
+        }
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where a line that only pgbench prints stands in the head."""

@@ -23,7 +23,6 @@ is in no line (in the recordings of pgbench 15 up to 4 % of the transactions). T
 pgbench-tools exports (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
 
 A last line without a line end is rejected: what a killed pgbench leaves cannot be told from a whole line.
-Noise: the header of the exported summary.
 """
 
 from __future__ import annotations
@@ -74,11 +73,12 @@ _ODD: Final = "no line of a pgbench log"
 
 
 class PgbenchLog(Format):
-    """Recognises and reads the logs that `pgbench --log` writes."""
+    """Transaction logs of `pgbench --log`."""
 
     name: ClassVar[str] = "pgbench_log"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
+    noise: ClassVar[str] = "the header of the exported summary"
 
     def detect(self, name: str, head: bytes) -> float:
         """Sure where every whole line of the head has the form of one of the logs, less so where only most have."""

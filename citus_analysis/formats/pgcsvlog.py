@@ -23,6 +23,7 @@ from citus_analysis.ahead import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import LINE_CAP, Content
+from citus_analysis.formats._options import TIMEZONE, Option
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import chunks
@@ -80,11 +81,12 @@ _LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
 
 
 class PgCsvLog(Format):
-    """PostgreSQL server log in CSV."""
+    """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Sure where a line begins as a csvlog row does."""

@@ -25,6 +25,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
+from citus_analysis.formats._options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._detect import best_prefix
@@ -85,11 +86,13 @@ Object = Mapping[str, object]
 
 
 class PgJsonLog(Format):
-    """PostgreSQL server log in JSON."""
+    """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
 
     name: ClassVar[str] = "pgjsonlog"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
+    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
     def detect(self, name: str, head: bytes) -> float:
         """Sure where one of the first lines is an object with a severity and a message, or a wrapped log line."""
@@ -106,7 +109,7 @@ class PgJsonLog(Format):
             raise FormatError(
                 "no line is an object of a jsonlog", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        given = hints.options.get("log_line_prefix")
+        given = LOG_LINE_PREFIX.value(hints.options)
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
         prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
         nested = any(_is_nested(found) for found in sample)

@@ -12,13 +12,10 @@ with several (IST, BST, CST) are refused, and under unknown ones the times stay 
 output: the first line counts as since boot unless the option `first_report` says `interval`. Its memory and
 process columns are momentary values all the same.
 
-`-S k|m|M` changes the unit of the memory columns without a sign in the output: the option `vmstat_unit` (`k`, `K`,
-`m`, `M`; default `K` = 1024 bytes) says which.
+`-S k|m|M` changes the unit of the memory columns without a sign in the output: the option `vmstat_unit` says which.
 
 Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) hold counters since boot, which no table has a place for:
 they are recognised and rejected with a reason.
-
-Noise: title and header lines, empty lines.
 """
 
 from __future__ import annotations
@@ -30,12 +27,12 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._clock import parse_times
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._numbers import fits
+from citus_analysis.formats._options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats._sampler_columns import VM
 from citus_analysis.formats._samples import first_report_option, is_stamped, split_stamp, table
 from citus_analysis.formats._zones import LocalTime, is_offset, zone_minutes
@@ -80,11 +77,13 @@ class _Style:
 
 
 class Vmstat(Format):
-    """`vmstat` text."""
+    """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
+    noise: ClassVar[str] = "title and header lines, empty lines"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its title and header among the first lines."""
@@ -114,14 +113,11 @@ class Vmstat(Format):
 
 
 def _style(content: Content, hints: Hints) -> _Style:
-    unit = hints.options.get("vmstat_unit", "K")
-    if unit not in _KB_PER_UNIT:
-        raise UnknownNameError("vmstat_unit", unit, _KB_PER_UNIT)
     return _Style(
         stamped=is_stamped(line_frame(content.head)),
         local=LocalTime.of(content.path, hints.options),
         first_report=first_report_option(hints.options) is not False,
-        memory_kb=_KB_PER_UNIT[unit],
+        memory_kb=_KB_PER_UNIT[VMSTAT_UNIT.value(hints.options) or "K"],
     )
 
 

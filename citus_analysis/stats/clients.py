@@ -21,6 +21,7 @@ from typing import Final, Literal
 import polars as pl
 import polars.selectors as cs
 
+from citus_analysis.formats import summary_measures
 from citus_analysis.runs.status import with_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.frames import Frame, as_polars
@@ -69,31 +70,6 @@ _OPERATION: Final = (*_RUN, "iteration", "role", "section")
 _CLIENT: Final = ("source_id", "part")
 _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 
-#: Names a tool gives a summary value -> column of `operation_latencies`.
-_METRICS: Final[dict[str, str]] = {
-    "Operations": "operations",
-    "Total Operations": "operations",
-    "number of transactions actually processed": "operations",
-    "transactions": "operations",
-    "AverageLatency": "mean_us",
-    "Average": "mean_us",
-    "latency average": "mean_us",
-    "MinLatency": "min_us",
-    "Min": "min_us",
-    "MaxLatency": "max_us",
-    "Max": "max_us",
-    "50thPercentileLatency": "p50_us",
-    "p50": "p50_us",
-    "90thPercentileLatency": "p90_us",
-    "p90": "p90_us",
-    "95thPercentileLatency": "p95_us",
-    "p95": "p95_us",
-    "99thPercentileLatency": "p99_us",
-    "p99": "p99_us",
-    "99.9PercentileLatency": "p999_us",
-    "99.9thPercentileLatency": "p999_us",
-    "p99.9": "p999_us",
-}
 _US_PER_UNIT: Final = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 
 
@@ -248,14 +224,15 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
 
 def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     """One row per client and section; values null where nothing was measured, for tools print sentinels there."""
-    fields = list(dict.fromkeys(_METRICS.values()))
+    measures = summary_measures()
+    fields = list(dict.fromkeys(measures.values()))
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
     long = metrics.filter(
-        pl.col("metric").is_in(list(_METRICS)),
+        pl.col("metric").is_in(list(measures)),
         pl.col("unit").fill_null("") != "%",
         ~pl.col("section").is_in(NOT_OPERATIONS),
         ~pl.col("section").str.starts_with("TOTAL_GC"),
-    ).with_columns(field=pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String), value=in_us)
+    ).with_columns(field=pl.col("metric").replace_strict(dict(measures), return_dtype=pl.String), value=in_us)
     wide = long.group_by(*_OPERATION, *_CLIENT, maintain_order=True).agg(
         pl.col("value").filter(pl.col("field") == field).first().alias(field) for field in fields
     )

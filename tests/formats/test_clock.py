@@ -70,13 +70,13 @@ def test_hour_that_the_clock_change_skips_is_null() -> None:
     ],
 )
 def test_order_of_day_and_month_by_evidence(dates: list[str], comma: bool, order: str) -> None:
-    assert date_order(dates, decimal_comma=comma) == order
+    assert date_order(dates, {}, decimal_comma=comma) == order
 
 
 def test_option_decides_the_order_where_numbers_cannot() -> None:
-    assert date_order(["05/06/26"], option="dmy") == "dmy"
+    assert date_order(["05/06/26"], {"date_order": "dmy"}) == "dmy"
 
 
 def test_the_order_must_be_a_known_name() -> None:
     with pytest.raises(UnknownNameError, match="date_order"):
-        date_order([], option="american")
+        date_order([], {"date_order": "american"})

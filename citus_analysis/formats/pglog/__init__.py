@@ -23,8 +23,6 @@ remains as the one for logs under syslog's header and as the yardstick: tests ho
   (`_rooms`) the memory that they stand in;
 - `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
 
-Options: `log_line_prefix` (else detected), `timezone` (IANA name, where the abbreviation in the log is ambiguous).
-
 Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,
 which a user's own partition `public.events_202401` does too (traces believe it in a cluster only); syslog lines have
 no year, so their time is null; a second record in a line is not noticed where the prefix does not begin with a time.
@@ -38,6 +36,7 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._detect import best_prefix, find_prefix, is_server_log, looks_like_log
 from citus_analysis.formats.pglog._native import compiled_scanner
@@ -51,11 +50,13 @@ _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNO
 
 
 class PgLog(Format):
-    """PostgreSQL server log written to stderr."""
+    """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    noise: ClassVar[str] = "blank lines at the beginning"
+    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
     def detect(self, name: str, head: bytes) -> float:
         """Sure where a common prefix fits; fairly sure where lines at least carry severities."""
@@ -76,7 +77,7 @@ class PgLog(Format):
             FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
-        prefix = find_prefix(content, hints.options.get("log_line_prefix"))
+        prefix = find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
         local = LocalTime.of(content.path, hints.options)
         yield from pieces(prepared_chunks(content, prefix, local, hints.jobs))
 

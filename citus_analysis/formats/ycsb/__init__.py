@@ -19,24 +19,22 @@ What the lines become:
 - an object or a number that the file's end cuts off cannot be told from a whole one where only a line end is
   missing, so a last line of the right form is taken.
 
-Noise, which carries no data: blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`,
-`Using shards`, `DBWrapper: report latency ...`, announcements of stops, headings of raw data, and
-what loggers of bindings print below warning level. Anything else that the client did not print itself is
-rejected, and so is the output of a second client behind the first one's: its numbers would be mixed.
-
-Options: `timezone`, the zone of the client's clock (default UTC).
+Anything beside :attr:`Ycsb.noise` that the client did not print itself is rejected, and so is the output of a second
+client behind the first one's: its numbers would be mixed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
+from citus_analysis.formats._options import TIMEZONE, Option
 from citus_analysis.formats._zones import timezone_of
+from citus_analysis.formats.ycsb._measures import MEASURES
 from citus_analysis.formats.ycsb._parser import Parser
 
 __all__ = ["FORMAT", "Ycsb"]
@@ -58,7 +56,7 @@ _USAGE: Final = re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.M
 
 
 class Ycsb(Format):
-    """Recognises and reads the output of YCSB clients."""
+    """Output of YCSB clients, versions 0.1 to 0.18."""
 
     name: ClassVar[str] = "ycsb"
     version: ClassVar[int] = 4
@@ -70,6 +68,13 @@ class Ycsb(Format):
         "client_latencies",
         "client_errors",
     )
+    noise: ClassVar[str] = (
+        "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "
+        "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and what loggers of bindings "
+        "print below warning level"
+    )
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where a line that only YCSB prints stands in the head."""

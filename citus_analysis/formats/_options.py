@@ -1,0 +1,85 @@
+"""Options of formats: facts that a file does not state, which users state with `--meta` or beside the files.
+
+A format lists the options that it reads in :attr:`Format.options`; the command line, the label files and the
+documentation take them from there. Options that several formats share are defined here once. The module imports neither
+polars nor a format, for `--help` shows it.
+
+Example:
+    >>> FIRST_REPORT.value({"first_report": "interval"}), FIRST_REPORT.value({})
+    ('interval', None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from citus_analysis.errors import UnknownNameError
+
+__all__ = ["BUILT_IN_OPTIONS", "DATE_ORDER", "FIRST_REPORT", "LOG_LINE_PREFIX", "TIMEZONE", "VMSTAT_UNIT", "Option"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that a format reads.
+
+    Attributes:
+        name: as `--meta` knows it; two formats that read an option of the same name mean the same.
+        meaning: what it says about a file, and what holds without it.
+        choices: each possible value with its meaning; none where the values cannot be listed.
+    """
+
+    name: str
+    meaning: str
+    choices: tuple[tuple[str, str], ...] = ()
+
+    def value(self, options: Mapping[str, str]) -> str | None:
+        """The value that was stated; None where none was.
+
+        Raises:
+            UnknownNameError: it is none of the choices.
+        """
+        stated = options.get(self.name)
+        if stated is not None:
+            self.check(stated)
+        return stated
+
+    def check(self, stated: str) -> None:
+        """See whether a value is one of the choices, where there are any.
+
+        Raises:
+            UnknownNameError: it is not.
+        """
+        known = [value for value, _ in self.choices]
+        if known and stated not in known:
+            raise UnknownNameError(self.name, stated, known)
+
+
+TIMEZONE: Final = Option(
+    "timezone",
+    "IANA name of the zone of times that are printed without one, or with an abbreviation that several zones use; "
+    "without it, times without a zone are UTC and ambiguous abbreviations are refused",
+)
+LOG_LINE_PREFIX: Final = Option(
+    "log_line_prefix", "the server's setting, as in `postgresql.conf`; without it, common prefixes are tried"
+)
+DATE_ORDER: Final = Option(
+    "date_order",
+    "order of day, month and year in dates; without it, the file's dates and numbers decide",
+    (("mdy", "month first"), ("dmy", "day first"), ("ymd", "year first")),
+)
+FIRST_REPORT: Final = Option(
+    "first_report",
+    "what the first report of a sampler averages; without it, the time since boot where the file does not show that "
+    "`-y` left that report out",
+    (("since_boot", "the time since boot"), ("interval", "an interval, as all others do")),
+)
+VMSTAT_UNIT: Final = Option(
+    "vmstat_unit",
+    "unit of the memory columns, which `vmstat -S` changes without a sign in the output; without it, `K`",
+    (("k", "1000 bytes"), ("K", "1024 bytes"), ("m", "1000000 bytes"), ("M", "1048576 bytes")),
+)
+
+#: Options of the formats of this package, in the order of the help; other packages bring their own.
+BUILT_IN_OPTIONS: Final = (LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT)
