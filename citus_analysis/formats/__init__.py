@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._options import BUILT_IN_OPTIONS, Option
+from citus_analysis.formats._options import (
+    BUILT_IN_OPTIONS,
+    DATE_ORDER,
+    FIRST_REPORT,
+    LOG_LINE_PREFIX,
+    TIMEZONE,
+    Option,
+)
 from citus_analysis.formats._registry import (
     detect_format,
     format_named,
@@ -25,6 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILT_IN_OPTIONS",
+    "DATE_ORDER",
+    "FIRST_REPORT",
+    "LOG_LINE_PREFIX",
+    "TIMEZONE",
     "Block",
     "Content",
     "Format",

@@ -225,7 +225,7 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
 def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     """One row per client and section; values null where nothing was measured, for tools print sentinels there."""
     measures = summary_measures()
-    fields = list(dict.fromkeys(measures.values()))
+    fields = [name for name in TABLES["operation_latencies"].names() if name in MERGE_RULES]
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
     long = metrics.filter(
         pl.col("metric").is_in(list(measures)),

@@ -15,7 +15,17 @@ from typing import ClassVar
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats import (
+    LOG_LINE_PREFIX,
+    TIMEZONE,
+    Content,
+    Format,
+    Hints,
+    Option,
+    Parsed,
+    Reject,
+    reject_rows,
+)
 
 
 class TinyClient(Format):
@@ -51,6 +61,7 @@ class TinyLog(Format):
     name: ClassVar[str] = "tiny_log"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("log_events",)
+    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
     def detect(self, name: str, head: bytes) -> float:
         return 0.9 if head.startswith(b"#tiny-log") else 0.0
