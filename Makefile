@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test fuzz readme lint types pytest ycsb trace-processor bench lock clean
+.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -50,6 +50,27 @@ pytest: setup
 # Twenty thousand damaged files of all formats (some ten minutes).
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
+
+NATIVE := citus_analysis/formats/pglog/native
+
+# The compiled scanner of server logs: every file by itself, and the whole, without a warning of any compiler that is here.
+native:
+	@for compiler in gcc clang; do \
+	  command -v $$compiler >/dev/null 2>&1 || continue; \
+	  for file in $(NATIVE)/*.c; do \
+	    $$compiler -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $$file || exit 1; \
+	  done; \
+	  echo "native: $$compiler has no warning"; \
+	done
+
+# The header that the scanner shares with Python, after a change of the schema or of _layout.py.
+layout: setup
+	$(BIN)/python -c "from citus_analysis.formats.pglog._layout import layout_header; print(layout_header(), end='')" \
+	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
+
+# The scanner under the sanitizers of addresses and undefined behaviour: the corpus, then a minute of fuzzing (needs clang).
+fuzz-native: setup
+	$(BIN)/python tests/fuzz/fuzz_pglog.py -max_total_time=60 -max_len=600 -print_final_stats=1
 
 # README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13 VENV=.venv-3.13
 readme: setup

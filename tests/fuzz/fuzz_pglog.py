@@ -1,10 +1,11 @@
 """Coverage-guided fuzzing of the compiled scanner of server logs; no part of `make test`.
 
-    apt-get install clang libclang-rt-14-dev
-    python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 CORPUS_FOLDER
+    apt-get install clang
+    python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 [CORPUS_FOLDER]
 
-Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour, and runs it with the
-given options. What it finds belongs into `tests/formats/pglog` as a case.
+Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour. First comes the corpus,
+which is made of the recorded logs under `tests/data/servers` and of lines under each prefix, then it fuzzes with the
+given options. What it finds belongs into `tests/formats/pglog` as a case. `make fuzz-native` does 60 seconds of it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
-PREFIXES = (
+RECORDED = HERE.parents[1] / "tests" / "data" / "servers"
+RECORDED_BYTES = 4000
+#: The byte 1 is a head under the input's prefix, see `scanner_target.c`.
+STATEMENTS = (
+    b"\x01duration: 0.581 ms\n\x01execute S_1: INSERT INTO public.usertable_102009 VALUES ($1, 'it''s', -2.5e3, 0xFF)\n"
+    b"\x01statement: SELECT /* a */ \"T_102010\", E'\\'' FROM t -- b\n\tWHERE a IN (1, 2, 3);;\n"
+    b"\x01process 7 acquired ShareLock on transaction 9 after 12.123 ms\n"
+)
+TEXTS = (
     STUDY_PREFIX,
     OLDER_STUDY_PREFIX,
     "%t [%p]: [%l-1] user=%u,db=%d,host=%r ",
@@ -28,6 +38,12 @@ PREFIXES = (
     "%n %q%a %Q ",
     "",
 )
+#: The last ones stand behind syslog's header.
+PREFIXES: tuple[Prefix, ...] = (
+    *map(compile_prefix, TEXTS),
+    *(replace(compile_prefix(text), syslog=True) for text in ("", STUDY_PREFIX)),
+)
+SYSLOG_SAMPLE = "Nov 20 21:03:47 host postgres[7]: [1-1] LOG:  "
 SAMPLE = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
 FLAGS = ("-std=c11", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 
@@ -42,30 +58,45 @@ def programs() -> str:
     count, width = SEVERITY_TABLE.shape
     lines = [
         f'#define SAMPLE "{SAMPLE}"',
+        f'#define SYSLOG_SAMPLE "{SYSLOG_SAMPLE}"',
         f"#define PREFIX_COUNT {len(PREFIXES)}",
         f"static const byte_t severities[] = {numbers(SEVERITY_TABLE.flatten().tolist())};",
     ]
     rows = []
-    for index, text in enumerate(PREFIXES):
-        program = program_of(compile_prefix(text))
+    for index, prefix in enumerate(PREFIXES):
+        program = program_of(prefix)
         elements = ", ".join(numbers(row) for row in program.code.tolist()) or "{0}"
         lines.append(f"static const element_t elements_{index}[] = {{{elements}}};")
         lines.append(f"static const byte_t literals_{index}[] = {numbers(program.literals.tolist())};")
-        shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}, {program.study}"
+        shape = f"{len(program.code)}, {program.optional_from}, {count}, {width}"
         rows.append(f"{{elements_{index}, literals_{index}, severities, {shape}}}")
     lines.append(f"static const prefix_t prefixes[] = {{{', '.join(rows)}}};")
     return "\n".join(lines) + "\n"
 
 
+def write_corpus(folder: Path) -> None:
+    """Beginnings of recorded logs, each under every prefix and in each kind of chunk; the first byte says which."""
+    recorded = sorted(RECORDED.glob("*.log"))
+    texts = [path.read_bytes()[:RECORDED_BYTES] for path in recorded] + [STATEMENTS]
+    folder.mkdir()
+    for number, text in enumerate(texts):
+        for first in range(4 * len(PREFIXES)):
+            (folder / f"{number}-{first}").write_bytes(bytes([first]) + text)
+
+
 def main() -> int:
-    """Build and run."""
+    """Build, run the corpus, fuzz."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "programs.h").write_text(programs(), encoding="utf-8")
         target = folder / "target"
         includes = (f"-I{folder}", f"-I{NATIVE}")
         subprocess.run(["clang", *FLAGS, *includes, "-o", str(target), str(HERE / "scanner_target.c")], check=True)
-        return subprocess.run([str(target), *sys.argv[1:]], check=False).returncode
+        corpus = folder / "corpus"
+        write_corpus(corpus)
+        inputs = sorted(map(str, corpus.iterdir()))
+        subprocess.run([str(target), *inputs], check=True, stderr=subprocess.DEVNULL if len(sys.argv) == 1 else None)
+        return subprocess.run([str(target), *sys.argv[1:], str(corpus)], check=False).returncode
 
 
 if __name__ == "__main__":

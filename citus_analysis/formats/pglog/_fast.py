@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._arrays import category_array, gathered_texts, number_array, spread_texts
+from citus_analysis.formats.pglog._layout import NUMBER_COLUMNS
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN, redacted_array
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
@@ -35,7 +36,7 @@ _WORDS: Final = {
     "phase": texts_of(PROTOCOL_PHASES),
     "statement_kind": texts_of(STATEMENT_KINDS),
 }
-_NUMBERS: Final = (*(name for name in native.NUMBER_COLUMNS if name != "message"), "capped")
+_NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "capped")
 _TOLD_BY_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),

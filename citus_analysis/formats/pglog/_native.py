@@ -1,7 +1,6 @@
 """The compiled scanner (`native/`), called through ctypes: calls let other threads run.
 
-It is built when the package is installed (`hatch_build.py`). The structures mirror `native/scanner.h` and
-`native/prefix.h`.
+It is built when the package is installed (`hatch_build.py`). Its structures are those of `_layout.py`.
 """
 
 from __future__ import annotations
@@ -20,14 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
+from citus_analysis.formats.pglog._layout import (
+    CODE_COLUMNS,
+    MAX_ELEMENTS,
+    NUMBER_COLUMNS,
+    OUT_OF_MEMORY,
+    TEXT_COLUMNS,
+    layout_hash,
+    structure,
+)
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._program import MAX_ELEMENTS, SEVERITY_TABLE, program_of
+from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
 from citus_analysis.formats.pglog._rooms import Rooms
 from citus_analysis.formats.pglog._views import Bytes, Integers
 
 __all__ = [
-    "NUMBER_COLUMNS",
-    "TEXT_COLUMNS",
     "Addresses",
     "Column",
     "Output",
@@ -44,88 +50,25 @@ __all__ = [
     "survey",
 ]
 
-_OUT_OF_MEMORY: Final = -2
 _ALIGNMENT: Final = 64
 _SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY: Final = Path(__file__).parent / f"_scanner{_SUFFIX}"
 
-#: Columns of numbers in the order of `output_t`, with the type of their values.
-NUMBER_COLUMNS: Final[dict[str, type]] = {
-    **dict.fromkeys(("byte_offset", "byte_length", "clock", "local_xid", "session_line", "gpid"), np.int64),
-    **dict.fromkeys(("shard_id", "placement_id", "task_us"), np.int64),
-    "statement_fingerprint": np.uint64,
-    "duration_us": np.float64,
-    **dict.fromkeys(("pid", "backend_id", "worker_port", "message"), np.int32),
-}
-#: Columns of texts: the values are numbers of distinct texts.
-TEXT_COLUMNS: Final = (
-    *("zone", "application", "user", "database", "client_host", "sqlstate"),
-    *("worker_host", "statement_name"),
-)
 #: Every column, with the type of its values.
 _COLUMNS: Final[dict[str, type]] = {
     **NUMBER_COLUMNS,
     **dict.fromkeys(TEXT_COLUMNS, np.int32),
-    **dict.fromkeys(("severity", "kind", "phase", "statement_kind"), np.uint8),
+    **dict.fromkeys(CODE_COLUMNS, np.uint8),
 }
-#: What these number is listed elsewhere. They begin as zeros, which is a number of something, where no value is too.
-_NUMBERING: Final = frozenset({"severity", "kind", "phase", "statement_kind", *TEXT_COLUMNS})
-
-
-class _Column(Structure):
-    _fields_ = (("values", c_void_p), ("valid", c_void_p))
-
-
-class _Prefix(Structure):
-    _fields_ = (
-        ("elements", c_void_p),
-        ("literals", c_void_p),
-        ("severities", c_void_p),
-        ("count", c_int32),
-        ("optional_from", c_int32),
-        ("severity_count", c_int32),
-        ("severity_width", c_int32),
-        ("study", c_int32),
-    )
-
-
-class _TiedBy(Structure):
-    _fields_ = tuple(
-        (name, c_void_p) for name in ("pids", "pids_valid", "lines", "lines_valid", "severities", "offsets")
-    )
-
-
-class _Chunk(Structure):
-    _fields_ = (
-        ("text", c_void_p),
-        ("size", c_int64),
-        ("offset", c_int64),
-        ("tail", c_int64),
-        ("line_cap", c_int64),
-        ("excerpt", c_int64),
-        ("fresh", c_int32),
-        ("zeros", c_int32),
-    )
-
-
-class _Survey(Structure):
-    _fields_ = (("lines", c_int64), ("ascii", c_int32), ("zeros", c_int32))
-
+#: Codes into lists kept elsewhere. Rows without a value hold 0, which is also a valid code; the bits of validity tell.
+_CODED: Final = frozenset({*CODE_COLUMNS, *TEXT_COLUMNS})
+_CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _SURVEY, _COLUMN = map(
+    structure, ("chunk_t", "prefix_t", "output_t", "tied_by_t", "survey_t", "column_t")
+)
 
 #: Every record has these, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
 _LISTS: Final = ("messages", "strays")
-_COUNTS: Final = ("rows", "message_count", "stray_count", "blank_bytes", "record_bytes")
-
-
-class _Output(Structure):
-    _fields_ = (
-        *((name, _Column) for name in (*_COLUMNS, "capped")),
-        ("distinct_texts", c_void_p * len(TEXT_COLUMNS)),
-        *((name, c_void_p) for name in _LISTS),
-        ("text_counts", c_int64 * len(TEXT_COLUMNS)),
-        *((name, c_int64) for name in _COUNTS),
-    )
 
 
 @cache
@@ -134,22 +77,25 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
-    library.pglog_scan.argtypes = (POINTER(_Chunk), POINTER(_Prefix), POINTER(_Output))
+    library.pglog_layout.restype = c_int64
+    if library.pglog_layout() != layout_hash():
+        raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
+    library.pglog_scan.argtypes = (POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT))
     library.pglog_scan.restype = c_int32
-    library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_Output))
+    library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_OUTPUT))
     library.pglog_read_texts.restype = c_int32
     library.pglog_survey.argtypes = (c_void_p, c_int64)
-    library.pglog_survey.restype = _Survey
+    library.pglog_survey.restype = _SURVEY
     library.pglog_gather.argtypes = (c_void_p, c_int64, c_void_p, c_void_p)
     library.pglog_gather.restype = None
-    library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_Prefix))
+    library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_PREFIX))
     library.pglog_heads.restype = c_int64
-    library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_Prefix))
+    library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_PREFIX))
     library.pglog_last_record.restype = c_int64
     library.pglog_ties_new.restype = c_void_p
     library.pglog_ties_free.argtypes = (c_void_p,)
     library.pglog_ties_free.restype = None
-    library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TiedBy), c_void_p, c_void_p)
+    library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TIED_BY), c_void_p, c_void_p)
     library.pglog_tie.restype = c_int32
     return library
 
@@ -207,10 +153,13 @@ class Output:
         # Most of these stay short, so in a room they would keep memory that nobody uses.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
         self._lists: dict[str, Integers] = {name: np.empty((rows + 1, 2), np.int64) for name in _LISTS}
-        self._structure = _Output()
+        self._structure = _OUTPUT()
         for name, column in self.columns.items():
-            field = _Column(column.values.ctypes.data, column.valid.ctypes.data)
-            setattr(self._structure, name, field)
+            field = _COLUMN(column.values.ctypes.data, column.valid.ctypes.data)
+            if name in TEXT_COLUMNS:
+                self._structure.texts[TEXT_COLUMNS.index(name)] = field
+            else:
+                setattr(self._structure, name, field)
         self._structure.distinct_texts[:] = [array.ctypes.data for array in self._texts]
         for name, array in self._lists.items():
             setattr(self._structure, name, array.ctypes.data)
@@ -244,18 +193,18 @@ def bits(rows: int) -> Bytes:
 
 def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
     """The columns in a room; those that number things begin as zeros."""
-    names = sorted(_COLUMNS, key=lambda name: name not in _NUMBERING)
+    names = sorted(_COLUMNS, key=lambda name: name not in _CODED)
     sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
     room, begin = rooms.room(sum(sizes)), 0
-    room[: sum(sizes[: len(_NUMBERING)])] = 0
+    room[: sum(sizes[: len(_CODED)])] = 0
     for name, size in zip(names, sizes, strict=True):
         yield name, room[begin : begin + size].view(_COLUMNS[name])
         begin += size
 
 
 def is_readable(prefix: Prefix) -> bool:
-    """Whether the compiled scanner knows this prefix: not syslog's header, and no row of elements without end."""
-    return not prefix.syslog and len(prefix.elements) <= MAX_ELEMENTS
+    """Whether the compiled scanner knows this prefix: it has no row of elements without end."""
+    return len(prefix.elements) + prefix.syslog <= MAX_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -283,7 +232,7 @@ def scan_chunk(
     buffer: Bytes, survey: Survey, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
 ) -> Output:
     """The records of a chunk that was surveyed."""
-    chunk = _Chunk(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, survey.zeros)
+    chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, survey.zeros)
     output = Output(survey.lines, rooms)
     output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
@@ -318,7 +267,7 @@ def count_heads(data: bytes, prefix: Prefix) -> int:
     """How many lines of `data` begin a record."""
     buffer = np.frombuffer(data, np.uint8)
     heads = int(_library().pglog_heads(buffer.ctypes.data, len(data), ctypes.byref(_structure_of(prefix))))
-    if heads == _OUT_OF_MEMORY:
+    if heads == OUT_OF_MEMORY:
         raise MemoryError
     return heads
 
@@ -327,16 +276,16 @@ def last_record(data: bytes, size: int, prefix: Prefix) -> int | None:
     """Where the last record of the first `size` bytes begins; None where the last opener is none."""
     buffer = np.frombuffer(data, np.uint8)
     place = _library().pglog_last_record(buffer.ctypes.data, size, LINE_CAP, ctypes.byref(_structure_of(prefix)))
-    if place == _OUT_OF_MEMORY:
+    if place == OUT_OF_MEMORY:
         raise MemoryError
     return None if place < 0 else int(place)
 
 
-def _structure_of(prefix: Prefix) -> _Prefix:
+def _structure_of(prefix: Prefix) -> Structure:
     # The program is cached, so its arrays outlive the structure.
     program = program_of(prefix)
     count, width = SEVERITY_TABLE.shape
-    return _Prefix(
+    return _PREFIX(
         program.code.ctypes.data,
         program.literals.ctypes.data,
         SEVERITY_TABLE.ctypes.data,
@@ -344,7 +293,6 @@ def _structure_of(prefix: Prefix) -> _Prefix:
         program.optional_from,
         count,
         width,
-        program.study,
     )
 
 
@@ -388,7 +336,7 @@ class TieTable:
             MemoryError: there is not enough of it.
         """
         tied = Column.of(np.empty(by.rows, np.int64), by.rows)
-        structure = _TiedBy(*by.pids, *by.lines, by.severities[0], by.offsets[0])
+        structure = _TIED_BY(*by.pids, *by.lines, by.severities[0], by.offsets[0])
         into = tied.values.ctypes.data, tied.valid.ctypes.data
         if _library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into):
             raise MemoryError

@@ -9,25 +9,19 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from citus_analysis.formats.pglog._layout import ELEMENTS, FIELDS
 from citus_analysis.formats.pglog._prefix import (
-    OLDER_STUDY_PREFIX,
     SEVERITY_WORDS,
-    STUDY_PREFIX,
     TEXT_ESCAPES,
     Prefix,
 )
 from citus_analysis.formats.pglog._views import Bytes
 
-__all__ = ["FIELDS", "MAX_ELEMENTS", "SEVERITY_TABLE", "Program", "program_of"]
+__all__ = ["SEVERITY_TABLE", "Program", "program_of"]
 
-#: Kinds of elements.
-LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH = range(8)
-_FIELDS: Final = (
-    *("none", "clock", "epoch", "pid", "hex_pid", "vxid", "line"),
-    *("app", "user", "database", "host", "remote", "state"),
-)
+LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG = range(len(ELEMENTS))
 #: What a field is for; the first element of an escape fills it, further ones are matched only.
-FIELDS: Final = {name: number for number, name in enumerate(_FIELDS)}
+FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}
 _FIELD_OF: Final = {
     "m": "clock",
     "t": "clock",
@@ -45,9 +39,6 @@ _FIELD_OF: Final = {
 }
 #: Escape of digits -> fewest, most, and whether a minus may stand before them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1)}
-_STUDY: Final = {STUDY_PREFIX: 1, OLDER_STUDY_PREFIX: 2}
-#: As in `native/prefix.h`, like the numbers of kinds and fields above.
-MAX_ELEMENTS: Final = 64
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
 
 #: One row per severity word: its length, then its bytes.
@@ -62,18 +53,17 @@ class Program:
 
     Columns of `code`: kind, field, padding (-1 behind, 1 before), first argument, second, third. Arguments are
     begin and end in `literals`; fewest and most digits and whether a minus may precede; or whether a stamp has
-    milliseconds. `study` tells the prefixes that have a function of their own.
+    milliseconds.
     """
 
     code: npt.NDArray[np.int32]
     literals: Bytes
     optional_from: int
-    study: int
 
     @property
     def epoch(self) -> bool:
         """Whether the time is seconds since 1970, which has no zone."""
-        return FIELDS["epoch"] in self.code[:, 1]
+        return FIELD_CODES["epoch"] in self.code[:, 1]
 
 
 @lru_cache(maxsize=64)
@@ -83,6 +73,11 @@ def program_of(prefix: Prefix) -> Program:
     literals = b""
     filled: set[str] = set()
     escapes = prefix.escapes
+    if prefix.syslog:
+        # Its header tells process and number of the record.
+        rows.append((SYSLOG, FIELD_CODES["none"], 0, 0, 0, 0))
+        filled |= {"p", "l"}
+        escapes |= {"p", "l"}
     for element in prefix.elements:
         padding = (element.padding > 0) - (element.padding < 0)
         letter = element.escape
@@ -97,12 +92,11 @@ def program_of(prefix: Prefix) -> Program:
             or (letter == "c" and "p" in escapes)
             or (letter == "r" and "h" in escapes)
         )
-        field = FIELDS["none" if shadowed else _FIELD_OF.get(letter, "none")]
+        field = FIELD_CODES["none" if shadowed else _FIELD_OF.get(letter, "none")]
         filled.add(letter)
         rows.append((*_kind_of(letter, field, padding),))
     code = np.array(rows, np.int32).reshape(len(rows), 6)
-    study = 0 if prefix.syslog else _STUDY.get(prefix.text, 0)
-    return Program(code, np.frombuffer(literals or b"\0", np.uint8), prefix.optional_from, study)
+    return Program(code, np.frombuffer(literals or b"\0", np.uint8), prefix.optional_from + prefix.syslog)
 
 
 def _kind_of(letter: str, field: int, padding: int) -> tuple[int, int, int, int, int, int]:

@@ -1,4 +1,5 @@
 /* What a record's text says, as `_body.py` defines it. */
+
 #ifndef PGLOG_BODY_H
 #define PGLOG_BODY_H
 
@@ -17,108 +18,19 @@ typedef struct {
     place_t host, host_end;
 } task_t;
 
-static place_t line_end(const byte_t *text, place_t begin, place_t end) { return find(text, begin, end, '\n'); }
+/* Behind `12.345 ms`, or ABSENT; its value goes to `microseconds`. */
+place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
 
-/* Behind `12.345 ms`; its value goes to `microseconds`. */
-static place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds)
-{
-    int64_t whole, rest;
-    place_t point = read_digits(text, begin, end, 12, &whole);
-    if (point == begin || point >= end || text[point] != '.') return ABSENT;
-    place_t last = read_digits(text, point + 1, end, 3, &rest);
-    if (last != point + 4) return ABSENT;
-    *microseconds = whole * 1000 + rest;
-    return BEGINS(text, last, end, " ms");
-}
-
-/* `S_1/C_2` is a statement and its portal. */
-static place_t name_end(const byte_t *text, place_t begin, place_t end) { return find(text, begin, end, '/'); }
-
-static verb_t verb_at(const byte_t *text, place_t begin, place_t end)
-{
-    verb_t none = {V_NONE, ABSENT, ABSENT, ABSENT};
-    enum verb verb;
-    place_t place;
-    if ((place = BEGINS(text, begin, end, "statement: ")) != ABSENT) return (verb_t){V_STATEMENT, ABSENT, ABSENT, place};
-    if ((place = BEGINS(text, begin, end, "execute fetch from ")) != ABSENT ||
-        (place = BEGINS(text, begin, end, "execute ")) != ABSENT)
-        verb = V_EXECUTE;
-    else if ((place = BEGINS(text, begin, end, "parse ")) != ABSENT)
-        verb = V_PARSE;
-    else if ((place = BEGINS(text, begin, end, "bind ")) != ABSENT)
-        verb = V_BIND;
-    else
-        return none;
-    for (place_t colon = place; colon + 1 < end && text[colon] != '\n'; colon++)
-        if (text[colon] == ':' && text[colon + 1] == ' ')
-            return (verb_t){verb, place, name_end(text, place, colon), colon + 2};
-    return none;
-}
+/* What the protocol's verb at the beginning says: `statement: ...`, `execute S_1: ...`. */
+verb_t verb_at(const byte_t *text, place_t begin, place_t end);
 
 /* The statement's name in `bind <unnamed> to S_1`. */
-static verb_t bound_at(const byte_t *text, place_t begin, place_t end)
-{
-    verb_t none = {V_NONE, ABSENT, ABSENT, ABSENT};
-    place_t portal = BEGINS(text, begin, end, "bind ");
-    if (portal == ABSENT) return none;
-    place_t place = portal;
-    while (place < end && text[place] != ' ' && text[place] != '\n') place++;
-    place_t name = place > portal ? BEGINS(text, place, end, " to ") : ABSENT;
-    if (name == ABSENT) return none;
-    place_t stop = line_end(text, name, end);
-    return stop > name ? (verb_t){V_BIND, name, name_end(text, name, stop), ABSENT} : none;
-}
+verb_t bound_at(const byte_t *text, place_t begin, place_t end);
 
-/* Behind a number of at most 18 digits and a word. */
-INLINE place_t number_then(const byte_t *text, place_t begin, place_t end, const char *word, size_t length, int64_t *value)
-{
-    if (begin == ABSENT) return ABSENT;
-    place_t place = read_digits(text, begin, end, 18, value);
-    return place == begin ? ABSENT : begins(text, place, end, word, length);
-}
-#define NUMBER_THEN(text, begin, end, word, value) number_then(text, begin, end, word, sizeof(word) - 1, value)
-
-static bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task)
-{
-    place_t number = BEGINS(text, begin, end, "task execution (");
-    if (number == ABSENT) return false;
-    place_t place = digits_end(text, number, end, end);
-    if (place == number) return false;
-    place = BEGINS(text, place, end, ") for placement (");
-    place = NUMBER_THEN(text, place, end, ") on anchor shard (", &task->placement);
-    place = NUMBER_THEN(text, place, end, ") finished in ", &task->shard);
-    place = NUMBER_THEN(text, place, end, " microseconds on worker node ", &task->task_us);
-    if (place == ABSENT) return false;
-    place_t stop = place;
-    while (stop < end && !is_blank_byte(text[stop])) stop++;
-    place_t colon = stop - 1;
-    while (colon >= place && !(text[colon] == ':' && colon + 1 < end && is_digit(text[colon + 1]))) colon--;
-    if (colon < place) return false;
-    task->host = place;
-    task->host_end = colon;
-    task->port = digits(text, colon + 1, digits_end(text, colon + 1, end, 5));
-    return true;
-}
+/* Whether Citus reports a task. */
+bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
 
 /* Microseconds that a lock was waited for; -1 where it is no such record. */
-static int64_t lock_us(const byte_t *text, place_t begin, place_t end)
-{
-    place_t pid = BEGINS(text, begin, end, "process ");
-    if (pid == ABSENT) return -1;
-    place_t place = digits_end(text, pid, end, end), said;
-    if (place == pid) return -1;
-    if ((said = BEGINS(text, place, end, " still waiting for ")) == ABSENT &&
-        (said = BEGINS(text, place, end, " acquired ")) == ABSENT &&
-        (said = BEGINS(text, place, end, " avoided deadlock for ")) == ABSENT &&
-        (said = BEGINS(text, place, end, " detected deadlock while waiting for ")) == ABSENT)
-        return -1;
-    place_t stop = line_end(text, said, end);
-    for (place_t after = stop - 1; after >= said; after--) {
-        int64_t waited;
-        place_t number = BEGINS(text, after, stop, " after ");
-        if (number != ABSENT && milliseconds_end(text, number, stop, &waited) != ABSENT) return waited;
-    }
-    return -1;
-}
+int64_t lock_us(const byte_t *text, place_t begin, place_t end);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef uint8_t byte_t;
+#include "layout.h"
+
 typedef int64_t place_t;
 
 #define ABSENT ((place_t)-1)
@@ -115,6 +116,13 @@ static inline place_t cut(const byte_t *text, place_t begin, place_t length, pla
     for (int back = 0; back < 3; back++)
         if ((text[begin + limit - back] & 0xC0) != 0x80) return limit - back;
     return limit - 3;
+}
+
+/* Spread the bits of a number over a hash table. */
+static inline uint64_t mix(uint64_t value)
+{
+    value *= 0x9E3779B97F4A7C15ULL;
+    return value ^ value >> 29;
 }
 
 #endif

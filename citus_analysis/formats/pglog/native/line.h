@@ -12,123 +12,22 @@ typedef struct {
     int64_t line_cap; /* a longer line is known by its beginning only */
     bool zeros;       /* whether lines may hold a byte that is 0, which no record does */
     bool timed;       /* whether records begin with a time: no other text looks like the beginning of one */
+    bool syslog;      /* whether each line begins with syslog's header, also one that continues a record */
     byte_t rare;      /* every head under a timed prefix holds it, few texts do */
     place_t least;    /* and no such head is shorter */
     memo_t memo;
     head_t other; /* of a second record in a line */
 } lines_t;
 
-static byte_t rare_byte(const prefix_t *prefix)
-{
-    for (const char *rare = "]|[@"; *rare; rare++)
-        for (int32_t index = 0; index < prefix->optional_from; index++) {
-            const element_t *element = &prefix->elements[index];
-            if (element->kind == LITERAL && find(prefix->literals, element->first, element->second, (byte_t)*rare) < element->second)
-                return (byte_t)*rare;
-        }
-    return ':'; /* behind the severity */
-}
-
-static void init_lines(lines_t *lines, const prefix_t *prefix)
-{
-    const element_t *first = prefix->elements;
-    lines->prefix = prefix;
-    lines->timed = prefix->count > 0 && prefix->optional_from > 0 && !first->padding &&
-                   (first->kind == STAMP || first->kind == EPOCH);
-    lines->rare = rare_byte(prefix);
-    lines->least = (place_t)(prefix->count && first->kind == STAMP ? sizeof "2026-11-20 21:03:47 ZLOG: " : sizeof "0.000LOG: ") - 1;
-    init_memo(&lines->memo, prefix);
-    init_head(&lines->other);
-}
+void init_lines(lines_t *lines, const prefix_t *prefix);
 
 /* NULL where memory is out. */
-static lines_t *lines_new(const prefix_t *prefix, int64_t line_cap)
-{
-    lines_t *lines = malloc(sizeof *lines);
-    if (!lines) return NULL;
-    init_lines(lines, prefix);
-    lines->line_cap = line_cap;
-    lines->zeros = true;
-    return lines;
-}
+lines_t *lines_new(const prefix_t *prefix, int64_t line_cap);
 
-static place_t indent_end(const byte_t *text, place_t begin, place_t end)
-{
-    while (begin < end && is_blank_byte(text[begin])) begin++;
-    return begin;
-}
-
-/* Whether a severity stands right before a colon. */
-static bool follows_severity(const lines_t *lines, const byte_t *line, place_t colon)
-{
-    place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
-    place_t first = stop;
-    while (first > 0 && is_letter(line[first - 1])) first--;
-    int32_t severity = first < stop ? severity_at(lines->prefix, line, first, stop, &lines->memo) : -1;
-    return severity >= 0 && severity_length(lines->prefix, severity) == stop - first;
-}
-
-/* Whether a line without this prefix continues nothing. PostgreSQL puts a tab before each further line of a record, of
- * which a copy may have made spaces; a line that begins with those and holds a severity is a record under another
- * prefix. */
-static bool is_foreign(const lines_t *lines, const byte_t *line, place_t length)
-{
-    if (length == 0 || line[0] == '\t') return false;
-    if (line[0] != ' ' && line[0] != '\r') return true;
-    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
-    for (place_t colon = find(line, 3, limit - 2, ':'); colon < limit - 2; colon = find(line, colon + 1, limit - 2, ':'))
-        if (line[colon + 1] == ' ' && line[colon + 2] == ' ' && follows_severity(lines, line, colon)) return true;
-    return false;
-}
-
-/* Where literals of SQL begin and end in a line, read once from its beginning. */
-typedef struct {
-    place_t place;
-    bool open;
-} literals_t;
-
-/* Whether a literal begins right before a place, which is none before the last one asked for. */
-static bool opens_literal(literals_t *literals, const byte_t *line, place_t place)
-{
-    if (line[place - 1] != '\'') return false;
-    for (; (literals->place = find(line, literals->place, place, '\'')) < place; literals->place++)
-        literals->open = !literals->open;
-    return literals->open;
-}
-
-/* Whether another record begins at or behind `from`: two lines that lost the line end between them. A record at the
- * beginning of a literal is part of a statement. */
-static bool holds_record(lines_t *lines, const byte_t *line, place_t from, place_t length)
-{
-    literals_t literals = {0, false};
-    place_t tried = from;
-    for (place_t colon = find(line, from, length, ':'); colon + 1 < length; colon = find(line, colon + 1, length, ':')) {
-        if (line[colon + 1] != ' ' || colon < from + 3) continue;
-        place_t last = colon - ((byte_t)(line[colon - 1] - '1') < 5) - 1;
-        if ((byte_t)(line[last] - 'A') >= 26) continue;
-        place_t place = colon - HEAD_LIMIT > tried ? colon - HEAD_LIMIT : tried;
-        for (; place < colon; place++)
-            if (is_digit(line[place]) && match_head(lines->prefix, line + place, length - place, &lines->memo, &lines->other) &&
-                !opens_literal(&literals, line, place))
-                return true;
-        tried = colon;
-    }
-    return false;
-}
+/* Behind white space. */
+place_t indent_end(const byte_t *text, place_t begin, place_t end);
 
 /* The part of a line of `size` bytes, its line end included; where it begins a record, its head. */
-static inline enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head)
-{
-    bool ended = line[size - 1] == '\n';
-    place_t length = size - ended;
-    bool begins = match_head(lines->prefix, line, length, &lines->memo, head);
-    place_t from = begins ? head->text : indent_end(line, 0, length) + 1;
-    bool damaged = (lines->zeros && find(line, 0, length, 0) < length) ||
-                   (lines->timed && length - from >= lines->least && find(line, from, length, lines->rare) < length && holds_record(lines, line, from, length));
-    if (begins && !damaged) return RECORD;
-    head->severity = -1;
-    bool broken_off = !ended && size <= lines->line_cap && line[0] != '\t';
-    return damaged || broken_off || is_foreign(lines, line, length) ? STRAY : CONTINUED;
-}
+enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head);
 
 #endif

@@ -26,8 +26,8 @@ typedef struct {
     head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
     head_t *head, *next;
     lines_t lines;
-    table_t texts[TEXT_COLUMNS];
-    int32_t recent[TEXT_COLUMNS]; /* number of the last text of each column */
+    table_t texts[T_COUNT];
+    int32_t recent[T_COUNT]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
     template_t *spare; /* where the next statement is read into */
     /* The last second that a stamp showed, and its milliseconds since 1970. */
@@ -46,12 +46,6 @@ static bool table_init(table_t *table, uint32_t size)
     table->mask = size - 1;
     table->used = 0;
     return true;
-}
-
-static inline uint64_t mix(uint64_t value)
-{
-    value *= 0x9E3779B97F4A7C15ULL;
-    return value ^ value >> 29;
 }
 
 /* Of all bytes: names of machines often begin and end alike. */
@@ -257,7 +251,6 @@ static void begin_record(scan_t *scan, place_t line_begin, int64_t row)
     }
     if ((span = fields[F_LINE]).begin >= 0) set_64(&out->session_line, row, span.number);
     if ((span = fields[F_APP]).begin >= 0) set_application(scan, line, span, row);
-    if (scan->prefix->study) return; /* which has none of these */
     static const struct { enum field field; enum text_column column; } texts[] = {
         {F_USER, T_USER}, {F_DATABASE, T_DATABASE}, {F_HOST, T_CLIENT_HOST}, {F_REMOTE, T_CLIENT_HOST}, {F_STATE, T_SQLSTATE},
     };
@@ -351,7 +344,7 @@ static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t
         int64_t shard = -1;
         const template_t *fitting = template_of(scan, statement, end, &shard);
         set_8(&out->statement_kind, row, fitting->kind);
-        set_64(&out->fingerprint, row, (int64_t)fitting->fingerprint);
+        set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);
         if (shard >= 0) set_64(&out->shard_id, row, shard);
     }
     if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
@@ -434,6 +427,8 @@ static void walk(scan_t *scan, const chunk_t *chunk)
     out->stray_count = run + 1;
 }
 
+int64_t pglog_layout(void) { return LAYOUT_HASH; }
+
 #define SURVEYED 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
 
 survey_t pglog_survey(const byte_t *text, int64_t size)
@@ -467,7 +462,7 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
     scan->next = &scan->heads[1];
     scan->spare = malloc(sizeof *scan->spare);
     scan->failed = !scan->spare;
-    for (int column = 0; column < TEXT_COLUMNS; column++) {
+    for (int column = 0; column < T_COUNT; column++) {
         scan->recent[column] = -1;
         scan->failed |= !table_init(&scan->texts[column], 256);
     }
@@ -481,7 +476,7 @@ static int32_t scan_free(scan_t *scan)
     for (int set = 0; set < TEMPLATE_SETS; set++)
         for (int way = 0; way < TEMPLATE_WAYS; way++) free(scan->templates[set][way]);
     free(scan->spare);
-    for (int column = 0; column < TEXT_COLUMNS; column++) free(scan->texts[column].slots);
+    for (int column = 0; column < T_COUNT; column++) free(scan->texts[column].slots);
     free(scan);
     return answer;
 }
@@ -547,81 +542,4 @@ int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, co
     }
     free(lines);
     return role == RECORD ? begin : ABSENT;
-}
-
-/* A detail line is tied to the last record of its process if the numbers of the lines between have no gap. */
-typedef struct {
-    int64_t pid, record_line, steps, target;
-    bool used;
-} process_t;
-
-struct ties {
-    process_t *processes;
-    uint64_t mask, used;
-};
-
-ties_t *pglog_ties_new(void)
-{
-    ties_t *ties = malloc(sizeof *ties);
-    if (!ties) return NULL;
-    *ties = (ties_t){calloc(1024, sizeof *ties->processes), 1023, 0};
-    if (!ties->processes) {
-        free(ties);
-        return NULL;
-    }
-    return ties;
-}
-
-void pglog_ties_free(ties_t *ties)
-{
-    if (ties) free(ties->processes);
-    free(ties);
-}
-
-static process_t *process_slot(process_t *processes, uint64_t mask, int64_t pid)
-{
-    uint64_t slot = mix((uint64_t)pid) & mask;
-    while (processes[slot].used && processes[slot].pid != pid) slot = (slot + 1) & mask;
-    return &processes[slot];
-}
-
-static process_t *process_of(ties_t *ties, int64_t pid)
-{
-    process_t *process = process_slot(ties->processes, ties->mask, pid);
-    if (process->used) return process;
-    if (2 * (ties->used + 1) > ties->mask) {
-        uint64_t mask = 2 * ties->mask + 1;
-        process_t *larger = calloc(mask + 1, sizeof *larger);
-        if (!larger) return NULL;
-        for (uint64_t old = 0; old <= ties->mask; old++)
-            if (ties->processes[old].used) *process_slot(larger, mask, ties->processes[old].pid) = ties->processes[old];
-        free(ties->processes);
-        ties->processes = larger;
-        ties->mask = mask;
-        process = process_slot(larger, mask, pid);
-    }
-    *process = (process_t){pid, -1, 0, -1, true};
-    ties->used++;
-    return process;
-}
-
-static inline bool is_there(const byte_t *valid, int64_t row) { return !valid || (valid[row >> 3] >> (row & 7) & 1); }
-
-int32_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid)
-{
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t pid = by->pids && is_there(by->pids_valid, row) ? by->pids[row] : -1;
-        int64_t line = by->lines && is_there(by->lines_valid, row) ? by->lines[row] : -1;
-        process_t *process = process_of(ties, pid);
-        if (!process) return OUT_OF_MEMORY;
-        if (by->severities[row] < S_DETAIL) {
-            *process = (process_t){pid, line, 0, by->offsets[row], true};
-            continue;
-        }
-        process->steps++;
-        if (process->target < 0 || (line >= 0 && line - process->record_line != process->steps)) continue;
-        targets[row] = process->target;
-        valid[row >> 3] |= (byte_t)(1 << (row & 7));
-    }
-    return 0;
 }

@@ -1,9 +1,8 @@
-/* The compiled scanner's interface; `_native.py` mirrors it. */
+/* The compiled scanner's interface, which `_native.py` calls. */
 #ifndef PGLOG_SCANNER_H
 #define PGLOG_SCANNER_H
 
 #include "bytes.h"
-#include "prefix.h"
 
 #if defined(_WIN32)
 #define EXPORTED __declspec(dllexport)
@@ -11,67 +10,10 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-/* An Arrow column in the making: `valid` (one bit a row) begins as zeros, and so do the values of what numbers something:
- * every number is one of something, also where none is meant. */
-typedef struct {
-    void *values;
-    byte_t *valid;
-} column_t;
+/* LAYOUT_HASH as it was when this was compiled. */
+EXPORTED int64_t pglog_layout(void);
 
-/* Kinds of records, in the order of `schema.KINDS`. */
-enum kind {
-    K_DURATION, K_EXECUTE, K_PARSE, K_BIND, K_STATEMENT, K_PARAMETERS, K_TASK, K_CHECKPOINT,
-    K_AUTOVACUUM, K_LOCK_WAIT, K_TEMP_FILE, K_CONNECTION, K_ERROR, K_DETAIL, K_OTHER
-};
-/* Phases, in the order of the column `phase`. */
-enum phase { P_PARSE, P_BIND, P_EXECUTE, P_STATEMENT };
-
-/* The text columns: numbers of distinct texts. */
-enum text_column {
-    T_ZONE, T_APPLICATION, T_USER, T_DATABASE, T_CLIENT_HOST, T_SQLSTATE, T_WORKER_HOST, T_STATEMENT_NAME, TEXT_COLUMNS
-};
-
-typedef struct {
-    int64_t begin, end;
-} stretch_t;
-
-typedef struct {
-    const byte_t *text;
-    int64_t size;
-    int64_t offset;   /* where the chunk begins in the source */
-    int64_t tail;     /* bytes behind the chunk that belong to its only record */
-    int64_t line_cap; /* a longer record is capped */
-    int64_t excerpt;  /* bytes that are looked at of a capped record */
-    int32_t fresh;    /* nothing but blank lines is before the chunk */
-    int32_t zeros;    /* some byte of it is 0 */
-} chunk_t;
-
-typedef struct {
-    /* int64 */
-    column_t byte_offset, byte_length, clock, local_xid, session_line, gpid, shard_id, placement_id, task_us;
-    /* uint64 */
-    column_t fingerprint;
-    /* double */
-    column_t duration_us;
-    /* int32 */
-    column_t pid, backend_id, worker_port, message, texts[TEXT_COLUMNS];
-    /* uint8 */
-    column_t severity, kind, phase, statement_kind;
-    /* one bit a row */
-    column_t capped;
-    stretch_t *distinct_texts[TEXT_COLUMNS];
-    stretch_t *messages, *strays;
-    int64_t text_counts[TEXT_COLUMNS];
-    int64_t rows, message_count, stray_count, blank_bytes, record_bytes;
-} output_t;
-
-#define OUT_OF_MEMORY (-2)
-
-typedef struct {
-    int64_t lines; /* the last one without line end included: more records there cannot be */
-    int32_t ascii, zeros; /* whether all bytes are, and whether some byte is 0 */
-} survey_t;
-
+/* Look at every byte of a text once. */
 EXPORTED survey_t pglog_survey(const byte_t *text, int64_t size);
 
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
@@ -95,17 +37,6 @@ EXPORTED int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t lin
 typedef struct ties ties_t;
 EXPORTED ties_t *pglog_ties_new(void);
 EXPORTED void pglog_ties_free(ties_t *ties);
-
-/* What rows are tied by: Arrow columns, of which `valid` is NULL where every value is there, and `values` too where none
- * is. */
-typedef struct {
-    const int32_t *pids;
-    const byte_t *pids_valid;
-    const int64_t *lines;
-    const byte_t *lines_valid;
-    const byte_t *severities;
-    const int64_t *offsets;
-} tied_by_t;
 
 /* For each row the offset of the record that it is a detail of; `valid` (one bit a row) begins as zeros. 0 or
  * OUT_OF_MEMORY. */

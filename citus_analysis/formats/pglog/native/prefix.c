@@ -1,0 +1,361 @@
+/* See prefix.h. */
+#include "prefix.h"
+
+/* Where a zone (`CET`, `+02`, `-0330`, `+05:30`) ends. */
+static place_t zone_end(const byte_t *line, place_t begin, place_t limit)
+{
+    place_t place = begin;
+    while (place < limit && place - begin < 10 && is_letter(line[place])) place++;
+    if (place > begin) return place;
+    if (begin >= limit || (line[begin] != '+' && line[begin] != '-')) return ABSENT;
+    place = digits_end(line, begin + 1, limit, 2);
+    if (place != begin + 3) return ABSENT;
+    place_t colon = place < limit && line[place] == ':';
+    place_t longer = digits_end(line, place + colon, limit, 2);
+    return longer == place + colon + 2 ? longer : place;
+}
+
+static const char second_form[] = "0000-00-00 00:00:00";
+
+void init_memo(memo_t *memo, const prefix_t *prefix)
+{
+    memcpy(memo->second, second_form, SECOND_WIDTH);
+    memset(memo->first_severity, prefix->severity_count, sizeof memo->first_severity);
+    for (int32_t number = prefix->severity_count - 1; number >= 0; number--)
+        memo->first_severity[prefix->severities[number * prefix->severity_width + 1] - 'A'] = (byte_t)number;
+}
+
+static bool is_second(const byte_t *line)
+{
+    for (place_t index = 0; index < SECOND_WIDTH; index++)
+        if (second_form[index] == '0' ? !is_digit(line[index]) : line[index] != (byte_t)second_form[index]) return false;
+    return true;
+}
+
+/* Where `2026-11-20 21:03:47.877 UTC` ends. */
+static place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool with_ms, memo_t *memo)
+{
+    place_t width = with_ms ? SECOND_WIDTH + 4 : SECOND_WIDTH;
+    if (begin + width + 2 > limit) return ABSENT;
+    const byte_t *stamp = line + begin;
+    if (!same_bytes(stamp, memo->second, SECOND_WIDTH)) {
+        if (!is_second(stamp)) return ABSENT;
+        memcpy(memo->second, stamp, SECOND_WIDTH);
+    }
+    if (with_ms && (stamp[19] != '.' || !is_digit(stamp[20]) || !is_digit(stamp[21]) || !is_digit(stamp[22]))) return ABSENT;
+    if (stamp[width] != ' ') return ABSENT;
+    return zone_end(line, begin + width + 1, limit);
+}
+
+/* Where `3/4` ends, and its numbers; `begin` where none stands, for it may be empty. */
+static inline place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
+{
+    bool negative = begin < limit && line[begin] == '-';
+    place_t place = begin + negative, slash = read_digits(line, place, limit, 9, backend);
+    if (negative) *backend = -*backend;
+    if (slash == place || slash >= limit || line[slash] != '/') return begin;
+    place_t end = read_digits(line, slash + 1, limit, 18, local_xid);
+    return end > slash + 1 ? end : begin;
+}
+
+static place_t hex_end(const byte_t *line, place_t begin, place_t limit, place_t most)
+{
+    place_t place = begin;
+    while (place < limit && place - begin < most && (is_digit(line[place]) || (byte_t)(line[place] - 'a') < 6)) place++;
+    return place;
+}
+
+/* Behind a run of bytes that are none of two, and the byte that ends it; ABSENT where the run is empty or ends otherwise. */
+static place_t word_then(const byte_t *line, place_t begin, place_t limit, byte_t last, byte_t other)
+{
+    place_t place = begin;
+    while (place < limit && line[place] != last && line[place] != other) place++;
+    return place > begin && place < limit && line[place] == last ? place + 1 : ABSENT;
+}
+
+/* Behind digits, and the number that they make. */
+static place_t number_end_at(const byte_t *line, place_t begin, place_t limit, place_t most, int64_t *number)
+{
+    place_t end = begin == ABSENT ? ABSENT : read_digits(line, begin, limit, most, number);
+    return end == begin ? ABSENT : end;
+}
+
+/* `Nov 20 21:03:47 host postgres[7]: [3-1] `: process and number of the record stand in it. */
+place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
+{
+    static const char form[] = "Aaa 00 00:00:00 ";
+    place_t width = sizeof form - 1, place, begin, end;
+    if (limit < width) return ABSENT;
+    for (place_t index = 0; index < width; index++) {
+        byte_t byte = line[index], wanted = (byte_t)form[index];
+        bool fits = wanted == 'A' ? (byte_t)(byte - 'A') < 26 : wanted == 'a' ? (byte_t)(byte - 'a') < 26
+                  : wanted == '0' ? is_digit(byte) || (index == 4 && byte == ' ') : byte == wanted;
+        if (!fits) return ABSENT;
+    }
+    place = word_then(line, width, limit, ' ', ' ');
+    if (place == ABSENT || (begin = word_then(line, place, limit, '[', ' ')) == ABSENT) return ABSENT;
+    span_t process = {(int32_t)begin, 0, 0}, record = {0, 0, 0};
+    if ((place = number_end_at(line, begin, limit, head ? 9 : limit, &process.number)) == ABSENT) return ABSENT;
+    process.end = (int32_t)place;
+    if ((begin = BEGINS(line, place, limit, "]: [")) == ABSENT) return ABSENT;
+    if ((place = number_end_at(line, begin, limit, head ? 18 : limit, &record.number)) == ABSENT) return ABSENT;
+    record.begin = (int32_t)begin;
+    record.end = (int32_t)place;
+    if (place >= limit || line[place] != '-') return ABSENT;
+    end = digits_end(line, place + 1, limit, limit);
+    if (end == place + 1 || (end = BEGINS(line, end, limit, "] ")) == ABSENT) return ABSENT;
+    if (head) {
+        head->fields[F_PID] = process;
+        head->fields[F_LINE] = record;
+    }
+    return end;
+}
+
+/* Where an element other than text ends that begins at `begin`. */
+static inline place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
+                                  memo_t *memo, head_t *head, int64_t *number)
+{
+    const element_t *element = &prefix->elements[index];
+    place_t place = begin, end, point;
+    switch (element->kind) {
+    case E_LITERAL: {
+        place_t length = element->second - element->first;
+        if (begin + length > limit) return ABSENT;
+        return same_bytes(line + begin, prefix->literals + element->first, (size_t)length) ? begin + length : ABSENT;
+    }
+    case E_STAMP:
+        return stamp_end(line, begin, limit, element->first != 0, memo);
+    case E_DIGITS:
+        if (element->third && begin < limit && line[begin] == '-') place++;
+        end = read_digits(line, place, limit, element->second, number);
+        return end - place >= element->first ? end : ABSENT;
+    case E_VXID:
+        return read_vxid(line, begin, limit, number, &head->local_xid);
+    case E_EPOCH:
+        point = digits_end(line, begin, limit, 12);
+        if (point == begin || point >= limit || line[point] != '.') return ABSENT;
+        end = digits_end(line, point + 1, limit, 3);
+        return end == point + 4 ? end : ABSENT;
+    case E_SESSION:
+        point = hex_end(line, begin, limit, 16);
+        if (point == begin || point >= limit || line[point] != '.') return ABSENT;
+        end = hex_end(line, point + 1, limit, 7);
+        return end > point + 1 ? end : ABSENT;
+    case E_STATE:
+        while (place < limit && place - begin < 5 && (is_digit(line[place]) || (byte_t)(line[place] - 'A') < 26)) place++;
+        return place == begin + 5 ? place : ABSENT;
+    case E_SYSLOG:
+        return begin == 0 ? syslog_end(line, limit, head) : ABSENT;
+    default:
+        return ABSENT;
+    }
+}
+
+int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, place_t limit, const memo_t *memo)
+{
+    byte_t letter = (byte_t)(line[begin] - 'A');
+    if (letter >= 26) return -1;
+    int32_t number = memo->first_severity[letter];
+    const byte_t *word = prefix->severities + number * prefix->severity_width;
+    for (; number < prefix->severity_count; number++, word += prefix->severity_width) {
+        if (begin + word[0] > limit || line[begin] != word[1]) continue;
+        place_t index = 1;
+        while (index < word[0] && line[begin + index] == word[1 + index]) index++;
+        if (index == word[0]) return number;
+    }
+    return -1;
+}
+
+int32_t severity_length(const prefix_t *prefix, int32_t severity)
+{
+    return prefix->severities[severity * prefix->severity_width];
+}
+
+/* Whether a word stands at `place` of `line`, of which `limit` bytes count. */
+#define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
+
+static inline bool is_severity(head_t *head, enum severity severity, place_t text)
+{
+    head->severity = severity;
+    head->text = (int32_t)text;
+    return true;
+}
+
+/* Where the text begins behind a severity at `place`: sets severity and text of the head. */
+static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, const memo_t *memo,
+                           head_t *head)
+{
+    /* What nearly all records of a benchmark are. */
+    if (STANDS("LOG:  ")) return is_severity(head, S_LOG, place + 6);
+    if (STANDS("DETAIL:  ")) return is_severity(head, S_DETAIL, place + 9);
+    if (STANDS("DEBUG:  ")) return is_severity(head, S_DEBUG, place + 8);
+    int32_t severity = place < limit ? severity_at(prefix, line, place, limit, memo) : -1;
+    if (severity < 0) return false;
+    place += severity_length(prefix, severity);
+    if (place < limit && (byte_t)(line[place] - '1') < 5) place++;
+    if (place + 1 >= limit || line[place] != ':' || line[place + 1] != ' ') return false;
+    place += 2;
+    return is_severity(head, (enum severity)severity, place < limit && line[place] == ' ' ? place + 1 : place);
+}
+
+static inline void set_field(head_t *head, const element_t *element, place_t begin, place_t end, int64_t number)
+{
+    head->fields[element->field] = (span_t){(int32_t)begin, (int32_t)end, number};
+}
+
+enum answer { NO, UNSURE, YES };
+
+/* Where the text of an element ends: at the first place where the literal behind it stands. ABSENT where none follows. */
+static place_t text_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
+{
+    if (index + 1 == prefix->count || index + 1 == prefix->optional_from) return ABSENT;
+    const element_t *next = &prefix->elements[index + 1];
+    if (next->kind != E_LITERAL) return ABSENT;
+    place_t length = next->second - next->first;
+    const byte_t *literal = prefix->literals + next->first;
+    place_t end = find(line, begin, limit, literal[0]);
+    while (end + length <= limit && !same_bytes(line + end, literal, (size_t)length))
+        end = find(line, end + 1, limit, literal[0]);
+    return end + length > limit ? ABSENT : end;
+}
+
+static void clear_optional(const prefix_t *prefix, head_t *head)
+{
+    for (int32_t index = prefix->optional_from; index < prefix->count; index++)
+        head->fields[prefix->elements[index].field].begin = -1;
+}
+
+/* Every text up to the first place where the literal behind it stands. If the rest fits, that is the match that the
+ * regular expression finds first; if it does not, and there was a text, another end of it may. */
+static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
+{
+    place_t place = 0, optional = ABSENT;
+    bool chosen = false;
+    int64_t number = 0;
+    for (int32_t index = 0; index < prefix->count; index++) {
+        const element_t *element = &prefix->elements[index];
+        if (element->padding) return UNSURE;
+        if (index == prefix->optional_from) optional = place;
+        place_t end;
+        if (element->kind == E_TEXT) {
+            chosen = true;
+            end = text_end(prefix, index, line, place, limit);
+        } else {
+            end = element_end(prefix, index, line, place, limit, memo, head, &number);
+        }
+        if (end == ABSENT) {
+            place = ABSENT;
+            break;
+        }
+        set_field(head, element, place, end, number);
+        place = end;
+    }
+    if (place != ABSENT && match_severity(prefix, line, place, limit, memo, head)) return YES;
+    if (chosen) return UNSURE;
+    if (optional == ABSENT) return NO;
+    clear_optional(prefix, head);
+    return match_severity(prefix, line, optional, limit, memo, head) ? YES : NO;
+}
+
+/* Behind the spaces that pad an element, but for those that the next literal begins with. */
+static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
+{
+    place_t place = begin;
+    while (place < limit && line[place] == ' ') place++;
+    if (index + 1 < prefix->count && prefix->elements[index + 1].kind == E_LITERAL) {
+        const element_t *next = &prefix->elements[index + 1];
+        for (int32_t wanted = next->first; wanted < next->second && prefix->literals[wanted] == ' ' && place > begin; wanted++)
+            place--;
+    }
+    return place;
+}
+
+typedef struct {
+    int32_t element; /* -1: whether the optional part is there */
+    place_t begin, end;
+} choice_t;
+
+static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
+{
+    choice_t choices[MAX_ELEMENTS + 2];
+    int32_t depth = 0, index = 0, count = prefix->count;
+    place_t place = 0;
+    bool absent = false;
+    int64_t number = 0;
+    for (int32_t element = 0; element < count; element++) {
+        if (prefix->elements[element].kind == E_TEXT) memset(memo->failed[element], 0, (size_t)limit + 2);
+        memo->spent[element] = INT32_MAX;
+    }
+    for (;;) {
+        if (place >= 0 && !absent && index == prefix->optional_from && index < count)
+            choices[depth++] = (choice_t){-1, place, place};
+        if (place >= 0 && (absent || index == count)) {
+            if (match_severity(prefix, line, place, limit, memo, head)) {
+                if (absent) clear_optional(prefix, head);
+                return true;
+            }
+            place = ABSENT;
+        }
+        if (place >= 0) {
+            const element_t *element = &prefix->elements[index];
+            if (element->padding > 0)
+                while (place < limit && line[place] == ' ') place++;
+            place_t end;
+            if (element->kind == E_TEXT && place >= memo->spent[index]) {
+                end = ABSENT;
+            } else if (element->kind == E_TEXT) {
+                choices[depth++] = (choice_t){index, place, place};
+                set_field(head, element, place, place, 0);
+                end = place;
+            } else {
+                end = element_end(prefix, index, line, place, limit, memo, head, &number);
+                set_field(head, element, place, end, number);
+            }
+            if (end >= 0 && element->padding < 0) end = skip_padding(prefix, index, line, end, limit);
+            place = end;
+            index++;
+            continue;
+        }
+        /* Back to the last choice: a text one byte longer, or the optional part left out. */
+        for (;;) {
+            if (depth == 0) return false;
+            choice_t *choice = &choices[depth - 1];
+            if (choice->element == -1) {
+                depth--;
+                absent = true;
+                place = choice->begin;
+                break;
+            }
+            absent = false;
+            int32_t chosen = choice->element, following = chosen + 1;
+            const element_t *element = &prefix->elements[chosen];
+            place_t end = choice->end;
+            memo->failed[chosen][end++] = true;
+            bool literal = following < count && following != prefix->optional_from &&
+                           prefix->elements[following].kind == E_LITERAL && element->padding >= 0;
+            if (literal) {
+                byte_t first = prefix->literals[prefix->elements[following].first];
+                while (end <= limit && (end == limit || line[end] != first)) end++;
+            }
+            while (end <= limit && memo->failed[chosen][end]) end++;
+            if (end > limit) {
+                /* No end behind this beginning will do, so no later beginning will either. */
+                memo->spent[chosen] = (int32_t)choice->begin;
+                depth--;
+                continue;
+            }
+            choice->end = end;
+            set_field(head, element, choice->begin, end, 0);
+            place = element->padding < 0 ? skip_padding(prefix, chosen, line, end, limit) : end;
+            index = following;
+            break;
+        }
+    }
+}
+
+bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head)
+{
+    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
+    enum answer answer = match_straight(prefix, line, limit, memo, head);
+    return answer == UNSURE ? match_backtracking(prefix, line, limit, memo, head) : answer == YES;
+}
