@@ -25,8 +25,8 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import LINE_CAP, Content
 from citus_analysis.formats._options import TIMEZONE, Option
 from citus_analysis.formats._zones import LocalTime
-from citus_analysis.formats.pglog._body import with_details
 from citus_analysis.formats.pglog._chunks import chunks
+from citus_analysis.formats.pglog._details import with_details
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN

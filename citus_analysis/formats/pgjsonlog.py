@@ -27,7 +27,7 @@ from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._json_lines import blank_lines, decode_lines, lines_of, stretches, without_lone_surrogates
 from citus_analysis.formats._options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats._zones import LocalTime
-from citus_analysis.formats.pglog._body import with_details
+from citus_analysis.formats.pglog._details import with_details
 from citus_analysis.formats.pglog._detect import best_prefix
 from citus_analysis.formats.pglog._fast import add_body_fast
 from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared

@@ -3,9 +3,9 @@
     apt-get install clang
     python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 [CORPUS_FOLDER]
 
-Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour. First comes the corpus,
-which is made of the recorded logs under `tests/data/servers` and of lines under each prefix, then it fuzzes with the
-given options. What it finds belongs into `tests/formats/pglog` as a case. `make fuzz-native` does 60 seconds of it.
+Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour. It runs a corpus, made
+of the recorded logs under `tests/data/servers` and of lines under each prefix, and then fuzzes with the given options.
+What it finds belongs into `tests/formats/pglog` as a case. `make fuzz-native` does 60 seconds of it.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ reads some 1,400 MB/s on one thread, and a process can begin at once, for polars
 out where nothing needs it. What it filled goes as Arrow arrays over the same memory to the Parquet writer, which then
 takes longest. numba got as far in the walk, but costs half a second in each process and most of a minute of compilation
 on each machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches
-for the build, and called through ctypes, so that it depends on no version of Python. The scanner of regular expressions
-remains as the one for logs under syslog's header and as the yardstick: tests hold both to the same rows.
+for the build, and called through ctypes, so that it depends on no version of Python. What it
+must give is defined in Python, with regular expressions: `tests/formats/pglog/oracle`, to whose rows tests hold it.
 
 - `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the compiled scanner;
 - `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
 - `_records`, `_messages`: what a scanner is given and gives; messages, redacted and cut;
-- `_scan`, `_body`, `_statements`: the scanner of regular expressions; what records and statements say, in polars;
-- `native/`, `_native`, `_fast`, `_arrays`: the compiled scanner, its interface, its columns as Arrow arrays, and
-  (`_rooms`) the memory that they stand in;
+- `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
+- `native/`, `_layout`, `_native`, `_fast`, `_arrays`: the compiled scanner, its structures, its interface, its columns
+  as Arrow arrays, and (`_rooms`) the memory that they stand in;
 - `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
 
 Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,

@@ -105,7 +105,7 @@ def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], 
 
 def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """Where the last record of the first `size` bytes begins; None where the last opener is none."""
-    if isinstance(prefix, Prefix) and native.is_readable(prefix):
+    if isinstance(prefix, Prefix):
         return native.last_record(data, size, prefix)
     from citus_analysis.formats.pglog._scan import find_openers
 

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from typing import Final
-
-import numpy as np
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._content import Content
-from citus_analysis.formats.pglog._native import count_heads, is_readable
+from citus_analysis.formats.pglog._native import count_heads
 from citus_analysis.formats.pglog._prefix import COMMON_PREFIXES, SEVERITY_WORDS, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.pglog._records import RECORD
 from citus_analysis.formats.pglog._views import valid_utf8
 from citus_analysis.redaction import redact
 
@@ -55,8 +53,9 @@ def best_prefix(head: bytes) -> Prefix | None:
     head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
     marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
     best, most = None, 0
-    syslog = _SYSLOG.search(head) is not None
-    for text in COMMON_PREFIXES if marked else ():
+    # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
+    headers = () if not marked else (True, False) if _SYSLOG.search(head) else (False,)
+    for syslog, text in product(headers, COMMON_PREFIXES):
         prefix = replace(compile_prefix(text), syslog=syslog)
         fits = _fitting(head, prefix)
         if fits > most:
@@ -96,11 +95,7 @@ def _samples(content: Content) -> Iterator[bytes]:
 
 def _fitting(sample: bytes, prefix: Prefix) -> int:
     """How many lines begin a record."""
-    if is_readable(prefix):
-        return count_heads(sample, prefix)
-    from citus_analysis.formats.pglog._scan import find_openers
-
-    return int(np.count_nonzero(find_openers(sample, prefix).roles == RECORD))
+    return count_heads(sample, prefix)
 
 
 def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:

@@ -1,4 +1,4 @@
-"""Records of a chunk of a stderr log, scanned by compiled code: the same rows as `_scan.scan` gives.
+"""Records of a chunk of a stderr log, scanned by compiled code.
 
 Numbers become Arrow arrays without a copy. Texts (applications, hosts, statement names ...) are numbered by the
 scanner, so that Python sees each distinct one once per chunk and never a row.
@@ -83,7 +83,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
 
 
 def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns that a record's text tells, as `_body.add_body` does, given `severity` and `text`; that goes."""
+    """Add the columns that a record's text tells, given `severity` and `text`; that goes."""
     import polars as pl
 
     texts = text_array(frame.get_column("text").fill_null(""))

@@ -18,14 +18,13 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.column_types import HASH, INT32, INT64, REAL, ColumnType
-from citus_analysis.formats.pglog._prefix import HEAD_LIMIT
+from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, MAX_ELEMENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 
 __all__ = [
     "CODE_COLUMNS",
     "ELEMENTS",
     "FIELDS",
-    "MAX_ELEMENTS",
     "NUMBER_COLUMNS",
     "OUT_OF_MEMORY",
     "TEXT_COLUMNS",
@@ -34,8 +33,6 @@ __all__ = [
     "structure",
 ]
 
-#: A prefix with more elements is left to the scanner of regular expressions.
-MAX_ELEMENTS: Final = 64
 OUT_OF_MEMORY: Final = -2
 
 #: Kinds of elements of a prefix, and the fields of a line's head that they fill.

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._layout import (
     CODE_COLUMNS,
-    MAX_ELEMENTS,
     NUMBER_COLUMNS,
     OUT_OF_MEMORY,
     TEXT_COLUMNS,
@@ -43,7 +42,6 @@ __all__ = [
     "compiled_scanner",
     "count_heads",
     "gather",
-    "is_readable",
     "last_record",
     "read_texts",
     "scan_chunk",
@@ -71,14 +69,22 @@ _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind"
 _LISTS: Final = ("messages", "strays")
 
 
+def _layout_of(library: ctypes.CDLL) -> int | None:
+    try:
+        library.pglog_layout.restype = c_int64
+    except AttributeError:
+        # It was built before layouts were numbered.
+        return None
+    return int(library.pglog_layout())
+
+
 @cache
 def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
-    library.pglog_layout.restype = c_int64
-    if library.pglog_layout() != layout_hash():
+    if _layout_of(library) != layout_hash():
         raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
     library.pglog_scan.argtypes = (POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT))
     library.pglog_scan.restype = c_int32
@@ -200,11 +206,6 @@ def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.gen
     for name, size in zip(names, sizes, strict=True):
         yield name, room[begin : begin + size].view(_COLUMNS[name])
         begin += size
-
-
-def is_readable(prefix: Prefix) -> bool:
-    """Whether the compiled scanner knows this prefix: it has no row of elements without end."""
-    return len(prefix.elements) + prefix.syslog <= MAX_ELEMENTS
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ __all__ = [
     "COMMON_PREFIXES",
     "HEAD_LIMIT",
     "MARK_PATTERN",
+    "MAX_ELEMENTS",
     "OLDER_STUDY_PREFIX",
     "SEVERITY_WORDS",
     "STUDY_PREFIX",
@@ -41,6 +42,9 @@ OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "
 
 #: Prefix and severity must stand within so many bytes of a line.
 HEAD_LIMIT: Final = 1000
+
+#: Elements that the compiled scanner has room for, syslog's header included.
+MAX_ELEMENTS: Final = 64
 
 #: Words as the server prints them; DEBUG carries a digit.
 SEVERITY_WORDS: Final = SEVERITIES
@@ -227,7 +231,7 @@ def compile_prefix(text: str) -> Prefix:
     """Compile a `log_line_prefix` string.
 
     Raises:
-        UsageError: it holds an escape that no version of PostgreSQL from 12 to 18 knows.
+        UsageError: it holds an escape that no version of PostgreSQL from 12 to 18 knows, or very many.
     """
     elements: list[Element] = []
     optional_from, literal, position = -1, "", 0
@@ -259,6 +263,12 @@ def compile_prefix(text: str) -> Prefix:
                 way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS))} %q %%",
             )
     flush()
+    if len(elements) >= MAX_ELEMENTS:
+        raise UsageError(
+            f"log_line_prefix has {len(elements)} escapes and texts between them",
+            place=repr(text),
+            way_out=f"name one with less than {MAX_ELEMENTS}",
+        )
     return Prefix(text, tuple(elements), len(elements) if optional_from < 0 else optional_from)
 
 

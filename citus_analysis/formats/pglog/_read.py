@@ -1,8 +1,4 @@
-"""Pieces of a source worked on by several threads, always handed on in the order of the source.
-
-The compiled scanner reads every log but those under syslog's header, which the scanner of regular expressions reads.
-Both give the same rows.
-"""
+"""Pieces of a source worked on by several threads, always handed on in the order of the source."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from citus_analysis.formats._content import Content
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import Memory, scan_fast
-from citus_analysis.formats.pglog._native import is_readable
 from citus_analysis.formats.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._records import Chunk
@@ -24,8 +19,6 @@ __all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
 #: Large, for each chunk costs some milliseconds beside its bytes; larger ones take more memory than they save time.
 CHUNK_BYTES: Final = 28 * 2**20
-#: Regular expressions need several times a chunk in memory, so they get smaller ones.
-_SMALL_CHUNK_BYTES: Final = 4 * 2**20
 
 
 def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[Prepared]:
@@ -37,14 +30,9 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
         local: how its times are to be read.
         jobs: how many threads scan.
     """
-    if is_readable(prefix):
-        size, scan = CHUNK_BYTES, partial(scan_fast, prefix=prefix, memory=Memory())
-    else:
-        from citus_analysis.formats.pglog import _scan
-
-        size, scan = _SMALL_CHUNK_BYTES, partial(_scan.scan, prefix=prefix)
+    scan = partial(scan_fast, prefix=prefix, memory=Memory())
 
     def work(chunk: Chunk) -> Prepared:
         return prepared(scan(chunk), local)
 
-    return in_order(chunks(content, prefix, size), work, jobs, "pglog")
+    return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

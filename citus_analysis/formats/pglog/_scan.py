@@ -1,7 +1,7 @@
-"""Records of a chunk of a stderr log, in polars expressions and regular expressions.
+"""Records of a chunk, found by regular expressions: those of csvlog, and where a line is longer than memory may hold.
 
-It reads the logs that the compiled scanner does not know, and is the yardstick for it: both must give the same frame.
-Who needs it imports it then, for it brings polars, which takes longer than the compiled scanner for a small log.
+Stderr logs are read by the compiled scanner. Modules import this one where they need it, for it brings polars, which
+takes longer to import than the compiled scanner takes for a small log.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
-from citus_analysis.formats.pglog._body import add_body
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
-from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads, Prefix
+from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads
 from citus_analysis.formats.pglog._records import BLANK, CONTINUED, RECORD, STRAY, Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._times import parse_clock
 from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
@@ -28,7 +27,6 @@ __all__ = [
     "find_records",
     "prefix_columns",
     "record_texts",
-    "scan",
     "scan_with",
 ]
 
@@ -149,13 +147,8 @@ def _filled_line(data: bytes, start: int) -> bool:
     return bool(data[start : len(data) if end < 0 else end].strip(_BLANKS))
 
 
-def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
-    """The records of a chunk."""
-    return scan_with(chunk, prefix, _frame)
-
-
 def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
-    """Like :func:`scan`, with the frame built from the heads by the given function."""
+    """The records of a chunk, whose frame the given function builds from the heads."""
     data = valid_utf8(chunk.data())
     lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
     roles = lines.roles
@@ -187,12 +180,6 @@ def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integ
     first = np.flatnonzero(np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)])
     last = np.append(first[1:], len(starts))[: len(first)] - 1
     return starts[first], ends[last] - starts[first]
-
-
-def _frame(
-    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
-) -> tuple[pl.DataFrame, Integers]:
-    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(prefix_columns(heads))), sizes
 
 
 def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:

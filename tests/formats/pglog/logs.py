@@ -13,9 +13,9 @@ from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._detect import find_prefix
 from citus_analysis.formats.pglog._pieces import SCANNED
 from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._scan import scan
 from citus_analysis.rows import Rows, frame_of
 from citus_analysis.schema import TABLES
+from tests.formats.pglog.oracle.scan import scan
 
 
 @dataclass(frozen=True)

@@ -59,3 +59,10 @@ def test_a_name_that_says_so_is_believed(tmp_path: Path) -> None:
 def test_what_clients_recorded_is_no_log(path: Path) -> None:
     found = detect_format(Content(path))
     assert found is None or "log_events" not in found.tables
+
+
+def test_one_line_that_looks_like_syslogs_does_not_make_the_log_one(tmp_path: Path) -> None:
+    said = b"Nov  1 21:03:47 a.b pg-1[1234567890]: [12-2] LOG:  x\n"
+    got = read(written(tmp_path, 4 * line("LOG:  duration: 0.067 ms") + said))
+    assert got.events.height == 4
+    assert got.rejects.get_column("byte_length").to_list() == [len(said)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,17 +16,18 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content, _content
 from citus_analysis.formats.pglog import _read
-from citus_analysis.formats.pglog._body import add_body
 from citus_analysis.formats.pglog._chunks import chunks
 from citus_analysis.formats.pglog._fast import Memory, add_body_fast, scan_fast
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
 from citus_analysis.formats.pglog._native import count_heads, last_record
-from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, compile_prefix
+from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog._records import CONTINUED, RECORD, Chunk
-from citus_analysis.formats.pglog._scan import find_openers, scan
-from citus_analysis.formats.pglog._statements import _VERBS, describe
+from citus_analysis.formats.pglog._scan import find_openers
 from citus_analysis.formats.pglog._views import valid_utf8
 from citus_analysis.schema import SEVERITIES
+from tests.formats.pglog.oracle.body import add_body
+from tests.formats.pglog.oracle.scan import scan
+from tests.formats.pglog.oracle.statements import _VERBS, describe
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
 
@@ -40,6 +42,8 @@ PREFIXES = (
     "%m|%u|%d|%c|",
     "%-8u %5p %r %e: ",
     "",
+    "syslog: ",
+    "syslog: " + STUDY_PREFIX,
 )
 
 word = st.sampled_from(
@@ -142,6 +146,10 @@ head = st.sampled_from(
         "2017-09-06 08:41:41 UTC [36]: [121-1] user=a,db=,app=x,y,client=1.2.3.4 ",
         "2019-02-25 15:08:27.232 GMT|alice|db|5c7404eb.d6bd|",
         "alice       77 10.0.0.1(54) 23505: ",
+        "Nov 20 21:03:47 host postgres[7]: [1-1] ",
+        "Nov  1 21:03:47 a.b pg-1[1234567890]: [12-2] ",
+        "Feb 20 21:03:47 host postgres[7]: [3-12345678901234567890] #011",
+        "Nov 20 21:03:47 host postgres[8]: [2-1] 2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] ",
         "",
         "\t",
         "  ",
@@ -156,8 +164,14 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh")
 logs = st.lists(made | made | raw, max_size=12).map(b"".join).filter(lambda log: not log.startswith(COMPRESSED))
 
 
+def compiled_prefix(text: str) -> Prefix:
+    """A prefix; behind syslog's header where its name says so."""
+    behind = text.removeprefix("syslog: ")
+    return replace(compile_prefix(behind), syslog=behind != text)
+
+
 def same(chunk: Chunk, prefix_text: str) -> None:
-    prefix = compile_prefix(prefix_text)
+    prefix = compiled_prefix(prefix_text)
     slow, fast = scan(chunk, prefix), scan_fast(chunk, prefix, Memory())
     assert (slow.parsed_bytes, slow.noise_bytes, slow.rejects) == (fast.parsed_bytes, fast.noise_bytes, fast.rejects)
     assert_frame_equal(plain(fast.rows), plain(slow.rows))
@@ -224,7 +238,7 @@ def test_scanners_agree_on_recordings(resource: str) -> None:
 @SOME
 @given(log=logs, prefix=st.sampled_from(PREFIXES))
 def test_records_are_counted_and_the_last_one_is_found(log: bytes, prefix: str) -> None:
-    data, compiled = valid_utf8(log), compile_prefix(prefix)
+    data, compiled = valid_utf8(log), compiled_prefix(prefix)
     if not data:
         return
     lines = find_openers(data, compiled)

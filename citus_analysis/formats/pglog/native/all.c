@@ -1,4 +1,6 @@
 /* The scanner in one piece, so that the compiler may inline what the files share: it is what gets built. */
+#define INTERNAL static inline
+
 #include "body.c"
 #include "line.c"
 #include "prefix.c"

@@ -3,7 +3,7 @@
 
 static place_t line_end(const byte_t *text, place_t begin, place_t end) { return find(text, begin, end, '\n'); }
 
-place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds)
+INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds)
 {
     int64_t whole, rest;
     place_t point = read_digits(text, begin, end, 12, &whole);
@@ -17,7 +17,7 @@ place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t
 /* `S_1/C_2` is a statement and its portal. */
 static place_t name_end(const byte_t *text, place_t begin, place_t end) { return find(text, begin, end, '/'); }
 
-verb_t verb_at(const byte_t *text, place_t begin, place_t end)
+INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end)
 {
     verb_t none = {V_NONE, ABSENT, ABSENT, ABSENT};
     enum verb verb;
@@ -38,7 +38,7 @@ verb_t verb_at(const byte_t *text, place_t begin, place_t end)
     return none;
 }
 
-verb_t bound_at(const byte_t *text, place_t begin, place_t end)
+INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end)
 {
     verb_t none = {V_NONE, ABSENT, ABSENT, ABSENT};
     place_t portal = BEGINS(text, begin, end, "bind ");
@@ -60,7 +60,7 @@ INLINE place_t number_then(const byte_t *text, place_t begin, place_t end, const
 }
 #define NUMBER_THEN(text, begin, end, word, value) number_then(text, begin, end, word, sizeof(word) - 1, value)
 
-bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task)
+INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task)
 {
     place_t number = BEGINS(text, begin, end, "task execution (");
     if (number == ABSENT) return false;
@@ -82,7 +82,7 @@ bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task)
     return true;
 }
 
-int64_t lock_us(const byte_t *text, place_t begin, place_t end)
+INTERNAL int64_t lock_us(const byte_t *text, place_t begin, place_t end)
 {
     place_t pid = BEGINS(text, begin, end, "process ");
     if (pid == ABSENT) return -1;

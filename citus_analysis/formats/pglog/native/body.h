@@ -19,18 +19,18 @@ typedef struct {
 } task_t;
 
 /* Behind `12.345 ms`, or ABSENT; its value goes to `microseconds`. */
-place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
+INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
 
 /* What the protocol's verb at the beginning says: `statement: ...`, `execute S_1: ...`. */
-verb_t verb_at(const byte_t *text, place_t begin, place_t end);
+INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end);
 
 /* The statement's name in `bind <unnamed> to S_1`. */
-verb_t bound_at(const byte_t *text, place_t begin, place_t end);
+INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end);
 
 /* Whether Citus reports a task. */
-bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
+INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
 
 /* Microseconds that a lock was waited for; -1 where it is no such record. */
-int64_t lock_us(const byte_t *text, place_t begin, place_t end);
+INTERNAL int64_t lock_us(const byte_t *text, place_t begin, place_t end);
 
 #endif

@@ -66,6 +66,12 @@ static inline place_t find(const byte_t *text, place_t begin, place_t end, byte_
     return found ? found - text : end;
 }
 
+/* Functions of one file that another one calls. In one piece (`all.c`) they are static, so that the compiler inlines as it
+ * does within a file. */
+#ifndef INTERNAL
+#define INTERNAL
+#endif
+
 #define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
 
 /* Where a run of at most `most` digits ends, and the number that they make. */

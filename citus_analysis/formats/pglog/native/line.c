@@ -15,7 +15,7 @@ static byte_t rare_byte(const prefix_t *prefix)
     return ':'; /* behind the severity */
 }
 
-void init_lines(lines_t *lines, const prefix_t *prefix)
+INTERNAL void init_lines(lines_t *lines, const prefix_t *prefix)
 {
     const element_t *first = prefix->elements;
     lines->prefix = prefix;
@@ -30,7 +30,7 @@ void init_lines(lines_t *lines, const prefix_t *prefix)
     init_head(&lines->other);
 }
 
-lines_t *lines_new(const prefix_t *prefix, int64_t line_cap)
+INTERNAL lines_t *lines_new(const prefix_t *prefix, int64_t line_cap)
 {
     lines_t *lines = malloc(sizeof *lines);
     if (!lines) return NULL;
@@ -40,7 +40,7 @@ lines_t *lines_new(const prefix_t *prefix, int64_t line_cap)
     return lines;
 }
 
-place_t indent_end(const byte_t *text, place_t begin, place_t end)
+INTERNAL place_t indent_end(const byte_t *text, place_t begin, place_t end)
 {
     while (begin < end && is_blank_byte(text[begin])) begin++;
     return begin;
@@ -117,7 +117,7 @@ static bool holds_record(lines_t *lines, const byte_t *line, place_t from, place
     return false;
 }
 
-enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head)
+INTERNAL enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head)
 {
     bool ended = line[size - 1] == '\n';
     place_t length = size - ended;

@@ -19,15 +19,15 @@ typedef struct {
     head_t other; /* of a second record in a line */
 } lines_t;
 
-void init_lines(lines_t *lines, const prefix_t *prefix);
+INTERNAL void init_lines(lines_t *lines, const prefix_t *prefix);
 
 /* NULL where memory is out. */
-lines_t *lines_new(const prefix_t *prefix, int64_t line_cap);
+INTERNAL lines_t *lines_new(const prefix_t *prefix, int64_t line_cap);
 
 /* Behind white space. */
-place_t indent_end(const byte_t *text, place_t begin, place_t end);
+INTERNAL place_t indent_end(const byte_t *text, place_t begin, place_t end);
 
 /* The part of a line of `size` bytes, its line end included; where it begins a record, its head. */
-enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head);
+INTERNAL enum role role_of(lines_t *lines, const byte_t *line, place_t size, head_t *head);
 
 #endif

@@ -17,7 +17,7 @@ static place_t zone_end(const byte_t *line, place_t begin, place_t limit)
 
 static const char second_form[] = "0000-00-00 00:00:00";
 
-void init_memo(memo_t *memo, const prefix_t *prefix)
+INTERNAL void init_memo(memo_t *memo, const prefix_t *prefix)
 {
     memcpy(memo->second, second_form, SECOND_WIDTH);
     memset(memo->first_severity, prefix->severity_count, sizeof memo->first_severity);
@@ -81,7 +81,7 @@ static place_t number_end_at(const byte_t *line, place_t begin, place_t limit, p
 }
 
 /* `Nov 20 21:03:47 host postgres[7]: [3-1] `: process and number of the record stand in it. */
-place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
+INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
 {
     static const char form[] = "Aaa 00 00:00:00 ";
     place_t width = sizeof form - 1, place, begin, end;
@@ -112,7 +112,7 @@ place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
 }
 
 /* Where an element other than text ends that begins at `begin`. */
-static inline place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
+INLINE place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
                                   memo_t *memo, head_t *head, int64_t *number)
 {
     const element_t *element = &prefix->elements[index];
@@ -151,7 +151,7 @@ static inline place_t element_end(const prefix_t *prefix, int32_t index, const b
     }
 }
 
-int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, place_t limit, const memo_t *memo)
+INTERNAL int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, place_t limit, const memo_t *memo)
 {
     byte_t letter = (byte_t)(line[begin] - 'A');
     if (letter >= 26) return -1;
@@ -166,7 +166,7 @@ int32_t severity_at(const prefix_t *prefix, const byte_t *line, place_t begin, p
     return -1;
 }
 
-int32_t severity_length(const prefix_t *prefix, int32_t severity)
+INTERNAL int32_t severity_length(const prefix_t *prefix, int32_t severity)
 {
     return prefix->severities[severity * prefix->severity_width];
 }
@@ -353,7 +353,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
     }
 }
 
-bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head)
+INTERNAL bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head)
 {
     place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
     enum answer answer = match_straight(prefix, line, limit, memo, head);

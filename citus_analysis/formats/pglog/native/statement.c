@@ -309,7 +309,7 @@ static inline void add_gap(template_t *template, place_t begin, place_t end, byt
         template->gaps[template->gap_count++] = (gap_t){begin, end, first, is_shard};
 }
 
-void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template)
+INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template)
 {
     hasher_t hasher = {.value = FNV_OFFSET};
     verb_reader_t verb = {.kind = Q_OTHER, .behind = -1};
@@ -375,7 +375,7 @@ void read_statement(const byte_t *text, place_t begin, place_t limit, template_t
     add_gap(template, from, limit, 0, false);
 }
 
-bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard)
+INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard)
 {
     const gap_t *gap = template->gaps, *last = gap + template->gap_count - 1;
     place_t place = begin;

@@ -31,9 +31,9 @@ typedef struct {
 } template_t;
 
 /* Fingerprint, kind and shard of a statement, and its template. */
-void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template);
+INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template);
 
 /* Whether a statement fits a template; then `shard` is its shard. */
-bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard);
+INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard);
 
 #endif

@@ -6,23 +6,20 @@ found. Everything is a polars expression over the text column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.pglog._details import DETAIL_SEVERITIES
 from citus_analysis.formats.pglog._messages import redacted
-from citus_analysis.formats.pglog._statements import describe_tokens, tokens_expr
 from citus_analysis.schema import TABLES
+from tests.formats.pglog.oracle.statements import describe_tokens, tokens_expr
 
 __all__ = [
-    "DETAIL_SEVERITIES",
     "add_body",
     "add_statements",
-    "with_details",
 ]
 
-DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
 
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
 _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
@@ -70,24 +67,6 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = frame.with_columns(message=redacted(frame.get_column("message")))
     return add_statements(frame).drop(_WORKING)
-
-
-def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:
-    """Rows of records, each followed by one row per detail it has.
-
-    Args:
-        rows: records with `severity` and `text`.
-        details: severity of the detail's row -> its text per record; null or empty where it has none.
-    """
-    frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
-    for severity, text in details.items():
-        if text.null_count() == len(text):
-            continue
-        present = rows.with_columns(text.alias("text"), pl.lit(severity).alias("severity")).filter(
-            pl.col("text").is_not_null() & (pl.col("text") != "")
-        )
-        frames.append(present.with_columns(record_byte_offset="byte_offset"))
-    return pl.concat(frames).sort("byte_offset", maintain_order=True)
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:

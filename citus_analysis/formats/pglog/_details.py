@@ -1,0 +1,30 @@
+"""Details of records, which are columns of csvlog and jsonlog, as rows of their own, as the stderr log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+__all__ = ["DETAIL_SEVERITIES", "with_details"]
+
+DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
+
+
+def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:
+    """Rows of records, each followed by one row per detail it has.
+
+    Args:
+        rows: records with `severity` and `text`.
+        details: severity of the detail's row -> its text per record; null or empty where it has none.
+    """
+    frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
+    for severity, text in details.items():
+        if text.null_count() == len(text):
+            continue
+        present = rows.with_columns(text.alias("text"), pl.lit(severity).alias("severity")).filter(
+            pl.col("text").is_not_null() & (pl.col("text") != "")
+        )
+        frames.append(present.with_columns(record_byte_offset="byte_offset"))
+    return pl.concat(frames).sort("byte_offset", maintain_order=True)

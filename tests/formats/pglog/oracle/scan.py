@@ -1,0 +1,24 @@
+"""Records of a chunk of a stderr log, in regular expressions."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from citus_analysis.formats.pglog._prefix import Prefix
+from citus_analysis.formats.pglog._records import Chunk, Scanned
+from citus_analysis.formats.pglog._scan import prefix_columns, record_texts, scan_with
+from citus_analysis.formats.pglog._views import Integers
+from tests.formats.pglog.oracle.body import add_body
+
+__all__ = ["scan"]
+
+
+def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
+    """The records of a chunk."""
+    return scan_with(chunk, prefix, _frame)
+
+
+def _frame(
+    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
+) -> tuple[pl.DataFrame, Integers]:
+    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(prefix_columns(heads))), sizes

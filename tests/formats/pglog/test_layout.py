@@ -1,0 +1,72 @@
+"""The compiled scanner and Python share one layout, and a scanner that was built for another one is refused."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from citus_analysis.errors import UsageError
+from citus_analysis.formats import pglog
+from citus_analysis.formats.pglog import _native
+from citus_analysis.formats.pglog._layout import CODE_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, layout_header, structure
+from citus_analysis.formats.pglog._prefix import MAX_ELEMENTS, compile_prefix
+from citus_analysis.schema import TABLES
+
+HEADER = Path(pglog.__file__).parent / "native" / "layout.h"
+
+
+@pytest.fixture
+def fresh_library() -> Iterator[None]:
+    _native._library.cache_clear()
+    yield
+    _native._library.cache_clear()
+
+
+def test_the_header_is_current() -> None:
+    assert HEADER.read_text(encoding="utf-8") == layout_header(), "run: make layout"
+
+
+def test_a_scanner_built_for_another_layout_is_refused(fresh_library: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "layout_hash", lambda: 1)
+    with pytest.raises(ImportError, match=r"_scanner.* was built for another version; install citus-analysis again"):
+        pglog.compiled_scanner()
+
+
+def test_a_scanner_from_before_layouts_is_refused(
+    fresh_library: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Old:
+        def __init__(self, path: str) -> None:
+            assert Path(path) == _native.LIBRARY
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(f"undefined symbol: {name}")
+
+    monkeypatch.setattr(ctypes, "CDLL", Old)
+    with pytest.raises(ImportError, match="install citus-analysis again"):
+        pglog.compiled_scanner()
+
+
+def test_columns_are_those_of_the_schema() -> None:
+    table = TABLES["log_events"]
+    working = {"clock", "message", "zone"}
+    assert {*NUMBER_COLUMNS, *TEXT_COLUMNS, *CODE_COLUMNS} - working <= set(table.names())
+    assert all(table[name].type.words for name in CODE_COLUMNS)
+    widths = {"int32": 4, "int64": 8, "hash": 8, "real": 8}
+    for name in set(NUMBER_COLUMNS) - working:
+        assert np.dtype(NUMBER_COLUMNS[name]).itemsize == widths[table[name].type.name]
+
+
+def test_a_structure_is_as_large_as_its_members() -> None:
+    assert ctypes.sizeof(structure("element_t")) == 6 * 4
+    assert ctypes.sizeof(structure("chunk_t")) == 8 + 5 * 8 + 2 * 4
+
+
+def test_a_prefix_without_end_is_refused() -> None:
+    assert len(compile_prefix("%u" * (MAX_ELEMENTS - 1)).elements) == MAX_ELEMENTS - 1
+    with pytest.raises(UsageError, match="has 64 escapes"):
+        compile_prefix("%u" * MAX_ELEMENTS)
