@@ -17,6 +17,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.formats._base import Format
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._options import Option
+from citus_analysis.schema import TABLES
 
 __all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "summary_measures"]
 
@@ -32,7 +33,7 @@ def formats() -> dict[str, Format]:
     """Name -> format: those of this package in order of their names, then those of installed packages (entry points).
 
     Raises:
-        UsageError: what two formats declare under the same name is not the same.
+        UsageError: what two formats declare under the same name is not the same, or a measure is no column.
     """
     # Takes as long as all formats together, and who names a format of this package needs none of it.
     from importlib.metadata import entry_points
@@ -42,6 +43,8 @@ def formats() -> dict[str, Format]:
     for point in entry_points(group=GROUP):
         added: Format = point.load()
         found.setdefault(added.name, added)
+    for one in found.values():
+        _check_measures(one)
     _agreed(found.values(), _options_of, "option")
     _agreed(found.values(), lambda one: one.measures, "measure")
     return found
@@ -107,6 +110,16 @@ def summary_measures() -> Mapping[str, str]:
         'p99_us'
     """
     return MappingProxyType(_agreed(formats().values(), lambda one: one.measures, "measure"))
+
+
+def _check_measures(one: Format) -> None:
+    unknown = set(one.measures.values()) - set(TABLES["operation_latencies"].names())
+    if unknown:
+        raise UsageError(
+            f"the format {one.name} declares measures that are no columns of operation_latencies: "
+            f"{', '.join(sorted(unknown))}",
+            way_out="see docs/tables.md for the columns",
+        )
 
 
 def _options_of(one: Format) -> Mapping[str, Option]:

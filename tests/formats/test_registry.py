@@ -16,7 +16,7 @@ import citus_analysis.formats
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Option, detect_format, format_named, formats, known_options
-from citus_analysis.formats._registry import _agreed, _options_of
+from citus_analysis.formats._registry import _agreed, _check_measures, _options_of
 from citus_analysis.formats.iostat import Iostat
 from citus_analysis.schema import TABLES
 
@@ -99,6 +99,16 @@ class _Second(Iostat):
 def test_two_formats_do_not_mean_different_things_by_one_name() -> None:
     with pytest.raises(UsageError, match="formats first and second declare the option 'order' differently"):
         _agreed([_First(), _Second()], _options_of, "option")
+
+
+class _Unmeasured(Iostat):
+    name: ClassVar[str] = "unmeasured"
+    measures: ClassVar[Mapping[str, str]] = {"p42": "p42_us"}
+
+
+def test_a_measure_must_be_a_column() -> None:
+    with pytest.raises(UsageError, match=r"the format unmeasured declares measures that are no columns.*: p42_us"):
+        _check_measures(_Unmeasured())
 
 
 def test_every_option_is_reachable(tmp_path: Path) -> None:
