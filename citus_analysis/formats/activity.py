@@ -12,7 +12,7 @@ and `wait_event`; every other column may be missing, as versions differ (`backen
 Not kept: the text of the query, which may hold secrets and data, and columns that the table does not define.
 
 Times without an offset are in the zone of the option `timezone` (default UTC). A record is rejected where its time, its
-process id or another of its numbers and times cannot be read. Noise: the header, also where it is repeated.
+process id or another of its numbers and times cannot be read.
 
 Citus: `gpid` is the column `global_pid`; where that is empty or 0, the application of a child (`citus_internal
 gpid=20000030999`) names the session of its parent.
@@ -29,6 +29,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._csv_records import Records, header_of, read_records
+from citus_analysis.formats._options import TIMEZONE, Option
 from citus_analysis.formats._snapshot_times import time_column, time_expr
 from citus_analysis.formats._zones import LocalTime
 from citus_analysis.schema import TABLES
@@ -48,11 +49,13 @@ _CHILD: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
 
 
 class Activity(Format):
-    """Sessions and what they wait for, snapshot by snapshot."""
+    """Snapshots of `pg_stat_activity`: sessions and what they wait for."""
 
     name: ClassVar[str] = "activity"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("activity_samples",)
+    noise: ClassVar[str] = "the header, also where it is repeated"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where the header has a time and the columns that no other view of PostgreSQL has together."""

@@ -13,9 +13,7 @@ in the first sample, and where a counter went back (the host was started again, 
 `throttled_percent` counts the time that all CPUs of the group were held back, so it may exceed 100. Control groups of
 version 1 state times in nanoseconds, those of version 2 in microseconds.
 
-Noise: headers of `/proc/net/dev`, empty lines, lines of other files that the tables have no place for, and what the
-sampler says of files that a host does not have (`absent: /proc/pressure`). A sample whose last line is cut is rejected
-there; the rest of it is kept.
+A sample whose last line is cut is rejected there; the rest of it is kept.
 """
 
 from __future__ import annotations
@@ -67,11 +65,15 @@ _SHARED: Final = ["sample", "sample_time"]
 
 
 class HostCounters(Format):
-    """Pressure, network and throttling of a host."""
+    """Snapshots of `/proc` and control groups: pressure, network and throttling of a host."""
 
     name: ClassVar[str] = "host_counters"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("pressure_samples", "net_samples", "throttle_samples")
+    noise: ClassVar[str] = (
+        "headers of `/proc/net/dev`, empty lines, lines of other files that the tables have no place for, and what the "
+        "sampler says of files that a host does not have (`absent: /proc/pressure`)"
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where a sample begins and a file of the kernel follows."""

@@ -17,7 +17,7 @@ younger than the snapshot before (`stats_since`); else its value is not known (`
 between and `stats_since` is missing, an entry may have been evicted and have come back: `evictions`.
 
 Not kept: columns that are no counters (texts, means, smallest and largest times, numbers of connections). A record
-whose time or one of whose counters cannot be read is rejected. Noise: the header, also where it is repeated.
+whose time or one of whose counters cannot be read is rejected.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Content
 from citus_analysis.formats._counter_growth import SINCE, Snapshot, growth
 from citus_analysis.formats._csv_records import Records, header_of, read_records
+from citus_analysis.formats._options import TIMEZONE, Option
 from citus_analysis.formats._snapshot_times import time_column, time_expr
 from citus_analysis.formats._zones import LocalTime
 
@@ -85,11 +86,13 @@ class _Layout:
 
 
 class ServerViews(Format):
-    """Cumulative counters of a server."""
+    """Snapshots of a server's statistics views: cumulative counters."""
 
     name: ClassVar[str] = "server_views"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("server_counters",)
+    noise: ClassVar[str] = "the header, also where it is repeated"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where the header has a time and the columns of one of the views."""
