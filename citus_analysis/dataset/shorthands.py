@@ -92,6 +92,26 @@ class Shorthands:
         """Offset between the clocks of two nodes, bounded by causality over the exact pairs."""
         return self.scan("clock_offsets").collect()
 
+    def activity_samples(self) -> pl.DataFrame:
+        """Sessions of a server at one moment after another, and what each was waiting for."""
+        return self.scan("activity_samples").collect()
+
+    def server_counters(self) -> pl.DataFrame:
+        """Cumulative counters of a server's views as differences between two snapshots, never across a reset."""
+        return self.scan("server_counters").collect()
+
+    def pressure_samples(self) -> pl.DataFrame:
+        """Time in which tasks of a host were stalled (pressure stall information)."""
+        return self.scan("pressure_samples").collect()
+
+    def net_samples(self) -> pl.DataFrame:
+        """Network interfaces: rates since the sample before; null for the first and where a counter went back."""
+        return self.scan("net_samples").collect()
+
+    def throttle_samples(self) -> pl.DataFrame:
+        """How the kernel's CPU controller held a group of processes back: since the sample before; null for the first."""
+        return self.scan("throttle_samples").collect()
+
     def cpu_samples(self) -> pl.DataFrame:
         """CPU time shares."""
         return self.scan("cpu_samples").collect()
