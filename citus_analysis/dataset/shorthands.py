@@ -109,7 +109,7 @@ class Shorthands:
         return self.scan("net_samples").collect()
 
     def throttle_samples(self) -> pl.DataFrame:
-        """How the kernel's CPU controller held a group of processes back: since the sample before; null for the first."""
+        """How the CPU controller of the kernel held a group of processes back, since the sample before."""
         return self.scan("throttle_samples").collect()
 
     def cpu_samples(self) -> pl.DataFrame:
