@@ -4,12 +4,12 @@
 - models: `fit`, `fit_usl`, `fit_model` with `MODELS` (linear, Amdahl, Gustafson, USL);
 - tables of runs: `scale_runs`, `format_scaling`, `little_runs`;
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
-- networks: `mva`, `mva_multiclass`, and what they predict: `what_if`, `calibrate`;
-- measured statements: `blocked_time`, `demands_from_residence`;
+- networks: `mva`, `mva_multiclass`, and with stations of all kinds `solve_closed`;
+- gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
 - `cost_figures`.
 """
 
-from citus_analysis.scaling.blocked import BlockedTime, blocked_time, demands_from_residence
+from citus_analysis.scaling.blocked import blocked_time
 from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
 from citus_analysis.scaling.formatting import format_scaling
@@ -25,15 +25,11 @@ from citus_analysis.scaling.laws import (
 )
 from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
 from citus_analysis.scaling.mva import NetworkSolution, mva, mva_multiclass
+from citus_analysis.scaling.networks import ClosedSolution, Station, solve_closed
 from citus_analysis.scaling.relative import ScalePoint, efficiency, psi, relative_scaling, speedup
 from citus_analysis.scaling.results import Band, ModelFit, Peak, ScalingFit
-from citus_analysis.scaling.whatif import (
-    Calibration,
-    WhatIf,
-    calibrate,
-    what_if,
-    what_if_classes,
-)
+from citus_analysis.scaling.whatif import TOLERATED_PERCENT, what_if
+from citus_analysis.scaling.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.shown import public
 
 __all__ = [
@@ -41,27 +37,30 @@ __all__ = [
     "GUSTAFSON",
     "LINEAR",
     "MODELS",
+    "TOLERATED_PERCENT",
     "USL",
     "Band",
-    "BlockedTime",
     "Bounds",
-    "Calibration",
+    "ClosedSolution",
     "CostFigures",
+    "Gain",
+    "HeldOut",
     "Little",
     "Model",
     "ModelFit",
     "NetworkSolution",
     "Peak",
+    "Placement",
+    "RunTimes",
     "ScalePoint",
     "ScalingCurve",
     "ScalingFit",
     "ScalingStudy",
+    "Station",
     "WhatIf",
     "asymptotic_bounds",
     "blocked_time",
-    "calibrate",
     "cost_figures",
-    "demands_from_residence",
     "efficiency",
     "fit",
     "fit_model",
@@ -75,10 +74,10 @@ __all__ = [
     "relative_scaling",
     "scale_runs",
     "service_demand",
+    "solve_closed",
     "speedup",
     "utilisation",
     "what_if",
-    "what_if_classes",
 ]
 
 __dir__ = public(__all__)

@@ -1,189 +1,208 @@
-"""Blocked-time analysis of measured statements: where an operation waits, and what its removal could bring.
+"""Blocked-time analysis of a dataset: where operations wait, and what each part's removal would bring.
 
 References:
     Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI.
-    Schweitzer, P. (1979). Approximate analysis of multiclass closed networks of queues (its inversion gives demands).
+    Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models (utilisation law).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.runs import CONFIGURATION, within_measured
+from citus_analysis.bottleneck import resource_utilization
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import comparability, described, within_measured
+from citus_analysis.scaling._structures import PARTS
 from citus_analysis.scaling.laws import little_runs
-from citus_analysis.scaling.mva import mva
-from citus_analysis.scaling.whatif import what_if
-from citus_analysis.shown import Shown
-from citus_analysis.stats import Interval, mean_interval
-from citus_analysis.stats.frames import Frame, TableSource, strata_of, tables_of
-from citus_analysis.stats.intervals import mean_method
-from citus_analysis.units import US_PER_S
+from citus_analysis.scaling.whatif import TOLERATED_PERCENT, what_if
+from citus_analysis.scaling.whatif_results import Placement, RunTimes, WhatIf
+from citus_analysis.stats import DEFAULT_SKIP
+from citus_analysis.stats.frames import Frame, TableSource, as_polars, strata_of, tables_of
 from citus_analysis.words import counted
 
-__all__ = ["PARTS", "BlockedTime", "blocked_time", "demands_from_residence"]
+__all__ = ["blocked_time"]
 
-#: What an operation's response time is made of. `outside` is what no span of the servers covers: the client and its
-#: driver, the way to the server, queueing before the statement, and commits that no duration contains.
-PARTS: Final = ("parent", "child", "network", "outside")
 _KINDS: Final = ("select", "insert", "update", "delete")
-#: A network that misses the measured throughput by more than this is not to be believed, in per cent.
-_TOLERATED: Final = 10.0
+_KEY: Final = ("resource", "run_id")
+#: A sampled statement is like the client's operations as long as it takes no longer than their mean, and some noise.
+_SLOWER: Final = 1.05
+#: Nodes whose mean utilisations differ by more (in points) are not one station.
+_UNEVEN: Final = 15.0
 
 
-@dataclass(frozen=True, repr=False)
-class BlockedTime(Shown):
-    """Where the operations of one configuration spend their time; intervals are over its runs.
-
-    Attributes:
-        configuration: resource, phase, workload, threads ...
-        parts_us: mean time per operation in each part.
-        response_us: mean response time at the client.
-        throughput_ops_s: mean throughput.
-        limits: per part, largest factor on throughput if its time vanished and nothing else changed (Little's law).
-        gains: per part, factor that the closed queueing network predicts if the part were infinitely fast.
-        model_error_percent: by how much the network misses the measured throughput.
-        warnings: what a reader must know.
-    """
-
-    configuration: dict[str, object]
-    parts_us: dict[str, Interval]
-    response_us: Interval
-    throughput_ops_s: Interval
-    limits: dict[str, Interval]
-    gains: dict[str, Interval]
-    model_error_percent: Interval
-    warnings: tuple[str, ...] = ()
-
-    def sentence(self) -> str:
-        """The largest part and what its removal could bring, in one sentence."""
-        part = max(self.limits, key=lambda name: self.limits[name].estimate)
-        share = self.parts_us[part].estimate / self.response_us.estimate
-        return (
-            f"{share * 100:.0f} % of the response time is {part} time: without it throughput could rise at most "
-            f"{self.limits[part].estimate:.2f}-fold; the queueing network expects {self.gains[part].estimate:.2f}-fold."
-        )
-
-
-def demands_from_residence(
-    residence_us: Mapping[str, float], throughput_ops_s: float, threads: float
-) -> dict[str, float]:
-    """Service demands from residence times that contain queueing: D = R / (1 + (N - 1)/N X R).
-
-    By Schweitzer's approximation an arriving operation finds (N - 1)/N of the mean queue Q = X R of a resource.
-
-    Raises:
-        UsageError: throughput or threads that are not positive, or a negative time.
-
-    Example:
-        >>> demands = demands_from_residence({"cpu": 1_000.0, "disk": 3_000.0}, 2_000, 8)
-        >>> {name: round(value) for name, value in demands.items()}
-        {'cpu': 364, 'disk': 480}
-    """
-    if not (throughput_ops_s > 0 and threads > 0) or min(residence_us.values(), default=0) < 0:
-        raise UsageError("demands need a positive throughput, threads, and times that are not negative")
-    seen = throughput_ops_s / US_PER_S * (threads - 1) / threads
-    return {name: value / (1 + seen * value) for name, value in residence_us.items()}
-
-
-def blocked_time(source: TableSource | Mapping[str, Frame], *, level: float = 0.95) -> tuple[BlockedTime, ...]:
-    """Blocked-time analysis of every configuration that has traced statements and client latencies.
+def blocked_time(
+    source: TableSource | Mapping[str, Frame],
+    placements: Sequence[Placement] = (),
+    *,
+    skip_first: int = DEFAULT_SKIP,
+    threads: int | None = None,
+    tolerated_percent: float = TOLERATED_PERCENT,
+    level: float = 0.95,
+) -> tuple[WhatIf, ...]:
+    """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 
     Per run, the mean parent, child and network time of the sampled statements (matched, not failed, from within the
-    measured window) and the rest of the client's response time are parts of the cycle N / X. A part's limit is the
-    cycle over the cycle without it. The queueing network takes each part as one queue whose demand follows from
-    :func:`demands_from_residence`.
+    measured window, after the first of each session there) and the rest of the client's response time are parts of the cycle N / X. Runs that agree in all
+    but threads are analysed together by :func:`what_if`.
+
+    Where samplers recorded the CPUs of all nodes that parents or children ran on, and no placements are given, their
+    utilisation says how much work an operation is (utilisation law), and which nodes it was says whether parents and
+    children share them. Sampled nodes are taken to be machines of their own.
 
     Args:
-        source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`.
+        source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`, and where there
+            are any `settings`, `cpu_samples`, `device_samples` and `match_quality`.
+        placements: stations that are known, for all set-ups.
+        skip_first: statements left out at the beginning of each session (plans and connections are made there).
+        threads: the thread count that the gains are about; by default each set-up's largest.
+        tolerated_percent: largest error of throughput at a thread count that was left out.
         level: confidence level.
 
     Raises:
-        InsufficientDataError: no run has both.
+        InsufficientDataError: no run has both traced statements and client latencies.
     """
     tables = tables_of(source, ("runs", "operation_latencies", "statements"))
-    measured = within_measured(tables["statements"], tables["runs"])
-    per_run = _parts(measured.rows).join(little_runs(tables), on=["run_id", "resource"])
-    runs = tables["runs"].filter(pl.col("status").cast(pl.String) == "ok").drop("threads", "throughput_ops_s")
-    joined = per_run.join(runs, on=["run_id", "resource"])
+    settings = _optional(source, "settings")
+    parts = _parts(within_measured(tables["statements"], tables["runs"]).rows, skip_first)
+    measured = little_runs(tables).select(*_KEY, "response_time_us")
+    runs = described(tables["runs"], settings).filter(pl.col("status").cast(pl.String) == "ok")
+    joined = runs.join(parts, on=_KEY).join(measured, on=_KEY).filter(pl.col("threads") > 0)
     if joined.is_empty():
         raise InsufficientDataError("no run has both traced statements and client latencies")
-    columns = [name for name in ("resource", *CONFIGURATION) if name in joined.columns]
-    return tuple(_of_configuration(key, part, level) for key, part in strata_of(joined, columns))
+    busy = pl.DataFrame() if placements else _utilisation(source, tables["runs"])
+    nodes = _nodes(source, tables["statements"])
+    found = []
+    for stratum, part in strata_of(joined, _strata(joined)):
+        known, notes = (tuple(placements), ()) if placements else _sampled(part, busy, nodes)
+        at = threads if threads in part["threads"].to_list() else None
+        one = what_if(_times(part), known, threads=at, tolerated_percent=tolerated_percent, level=level)
+        warnings = (*_notes(part, skip_first), *notes, *one.warnings)
+        found.append(replace(one, configuration=stratum or _common(part), warnings=warnings))
+    return tuple(found)
 
 
-def _parts(statements: pl.DataFrame) -> pl.DataFrame:
-    """Mean times per run over data statements; a local statement is all parent."""
+def _optional(source: TableSource | Mapping[str, Frame], name: str) -> pl.DataFrame | None:
+    """A table that an analysis can do without."""
+    if isinstance(source, Mapping):
+        return as_polars(source[name]) if name in source else None
+    return as_polars(source.table(name))
+
+
+def _strata(runs: pl.DataFrame) -> tuple[str, ...]:
+    """What runs of one analysis agree in; a resource of its own per thread count is no difference."""
+    return comparability(runs, "threads").strata
+
+
+def _common(runs: pl.DataFrame) -> dict[str, object]:
+    return {"resource": ", ".join(runs["resource"].cast(pl.String).unique().sort())}
+
+
+def _parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+    """Mean times per run over data statements after the warm-up; a local statement is all parent."""
     local = pl.col("executed").cast(pl.String) == "local"
-    return (
-        statements.filter(
-            pl.col("statement_kind").cast(pl.String).is_in(_KINDS)
-            & ~pl.col("failed").fill_null(value=False)
-            & (local | (pl.col("child_us").is_not_null() & (pl.col("match").cast(pl.String) != "unmatched")))
-        )
-        .group_by("run_id", "resource")
-        .agg(
-            parent=pl.when(local).then("total_us").otherwise("parent_us").mean(),
-            child=pl.when(local).then(0.0).otherwise("child_us").mean(),
-            network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
-            total=pl.col("total_us").mean(),
-            statements=pl.len(),
-            without_commit=(~pl.col("includes_commit")).fill_null(value=False).mean(),
-        )
+    data = statements.filter(pl.col("statement_kind").cast(pl.String).is_in(_KINDS))
+    numbered = data.with_columns(_number=pl.col("session_seq").rank("ordinal").over(*_KEY, "node", "pid"))
+    kept = numbered.filter(
+        (pl.col("_number") > skip_first)
+        & ~pl.col("failed").fill_null(value=False)
+        & (local | (pl.col("child_us").is_not_null() & (pl.col("match").cast(pl.String) != "unmatched")))
+    )
+    return kept.group_by(_KEY).agg(
+        parent=pl.when(local).then("total_us").otherwise("parent_us").mean(),
+        child=pl.when(local).then(0.0).otherwise("child_us").mean(),
+        network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
+        total=pl.col("total_us").mean(),
+        statements=pl.len(),
+        without_commit=(~pl.col("includes_commit")).fill_null(value=False).mean(),
     )
 
 
-def _of_configuration(configuration: dict[str, object], runs: pl.DataFrame, level: float) -> BlockedTime:
-    records = [_one_run(row) for row in runs.iter_rows(named=True)]
-
-    def over_runs(values: list[float]) -> Interval:
-        return mean_interval(values, level, mean_method(values))
-
-    return BlockedTime(
-        configuration=configuration,
-        parts_us={name: over_runs([one["parts"][name] for one in records]) for name in PARTS},
-        response_us=over_runs(runs["response_time_us"].to_list()),
-        throughput_ops_s=over_runs(runs["throughput_ops_s"].to_list()),
-        limits={name: over_runs([one["limits"][name] for one in records]) for name in PARTS},
-        gains={name: over_runs([one["gains"][name] for one in records]) for name in PARTS},
-        model_error_percent=mean_interval([one["error"] for one in records], level),
-        warnings=_notes(runs, [one["error"] for one in records]),
-    )
-
-
-def _one_run(row: dict[str, Any]) -> dict[str, Any]:
-    threads, rate = int(row["threads"]), float(row["throughput_ops_s"])
-    parts = {name: float(row[name]) for name in PARTS[:3]}
-    parts["outside"] = max(float(row["response_time_us"]) - float(row["total"]), 0.0)
-    think = max(float(row["client_time_us"]), 0.0)
-    cycle = sum(parts.values()) + think
-    demands = demands_from_residence(parts, rate, threads)
-    modelled = float(mva(demands, threads, think).throughput[0]) * US_PER_S
-    return {
-        "parts": parts,
-        "limits": {name: cycle / (cycle - value) if value < cycle else math.inf for name, value in parts.items()},
-        "gains": {one.resource: one.speedup for one in what_if(demands, threads, think)},
-        "error": (modelled / rate - 1) * 100,
-    }
-
-
-def _notes(runs: pl.DataFrame, errors: list[float]) -> tuple[str, ...]:
-    sampled = int(runs["statements"].sum())
-    notes = [
-        f"all operations are taken to be like {counted(sampled, 'sampled statement')} in {counted(runs.height, 'run')}"
+def _times(runs: pl.DataFrame) -> list[RunTimes]:
+    """The parts of each run; `outside` is what statements do not cover of the client's response time."""
+    outside = (pl.col("response_time_us") - pl.col("total")).clip(lower_bound=0.0)
+    rows = runs.with_columns(outside=outside).sort("threads", "run_id")
+    return [
+        RunTimes(int(row["threads"]), float(row["throughput_ops_s"]), {part: float(row[part]) for part in PARTS})
+        for row in rows.iter_rows(named=True)
     ]
+
+
+def _utilisation(source: TableSource | Mapping[str, Frame], runs: pl.DataFrame) -> pl.DataFrame:
+    """CPU utilisation per run and node, of samples from within the run; empty where nothing was sampled."""
+    cpu, devices = _optional(source, "cpu_samples"), _optional(source, "device_samples")
+    if cpu is None or devices is None or cpu.is_empty():
+        return pl.DataFrame()
+    found = resource_utilization(cpu, devices, runs)
+    return found.filter((pl.col("component") == "cpu") & pl.col("within_run")).select(*_KEY, "node", "mean_percent")
+
+
+def _nodes(source: TableSource | Mapping[str, Frame], statements: pl.DataFrame) -> pl.DataFrame:
+    """On which nodes parents and children of a resource ran."""
+    quality = _optional(source, "match_quality")
+    columns = ["resource", "node", "part"]
+    if quality is None or "node" not in statements.columns:
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String()))
+    parents = statements.filter(pl.col("executed").is_not_null()).select("resource", "node", part=pl.lit("parent"))
+    children = quality.select("resource", node="child_node", part=pl.lit("child"))
+    both = [one.select(pl.col(columns).cast(pl.String)).unique() for one in (parents, children)]
+    return pl.concat(both).drop_nulls()
+
+
+def _sampled(
+    runs: pl.DataFrame, busy: pl.DataFrame, nodes: pl.DataFrame
+) -> tuple[tuple[Placement, ...], tuple[str, ...]]:
+    """Stations whose nodes were sampled, with their utilisation; and why there are none."""
+    own = nodes.filter(pl.col("resource").is_in(runs["resource"].cast(pl.String).unique().implode()))
+    hosts = {part: frozenset(own.filter(part=part)["node"]) for part in ("parent", "child")}
+    if busy.is_empty() or not all(hosts.values()):
+        return (), ("no CPU was sampled: demands and capacities are inferred from times alone",)
+    if hosts["parent"] == hosts["child"]:
+        groups = {("parent", "child"): hosts["parent"]}
+    elif hosts["parent"].isdisjoint(hosts["child"]):
+        groups = {(part,): hosts[part] for part in hosts}
+    else:
+        return (), ("some nodes run parents and children, others one of them: utilisations are not used",)
+    mine = runs.select(*_KEY, "threads").join(busy, on=_KEY).with_columns(pl.col("node").cast(pl.String))
+    placements, notes = [], []
+    for parts, names in groups.items():
+        shares, uneven = _shares(mine.filter(pl.col("node").is_in(list(names))), len(names))
+        if shares and not uneven:
+            placements.append(Placement(parts, utilisation=shares))
+        else:
+            why = "differs much between them" if uneven else "was not sampled on all of them"
+            notes.append(f"the CPU of the nodes of {' and '.join(parts)} {why}: it is not used")
+    return tuple(placements), tuple(notes)
+
+
+def _shares(samples: pl.DataFrame, nodes: int) -> tuple[dict[int, float], bool]:
+    """Mean utilisation per thread count over the runs where all nodes were sampled, and whether they differ much."""
+    per_run = samples.group_by("run_id", "threads").agg(
+        pl.col("mean_percent").mean(),
+        nodes=pl.len(),
+        spread=pl.col("mean_percent").max() - pl.col("mean_percent").min(),
+    )
+    complete = per_run.filter(pl.col("nodes") == nodes)
+    means = complete.group_by("threads").agg(pl.col("mean_percent").mean() / 100).sort("threads")
+    uneven = not complete.is_empty() and bool(complete.select((pl.col("spread") > _UNEVEN).any()).item())
+    return {int(n): min(float(share), 1.0) for n, share in means.iter_rows()}, uneven
+
+
+def _notes(runs: pl.DataFrame, skip_first: int) -> tuple[str, ...]:
+    sampled = int(runs["statements"].sum())
+    taken = f"{counted(sampled, 'sampled statement')} in {counted(runs.height, 'run')}"
+    notes = [f"all operations are taken to be like {taken}, the first {skip_first} of each session left out"]
     share = (pl.col("without_commit") * pl.col("statements")).sum() / pl.col("statements").sum()
     hidden = float(runs.select(share).item())
     if hidden > 0:
         notes.append(f"{hidden * 100:.0f} % of the durations do not contain the commit: its wait counts as outside")
-    if (runs["total"] > runs["response_time_us"]).any():
-        notes.append("sampled statements take longer than the client's mean response: sampling slows them down")
-    if max(map(abs, errors)) > _TOLERATED:
-        worst = max(errors, key=abs)
-        notes.append(f"the network misses a run's throughput by {worst:+.0f} %: do not believe its gains")
+    slow = runs.filter(pl.col("total") > _SLOWER * pl.col("response_time_us")).height
+    if slow:
+        notes.append(
+            f"sampled statements take longer than the client's mean response in {counted(slow, 'run')}: "
+            "sampling slows them down"
+        )
     return tuple(notes)

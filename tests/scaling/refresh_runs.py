@@ -9,10 +9,13 @@ import citus_analysis as ca
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "tests" / "data" / "scaling"
-TRACED = ("w2-t16-insert", "w2-t16-select", "w2-t4-select")
+TRACED = tuple(f"w2-t{threads}-{operation}" for threads in (4, 16, 64) for operation in ("insert", "select"))
 STATEMENTS = (
     "run_id",
     "resource",
+    "node",
+    "pid",
+    "session_seq",
     "statement_kind",
     "executed",
     "total_us",

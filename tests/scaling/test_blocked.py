@@ -1,4 +1,4 @@
-"""Blocked-time analysis: on a network whose demands are known, and on recorded statements."""
+"""Blocked-time analysis: on simulated systems whose answer is known, and on recorded statements."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import pytest
 
 from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError, UsageError
+from tests.scaling.closed_networks import PARTS, SYSTEMS, Measured, simulate, tables
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"
-DEMANDS = {"parent": 120.0, "child": 300.0, "network": 60.0, "outside": 150.0}
 
 
 @pytest.fixture(scope="module")
@@ -21,92 +21,81 @@ def recorded() -> dict[str, pl.DataFrame]:
     }
 
 
-def known_network(threads: int) -> dict[str, pl.DataFrame]:
-    """Tables of one run of a system whose demands are `DEMANDS`, as exact MVA solves it."""
-    solved = scaling.mva(DEMANDS, threads)
-    times = dict(zip(solved.resources, solved.residence_time[0].tolist(), strict=True))
-    rate, response = float(solved.throughput[0]) * 1e6, float(solved.response_time[0])
-    keys = {"run_id": "r", "resource": "known"}
-    return {
-        "runs": pl.DataFrame(
-            {**keys, "threads": threads, "throughput_ops_s": rate, "operations_done": 1_000, "status": "ok"}
-        ),
-        "operation_latencies": pl.DataFrame(
-            {**keys, "role": "main", "operation": "READ", "operations": 1_000, "mean_us": response}
-        ),
-        "statements": pl.DataFrame(
-            {
-                **keys,
-                "statement_kind": "select",
-                "executed": "remote",
-                "total_us": times["parent"] + times["child"] + times["network"],
-                "parent_us": times["parent"],
-                "child_us": times["child"],
-                "latency_us": times["network"],
-                "match": "exact",
-                "failed": False,
-                "includes_commit": True,
-            }
-        ),
-    }
+@pytest.fixture(scope="module")
+def shared() -> list[Measured]:
+    """Parents and children on the same 8 cores, as in a cluster where every node is asked and has shards."""
+    return [simulate(SYSTEMS["shared 8 cores"], threads) for threads in (1, 4, 16, 64)]
 
 
-@pytest.mark.parametrize("threads", [1, 4, 16, 64])
-def test_demands_and_gains_of_a_known_network_are_recovered(threads: int) -> None:
-    (found,) = scaling.blocked_time(known_network(threads))
-    assert abs(found.model_error_percent.estimate) < 6
-    assert found.warnings == ("all operations are taken to be like 1 sampled statement in 1 run",)
-    truth = {one.resource: one.speedup for one in scaling.what_if(DEMANDS, threads)}
-    for part, gain in found.gains.items():
-        assert gain.estimate == pytest.approx(truth[part], rel=0.12)
-        assert gain.estimate <= found.limits[part].estimate * 1.001
-    assert max(found.gains, key=lambda part: found.gains[part].estimate) == "child"
+def test_sampled_nodes_tell_that_parents_and_children_share_cores(shared: list[Measured]) -> None:
+    (found,) = scaling.blocked_time(tables(shared, {"cpu": ["1", "2"]}))
+    assert found.refused is None
+    assert found.network.startswith("parent + child at servers")
+    for part in PARTS:
+        true = simulate(SYSTEMS["shared 8 cores"].without(part), 64).throughput_ops_s / shared[-1].throughput_ops_s
+        gain = found.gain(part)
+        assert gain.factor == pytest.approx(true, rel=0.05)
+        assert gain.limit is not None
+        assert gain.limit >= true
+    assert found.demands_us["parent"] == pytest.approx(800, rel=0.03)
+    assert found.demands_us["child"] == pytest.approx(900, rel=0.03)
 
 
-def test_one_thread_has_no_queueing_to_remove() -> None:
-    (found,) = scaling.blocked_time(known_network(1))
-    for part, demand in DEMANDS.items():
-        assert found.parts_us[part].estimate == pytest.approx(demand)
-        assert found.gains[part].estimate == pytest.approx(found.limits[part].estimate)
+def test_one_thread_count_shows_where_time_goes_but_predicts_nothing(shared: list[Measured]) -> None:
+    (found,) = scaling.blocked_time(tables(shared[-1:]))
+    assert found.refused is not None
+    assert found.refused.startswith("1 thread count (64) measured: at least 3 are needed")
+    assert all(gain.factor is None and gain.limit is None for gain in found.gains)
+    assert found.parts_us["parent"].estimate == pytest.approx(shared[-1].parts_us["parent"])
+    assert "no prediction" in found.sentence()
+    assert "no CPU was sampled" in "; ".join(found.warnings)
 
 
-def test_recorded_inserts_wait_outside_the_spans(recorded: dict[str, pl.DataFrame]) -> None:
-    found = {str(one.configuration["resource"]): one for one in scaling.blocked_time(recorded)}
-    insert = found["w2-t16-insert"]
-    parts = sum(part.estimate for part in insert.parts_us.values())
-    assert parts == pytest.approx(insert.response_us.estimate)
-    assert abs(insert.model_error_percent.estimate) < 2
-    # Local inserts are logged before their commit: 1,012 of 2,000 statements.
-    assert "51 % of the durations do not contain the commit: its wait counts as outside" in insert.warnings
-    assert insert.sentence().startswith("4")
+def test_unevenly_busy_nodes_are_not_one_station(shared: list[Measured]) -> None:
+    given = tables(shared[-1:], {"cpu": ["1", "2"]})
+    idle = pl.when(pl.col("node").cast(pl.String) == "2").then(60.0).otherwise("idle_percent")
+    given["cpu_samples"] = given["cpu_samples"].with_columns(idle_percent=idle)
+    (found,) = scaling.blocked_time(given)
+    assert "the CPU of the nodes of parent and child differs much between them: it is not used" in found.warnings
+
+
+def test_recordings_on_two_cores_are_refused(recorded: dict[str, pl.DataFrame]) -> None:
+    # All nodes and clients share one machine with 2 cores, and its throughput falls with more threads.
+    found = {one.configuration["phase"]: one for one in scaling.blocked_time(recorded)}
+    assert set(found) == {"load", "run"}
+    for one in found.values():
+        assert one.thread_counts == (4, 16, 64)
+        assert one.refused is not None
+        assert all(gain.factor is None and gain.limit is None for gain in one.gains)
+    insert = found["load"]
+    assert "the first 5 of each session left out" in insert.warnings[0]
+    assert any("do not contain the commit: its wait counts as outside" in note for note in insert.warnings)
+    share = float(insert.sentence().partition(" %")[0])
+    assert 0 < share <= 100
     assert "outside time" in insert.sentence()
-    assert all(1 <= gain.estimate <= insert.limits[part].estimate for part, gain in insert.gains.items())
 
 
-def test_a_run_whose_sampling_distorts_is_not_believed(recorded: dict[str, pl.DataFrame]) -> None:
-    found = {str(one.configuration["resource"]): one for one in scaling.blocked_time(recorded)}
-    slow = found["w2-t4-select"]
-    assert any("sampling slows them down" in note for note in slow.warnings)
-    assert any("do not believe its gains" in note for note in slow.warnings)
+def test_the_first_statements_of_sessions_are_left_out(recorded: dict[str, pl.DataFrame]) -> None:
+    def parent_time(skip_first: int) -> float:
+        found = scaling.blocked_time(recorded, skip_first=skip_first)
+        return next(one.parts_us["parent"].estimate for one in found if one.configuration["phase"] == "run")
+
+    # Connections to other nodes are made, and statements planned, in the first executions.
+    assert parent_time(0) > 1.1 * parent_time(5)
 
 
 def test_unmatched_and_failed_statements_are_left_out(recorded: dict[str, pl.DataFrame]) -> None:
     spoilt = recorded["statements"].with_columns(
         failed=pl.lit(value=True), total_us=pl.lit(1e9), executed=pl.lit("remote")
     )
-    mixed = pl.concat([recorded["statements"].with_columns(pl.col("executed").cast(pl.String)), spoilt])
+    late = spoilt.with_columns(session_seq=pl.col("session_seq") + 1_000_000)
+    mixed = pl.concat([recorded["statements"].with_columns(pl.col("executed").cast(pl.String)), late])
     first, second = (scaling.blocked_time({**recorded, "statements": s}) for s in (recorded["statements"], mixed))
     assert [one.parts_us for one in first] == [one.parts_us for one in second]
-
-
-def test_demands_from_residence() -> None:
-    assert scaling.demands_from_residence({"cpu": 100.0}, 5_000, 1) == {"cpu": 100.0}
-    with pytest.raises(UsageError, match="positive throughput"):
-        scaling.demands_from_residence({"cpu": 1.0}, 0, 4)
-    with pytest.raises(UsageError, match="pass a dataset"):
-        scaling.blocked_time(pl.DataFrame())  # type: ignore[arg-type]  # no such source, on purpose
 
 
 def test_nothing_to_analyse_is_refused(recorded: dict[str, pl.DataFrame]) -> None:
     with pytest.raises(InsufficientDataError, match="no run has both"):
         scaling.blocked_time({**recorded, "statements": recorded["statements"].clear()})
+    with pytest.raises(UsageError, match="pass a dataset"):
+        scaling.blocked_time(pl.DataFrame())  # type: ignore[arg-type]  # no such source, on purpose

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis import scaling
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError
 from citus_analysis.stats import mean_interval_from_summary
 
 #: Jain (1991), table 34.1: N, response times per visit of CPU and disks A and B, R, X, queue lengths.
@@ -126,33 +126,6 @@ def test_bounds_of_jains_example() -> None:
     assert bounds.bottleneck == "disk a"
     with pytest.raises(UsageError):
         scaling.asymptotic_bounds({}, 1)
-
-
-def test_what_if_ranks_the_bottleneck_first() -> None:
-    demands = {"parent": 400.0, "child": 900.0, "disk": 1_500.0, "network": 300.0}
-    gains = scaling.what_if(demands, 32, think_us=200, delays=["network"])
-    assert gains[0].resource == "disk"
-    assert gains[0].bottleneck == "child"
-    assert gains[0].speedup == pytest.approx(1_500 / 900, rel=0.01)
-    assert gains[-1].speedup == pytest.approx(1, abs=0.01)
-    halved = scaling.what_if(demands, 32, delays=["network"], factors={"disk": 0.5})
-    assert halved[0].speedup == pytest.approx(1_500 / 900, rel=0.02)
-
-
-def test_what_if_nothing_else_limits() -> None:
-    (only,) = scaling.what_if({"cpu": 100.0}, 4)
-    assert (only.speedup, only.bottleneck) == (float("inf"), "none")
-    with pytest.raises(UnknownNameError, match="no resource is named 'gpu'"):
-        scaling.what_if({"cpu": 1.0}, 2, factors={"gpu": 0})
-    with pytest.raises(UsageError, match="without threads"):
-        scaling.what_if({"cpu": 1.0}, 0)
-    with pytest.raises(UsageError, match="multiplied by -1"):
-        scaling.what_if({"cpu": 1.0}, 2, factors={"cpu": -1})
-
-
-def test_a_model_that_misses_the_present_is_warned_about() -> None:
-    assert scaling.calibrate({"cpu": 500.0}, 8, 2_000).warnings == ()
-    assert "misses the measured throughput by +100 %" in scaling.calibrate({"cpu": 500.0}, 8, 1_000).warnings[0]
 
 
 def test_cost_figures() -> None:

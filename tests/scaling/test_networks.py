@@ -1,0 +1,85 @@
+"""Closed networks with several servers, delays and batches: closed forms, MVA and limits."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from citus_analysis import scaling
+from citus_analysis.errors import UsageError
+from citus_analysis.scaling import Station, solve_closed
+from tests.scaling.closed_networks import INF, Step, System, simulate
+
+
+def repaired(machines: int, repairers: int, repair: float, run: float) -> float:
+    """Repairs per time unit of M/M/m//N, the machine repairman, from its balance equations."""
+    ratio = repair / run
+    weights = [
+        math.comb(machines, n)
+        * ratio**n
+        * (1 if n <= repairers else math.factorial(n) / math.factorial(repairers) / repairers ** (n - repairers))
+        for n in range(machines + 1)
+    ]
+    return sum((machines - n) * weight for n, weight in enumerate(weights)) / sum(weights) / run
+
+
+@pytest.mark.parametrize("machines", [1, 3, 20, 60])
+@pytest.mark.parametrize("repairers", [1, 2, 5])
+def test_the_machine_repairman(machines: int, repairers: int) -> None:
+    solved = solve_closed([Station(2.0, servers=repairers), Station(9.0, servers=INF)], [machines])
+    assert solved.throughput[0] == pytest.approx(repaired(machines, repairers, 2.0, 9.0), rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=4), st.integers(1, 40), st.floats(0, 20))
+def test_single_servers_are_solved_as_by_mva(demands: list[float], customers: int, think: float) -> None:
+    exact = scaling.mva({f"r{i}": demand for i, demand in enumerate(demands)}, customers, think)
+    stations = [*(Station(demand) for demand in demands), Station(think, servers=INF)]
+    solved = solve_closed(stations, [customers])
+    assert solved.throughput[0] == pytest.approx(exact.throughput[0], rel=1e-9)
+    assert solved.residence_time[0, :-1] == pytest.approx(exact.residence_time[0], rel=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.1, 10), st.floats(1, 20), st.floats(-0.9, 0.9)), min_size=1, max_size=4),
+    st.integers(1, 60),
+)
+def test_littles_law_holds_whatever_the_stations(stations: list[tuple[float, float, float]], customers: int) -> None:
+    solved = solve_closed([Station(d, servers=m, calm=c) for d, m, c in stations], [customers])
+    assert solved.throughput[0] * solved.residence_time[0].sum() == pytest.approx(customers)
+
+
+def test_many_and_few_customers_at_once() -> None:
+    stations = [Station(400.0, servers=8), Station(300_000.0, servers=INF)]
+    together = solve_closed(stations, [1, 10, 300, 5_000])
+    alone = np.array([solve_closed(stations, [n]).throughput[0] for n in (1, 10, 300, 5_000)])
+    assert together.throughput == pytest.approx(alone, rel=1e-9)
+    assert together.throughput[0] == pytest.approx(1 / 300_400)
+
+
+def test_as_many_servers_as_customers_are_a_delay() -> None:
+    for customers in (1, 7, 30):
+        servers, delay = (
+            solve_closed([Station(5.0, servers=m), Station(2.0)], [customers]) for m in (float(customers), INF)
+        )
+        assert servers.throughput == pytest.approx(delay.throughput)
+
+
+def test_group_commits_are_as_simulated() -> None:
+    system = System((Step("client", "think", 1_500), Step("child", "wal", 1_000, 16)), {"think": INF, "wal": 0})
+    for threads in (1, 4, 16, 64):
+        seen = simulate(system, threads)
+        solved = solve_closed([Station(1_000.0, servers=INF, batch_wait=0.5), Station(1_500.0, servers=INF)], [threads])
+        assert solved.throughput[0] * 1e6 == pytest.approx(seen.throughput_ops_s, rel=0.08)
+
+
+def test_what_cannot_be_solved() -> None:
+    with pytest.raises(UsageError, match="without customers"):
+        solve_closed([Station(1.0)], [])
+    with pytest.raises(UsageError, match="without demand"):
+        solve_closed([Station(0.0)], [1])
+    with pytest.raises(UsageError, match="finite and not negative"):
+        solve_closed([Station(-1.0)], [1])
