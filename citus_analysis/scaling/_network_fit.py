@@ -136,7 +136,7 @@ class _Problem:
         self.batches = [i for i, shape in enumerate(layout.shapes) if shape.batches]
         self.shared = [part for shape in layout.shapes for part in shape.parts[1:]]
         self.queues = [i for i, shape in enumerate(layout.shapes) if not shape.batches and shape.servers != math.inf]
-        self.counts = tuple(map(len, (self.parts, self.open, self.batches, self.shared, self.queues)))
+        self.counts = (len(self.parts), len(self.open), len(self.batches), len(self.shared), len(self.queues))
         # How calm a queue is has an expectation of its own and costs no freedom.
         self.size = sum(self.counts[:-1])
         self.most = float(max(samples.threads))

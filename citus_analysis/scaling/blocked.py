@@ -160,6 +160,7 @@ def _sampled(
     hosts = {part: frozenset(own.filter(part=part)["node"]) for part in ("parent", "child")}
     if busy.is_empty() or not all(hosts.values()):
         return (), ("no CPU was sampled: demands and capacities are inferred from times alone",)
+    groups: dict[tuple[str, ...], frozenset[str]]
     if hosts["parent"] == hosts["child"]:
         groups = {("parent", "child"): hosts["parent"]}
     elif hosts["parent"].isdisjoint(hosts["child"]):

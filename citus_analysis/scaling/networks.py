@@ -156,7 +156,7 @@ def _weights(rates: Floats) -> Floats:
 def _product(weights: Sequence[Floats], most: int) -> Floats:
     """Normalisation constants of a part of the network; of an empty part, 1 for nobody."""
     if not weights:
-        return np.eye(1, most + 1)[0]
+        return np.concatenate(([1.0], np.zeros(most)))
     found = weights[0]
     for one in weights[1:]:
         found = np.convolve(found, one)[: most + 1]

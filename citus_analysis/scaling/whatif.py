@@ -86,8 +86,10 @@ def what_if(
         raise UnknownNameError("thread count", str(at), [str(n) for n in counts])
     samples, distorted = _samples(runs, counts)
     shapes = _shapes(placements, samples)
-    found = _Search(samples, shapes, tolerated_percent).result()
-    refused = _few(counts) or distorted or found.refused
+    hopeless = _few(counts) or distorted
+    search = _Search(samples, shapes, tolerated_percent)
+    found = _Found((), (), hopeless) if hopeless else search.result()
+    refused = found.refused
     gains = tuple(_gain(part, samples, found, at, refused) for part in PARTS)
     here = [run for run in runs if run.threads == at]
     best = found.accepted[0] if found.accepted and refused is None else None

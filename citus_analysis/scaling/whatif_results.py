@@ -12,6 +12,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling._structures import EVERY_PART
 from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval
+from citus_analysis.words import counted
 
 __all__ = ["Gain", "HeldOut", "Placement", "RunTimes", "WhatIf"]
 
@@ -182,8 +183,8 @@ class WhatIf(Shown):
         held = "nothing was left out and predicted" if error is None else f"held-out error {error:.1f} %"
         return [
             self.sentence(),
-            f"  {self.method}; n = {self.n} runs; {held}",
-            *(f"  {one}" for one in self.gains),
+            f"  {self.method}; {counted(self.n, 'run')}; {held}",
+            *(f"  {one}" for one in self.gains if self.refused is None),
             *(f"  note: {note}" for note in self.warnings),
         ]
 
