@@ -22,6 +22,12 @@ def recorded() -> dict[str, pl.DataFrame]:
 
 
 @pytest.fixture(scope="module")
+def one_count(recorded: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The recorded runs with 16 threads."""
+    return {**recorded, "runs": recorded["runs"].filter(threads=16)}
+
+
+@pytest.fixture(scope="module")
 def shared() -> list[Measured]:
     """Parents and children on the same 8 cores, as in a cluster where every node is asked and has shards."""
     return [simulate(SYSTEMS["shared 8 cores"], threads) for threads in (1, 4, 16, 64)]
@@ -75,22 +81,22 @@ def test_recordings_on_two_cores_are_refused(recorded: dict[str, pl.DataFrame]) 
     assert "outside time" in insert.sentence()
 
 
-def test_the_first_statements_of_sessions_are_left_out(recorded: dict[str, pl.DataFrame]) -> None:
+def test_the_first_statements_of_sessions_are_left_out(one_count: dict[str, pl.DataFrame]) -> None:
     def parent_time(skip_first: int) -> float:
-        found = scaling.blocked_time(recorded, skip_first=skip_first)
+        found = scaling.blocked_time(one_count, skip_first=skip_first)
         return next(one.parts_us["parent"].estimate for one in found if one.configuration["phase"] == "run")
 
     # Connections to other nodes are made, and statements planned, in the first executions.
     assert parent_time(0) > 1.1 * parent_time(5)
 
 
-def test_unmatched_and_failed_statements_are_left_out(recorded: dict[str, pl.DataFrame]) -> None:
-    spoilt = recorded["statements"].with_columns(
+def test_unmatched_and_failed_statements_are_left_out(one_count: dict[str, pl.DataFrame]) -> None:
+    spoilt = one_count["statements"].with_columns(
         failed=pl.lit(value=True), total_us=pl.lit(1e9), executed=pl.lit("remote")
     )
     late = spoilt.with_columns(session_seq=pl.col("session_seq") + 1_000_000)
-    mixed = pl.concat([recorded["statements"].with_columns(pl.col("executed").cast(pl.String)), late])
-    first, second = (scaling.blocked_time({**recorded, "statements": s}) for s in (recorded["statements"], mixed))
+    mixed = pl.concat([one_count["statements"].with_columns(pl.col("executed").cast(pl.String)), late])
+    first, second = (scaling.blocked_time({**one_count, "statements": s}) for s in (one_count["statements"], mixed))
     assert [one.parts_us for one in first] == [one.parts_us for one in second]
 
 
