@@ -46,8 +46,8 @@ def blocked_time(
     """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 
     Per run, the mean parent, child and network time of the sampled statements (matched, not failed, from within the
-    measured window, after the first of each session there) and the rest of the client's response time are parts of the cycle N / X. Runs that agree in all
-    but threads are analysed together by :func:`what_if`.
+    measured window, after the first of each session there) and the rest of the client's response time are parts of
+    the cycle N / X. Runs that agree in all but threads are analysed together by :func:`what_if`.
 
     Where samplers recorded the CPUs of all nodes that parents or children ran on, and no placements are given, their
     utilisation says how much work an operation is (utilisation law), and which nodes it was says whether parents and
