@@ -38,6 +38,8 @@ LEAST_THREAD_COUNTS: Final = 3
 _SUPPORTED: Final = 10.0
 #: Parts with less than this share of every cycle are left out: nothing depends on them.
 _NEGLIGIBLE: Final = 0.002
+_FITTED: Final = "closed networks fitted to {}, each predicted by the others"
+_NOT_FITTED: Final = "mean times per part; no network was fitted"
 #: Statements that take so much longer than the client's mean response are not like the operations of the client.
 _DISTORTED: Final = 1.05
 
@@ -107,7 +109,7 @@ def what_if(
         held_out_error_percent=found.error if found.held_out else None,
         refused=refused,
         n=len(runs),
-        method=f"closed networks fitted to {counted(len(counts), 'thread count')}, each predicted by the others",
+        method=_NOT_FITTED if hopeless else _FITTED.format(counted(len(counts), "thread count")),
         warnings=_notes(best),
     )
 
