@@ -226,7 +226,8 @@ def _by_position(events: pl.DataFrame, files: LogFiles) -> Indices:
     backwards = np.flatnonzero(offset[1:] <= offset[:-1]) + 1
     if len(begins) > files.table.height or not np.isin(backwards, begins).all():
         return np.lexsort((offset, source))
-    if np.all(np.diff(source[begins]) > 0):
+    # Sources are unsigned: the difference of two would never be negative.
+    if np.all(source[begins][1:] > source[begins][:-1]):
         return np.arange(len(source))
     ends = np.append(begins[1:], len(source))
     return np.concatenate([np.arange(begins[at], ends[at]) for at in np.argsort(source[begins])])
