@@ -104,8 +104,15 @@ _CLIENT: Final = re.compile(
     r"(?(load)|(?P<operations>\d+)_)(?P<iteration>\d+)_(?P<workers>\d+)_(?P<tail>.+)\.\w+"
 )
 _TAIL: Final = re.compile(r"(?P<resource>.+?)(?:_(?P<drivers>\d+)_(?P<part>\d+))?")
+#: What rotation adds to a name: `PGLOG-1-2-20261120_2100.log`, `PGLOG-1-2.log.1`, `PGLOG-1-2.log-20261120`.
+_ROTATED: Final = r"(?:[-_.]\d[\d_.:T-]*)?"
 #: A number is a server's; the machines of load generators are driver1, driver2, ...
-_NODE: Final = re.compile(r"(?:PGLOG|.+)-(?P<node>(?:driver)?\d+)-(?P<iteration>\d+)\.\w+", re.IGNORECASE)
+_NODE: Final = re.compile(
+    rf"(?:PGLOG-(?P<node>\d+)-(?P<iteration>\d+){_ROTATED}"
+    # In `postgresql-2026-11-20.log` the numbers are a date.
+    rf"|(?!.*\d{{4}}-\d\d-\d\d).+?-(?P<other>(?:driver)?\d+)-(?P<its>\d+))\.[A-Za-z]\w*{_ROTATED}",
+    re.IGNORECASE,
+)
 
 
 def plain_name(name: str) -> str:
@@ -124,7 +131,7 @@ def name_facts(name: str, folder: str | None = None) -> Facts:
     if client := _CLIENT.fullmatch(plain):
         return _client_facts(client, folder)
     if node := _NODE.fullmatch(plain):
-        return {"node": node["node"], "iteration": int(node["iteration"])}
+        return {"node": node["node"] or node["other"], "iteration": int(node["iteration"] or node["its"])}
     return {}
 
 

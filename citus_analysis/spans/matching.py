@@ -173,9 +173,10 @@ def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[Nod
     # Complete logs leave nothing to guess.
     from citus_analysis.spans.streams import guess_clock
 
-    streams = _streams(rest)
+    streams = _streams(_own(rest))
     found = {}
-    for key in unknown:
+    # Pairs of nodes that have shared streams only tell nothing.
+    for key in (one for one in unknown if one in streams):
         witnesses = [
             (streams[other], between)
             for other in streams
@@ -194,6 +195,25 @@ def _joined(rests: Iterable[Rest]) -> Rest:
         children.append(rest.children.with_columns(pl.col("stream") + begin))
         begin += int(rest.tasks["stream"].to_numpy().max(initial=0)) + 1
     return Rest(pl.concat(tasks), pl.concat(children))
+
+
+def _own(rest: Rest) -> Rest:
+    """Streams with tasks of one backend."""
+    return Rest(*(side.filter(~pl.col("shared")) for side in (rest.tasks, rest.children)))
+
+
+def _on_clock_of_children(rest: Rest, clocks: Clocks) -> Rest:
+    """Shared streams, with the tasks of all their parents in order of time, on the clock of the children's node."""
+    parts = [
+        part.with_columns(pl.col("task_begins", "task_ends") + pl.Series(line.at(part["task_ends"].to_numpy())))
+        for key, part in _by_nodes(rest.tasks.filter("shared"))
+        if (line := clocks.line(key))
+    ]
+    if not parts:
+        return Rest(rest.tasks.clear(), rest.children.clear())
+    tasks = pl.concat(parts).sort("stream", "task_ends", "task").with_columns(parent_node="child_node")
+    children = rest.children.join(tasks, on="stream", how="semi", maintain_order="left")
+    return Rest(tasks, children.with_columns(parent_node="child_node"))
 
 
 def _streams(rest: Rest) -> dict[NodePair, Streams]:
@@ -232,7 +252,12 @@ def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
     """Align what the order does not prove, one pair of nodes after the other."""
     if rest.tasks.is_empty():
         return _NONE
-    found = [streams.align(line) for key, streams in _streams(rest).items() if (line := clocks.line(key))]
+    found = [
+        streams.align(line)
+        for part in (_own(rest), _on_clock_of_children(rest, clocks))
+        for key, streams in _streams(part).items()
+        if (line := clocks.line(key))
+    ]
     return pl.concat([_NONE, *found])
 
 

@@ -2,6 +2,9 @@
 
 A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, shard) a session
 runs one statement after the other, so its n-th task belongs to the n-th statement that the child node logged for it.
+A function that runs on a child may send tasks of its own, under the gpid of the session that called it. Where the tasks
+of a stream come from several backends in this way, no log shows in which order: such a stream is *shared* by them, and
+nothing in it is paired by order.
 Which of these pairs are believed: :mod:`citus_analysis.spans.matching`.
 """
 
@@ -41,6 +44,7 @@ class Side:
         begins: when each began, microseconds.
         ends: when each ended.
         length: what it reported, microseconds; NaN where it is unknown.
+        shared: its stream is shared by several parents.
     """
 
     frame: pl.DataFrame
@@ -51,6 +55,7 @@ class Side:
     ends: _Floats
     length: _Floats
     first: Indices
+    shared: Flags
 
     @property
     def counts(self) -> Indices:
@@ -73,6 +78,7 @@ class Side:
                 f"{name}_us": self.length[rest],
                 f"{name}_begins": self.begins[rest],
                 f"{name}_ends": self.ends[rest],
+                "shared": self.shared[rest],
             }
         )
 
@@ -103,7 +109,8 @@ class Claims:
 class Rest:
     """Tasks and children without a proven partner, in the streams that have both.
 
-    Columns are those of :class:`~citus_analysis.spans.streams.Streams`, `parent_node` and `child_node`.
+    Columns are those of :class:`~citus_analysis.spans.streams.Streams`, `parent_node`, `child_node` and `shared`. The
+    parent of a child in a shared stream is not known: its `parent_node` is that of one of them.
     """
 
     tasks: pl.DataFrame
@@ -174,7 +181,10 @@ class Ordered:
         return {_names(nodes.row(int(row[group[0]]))): group for group in groups if len(group)}
 
     def _shared(self) -> frozenset[NodePair]:
-        first = self.tasks.first[np.isin(self.tasks.stream[self.tasks.first], self.children.stream)]
+        heads = self.tasks.shared.copy()
+        heads[self.tasks.first] = True
+        first = np.flatnonzero(heads)
+        first = first[np.isin(self.tasks.stream[first], self.children.stream)]
         nodes = self.tasks.frame.select("parent_node", "child_node")[self.tasks.row[first]].unique()
         return frozenset(map(_names, nodes.iter_rows()))
 
@@ -183,7 +193,9 @@ def pair_by_order(sessions: Sessions) -> Ordered:
     """Pair the n-th task of each stream with its n-th child."""
     numbered = _children(sessions)
     task_stream, child_stream = _streams(sessions.tasks, numbered)
-    return _in_order(_tasks(sessions.tasks, task_stream), _without_failed(numbered, child_stream, sessions))
+    shared = _shared(sessions.tasks, task_stream)
+    tasks = _tasks(sessions.tasks, task_stream, shared)
+    return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
 
 
 def _names(nodes: tuple[str, ...]) -> NodePair:
@@ -216,14 +228,30 @@ def _streams(tasks: pl.DataFrame, children: pl.DataFrame) -> tuple[NDArray[np.in
     return task_stream, child_stream
 
 
-def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> Side:
+def _shared(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The streams whose tasks come from several backends."""
+    (backend,) = numbers_of(tasks["pid"])
+    (node,) = numbers_of(tasks["parent_node"])
+    backend = backend * (node.max(initial=0) + 1) + node
+    # A gpid names one backend, unless a child sends tasks.
+    if len(np.unique(backend)) <= tasks["gpid"].n_unique():
+        return stream[:0]
+    several = pl.DataFrame({"stream": stream, "backend": backend}).unique()["stream"].to_numpy()
+    streams, backends = np.unique(several, return_counts=True)
+    return np.asarray(streams[backends > 1])
+
+
+def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.int64]) -> Side:
     row = stable_order(stream, np.arange(tasks.height))
     ends = tasks.select(microseconds("end_time")).to_series().to_numpy()[row]
     length = tasks["task_us"].cast(pl.Float64).to_numpy()[row]
-    return _side(tasks, row, stream, ends - length, ends, length, tasks["anchored"].to_numpy()[row])
+    whole = tasks["anchored"].to_numpy()[row]
+    return _side(tasks, row, stream, ends - length, ends, length, whole, shared)
 
 
-def _without_failed(children: pl.DataFrame, stream: NDArray[np.int64], sessions: Sessions) -> Side:
+def _without_failed(
+    children: pl.DataFrame, stream: NDArray[np.int64], sessions: Sessions, shared: NDArray[np.int64]
+) -> Side:
     """Children that can have a task, in the order in which their node logged them.
 
     A statement that failed has no task record. One that never ended has none either if its connection broke, so
@@ -242,7 +270,7 @@ def _without_failed(children: pl.DataFrame, stream: NDArray[np.int64], sessions:
         gap = children.join(gaps, on=["gpid", "child_node"], how="left", maintain_order="left")["gap"]
         complete = (children["place"] <= gap).fill_null(value=True).to_numpy()[row]
     begins, ends, length = (children[f"child_{name}"].to_numpy()[row] for name in ("begins", "ends", "us"))
-    return _side(children, row, stream, begins, ends, length, complete)
+    return _side(children, row, stream, begins, ends, length, complete, shared)
 
 
 def _side(
@@ -253,15 +281,18 @@ def _side(
     ends: _Floats,
     length: _Floats,
     complete: Flags,
+    shared: NDArray[np.int64],
 ) -> Side:
-    """Sorted tasks or children; up to the first that is not complete, a stream is."""
+    """Sorted tasks or children; up to the first that is not complete, a stream is. A shared one never is."""
     stream = stream[row]
+    is_shared = np.isin(stream, shared) if len(shared) else np.zeros(len(row), np.bool_)
+    complete = complete & ~is_shared
     first = firsts(stream)
     if not complete.all():
         lacking = np.cumsum(~complete)
         before: Indices = lacking[first] - ~complete[first]
         complete = lacking == np.repeat(before, np.diff(first, append=len(row)))
-    return Side(frame, row, stream, complete, begins, ends, length, first)
+    return Side(frame, row, stream, complete, begins, ends, length, first, is_shared)
 
 
 def microseconds(column: str) -> pl.Expr:

@@ -11,7 +11,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import ClockLine
 from citus_analysis.spans.matching import Clocks, Matching
 from citus_analysis.spans.sessions import GPID_NODE_FACTOR
-from citus_analysis.words import counted_expr
+from citus_analysis.words import counted, counted_expr
 
 __all__ = ["clock_offsets", "count_matches", "match_quality"]
 
@@ -48,12 +48,21 @@ def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
     )
 
 
-def match_quality(counts: Sequence[pl.DataFrame], clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
-    """Table `match_quality` of an iteration, given the counts of all of its sessions and its log files."""
+def match_quality(
+    counts: Sequence[pl.DataFrame], clocks: Clocks, sources: pl.DataFrame, coverage: pl.DataFrame
+) -> pl.DataFrame:
+    """Table `match_quality` of an iteration.
+
+    Args:
+        counts: of all of its sessions.
+        clocks: how the clocks of its nodes differ.
+        sources: its log files.
+        coverage: what these hold, per node; see :attr:`~citus_analysis.spans.sessions.Sessions.coverage`.
+    """
     joined = pl.concat(counts).group_by("parent_node", "child_node").agg(pl.col(_COUNTS).sum())
     rated = joined.with_columns(*_identity(sources)).with_columns(
         match_rate=pl.when(pl.col("tasks") > 0).then((pl.col("exact") + pl.col("inferred")) / pl.col("tasks")),
-        warning=_warning(clocks),
+        warning=_warning(clocks, coverage),
     )
     return TABLES["match_quality"].conform(rated).sort("parent_node", "child_node")
 
@@ -64,7 +73,7 @@ def _identity(sources: pl.DataFrame) -> list[pl.Expr]:
     return [pl.lit(values[name][0], values[name].dtype).alias(name) for name in names]
 
 
-def _warning(clocks: Clocks) -> pl.Expr:
+def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
     text = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
     parent, child = (node.fill_null("unknown") for node in text)
     undecided = pl.any_horizontal(
@@ -84,6 +93,12 @@ def _warning(clocks: Clocks) -> pl.Expr:
             )
         ),
         pl.when(undecided).then(pl.lit("the offset of the clocks cannot be told, nothing was aligned")),
+        *(
+            pl.when((text[0] == node) | (text[1] == node)).then(
+                pl.lit(f"the logs of node {node} hold {counted(copies, 'repeated record')}: left out")
+            )
+            for node, copies in coverage.filter(pl.col("copies") > 0).select("node", "copies").sort("node").rows()
+        ),
     )
     joined = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
     return pl.when(joined != "").then(joined)

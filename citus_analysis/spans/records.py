@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES
 from citus_analysis.spans.ordered import Flags, Indices, changes, counted, firsts, pick, stable_order
+from citus_analysis.spans.stitching import stitch
 
 __all__ = [
     "ERROR",
@@ -103,6 +104,7 @@ class Records:
         closes: it ends its execution.
         execution: number of its execution, from 1, in order.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
+        copies: rows of records that stand in the logs once more; they count once.
         words: kind and phase of each row of `events`, as one number.
     """
 
@@ -116,6 +118,7 @@ class Records:
     closes: Flags
     execution: NDArray[np.uint32]
     gaps: pl.DataFrame
+    copies: Indices
     words: NDArray[np.uint8]
 
     @cached_property
@@ -145,11 +148,14 @@ def read_records(events: pl.DataFrame, *, distributed: bool) -> Records:
     files = _number_files(events)
     # Gathering from one chunk is much faster than from many.
     events = events.select(_USED).rechunk()
-    order, starts = _sorted(events, files)
+    by_place, starts = _sorted(events, files)
+    order, starts, copies = stitch(events, by_place, starts)
     restarted, broken = _breaks(events["session_line"], order, starts)
+    moved = np.zeros(len(order), np.bool_) if order is by_place else _moved(events, files, order, restarted)
+    broken |= moved
     begins, restarts = np.flatnonzero(broken), np.flatnonzero(restarted)
     anchored = restarted[begins] & (events["session_line"].gather(order[begins]) == 1).fill_null(value=False).to_numpy()
-    gaps = _gaps(events, files, order, restarted, begins[~anchored])
+    gaps = _gaps(events, files, order, restarted | moved, begins[~anchored])
     words = _words(events)
     event = _classify(events, words, distributed=distributed)[order]
     shaping = np.flatnonzero(event != NOTHING)
@@ -157,7 +163,7 @@ def read_records(events: pl.DataFrame, *, distributed: bool) -> Records:
     session, segment = _numbers(restarts, shaping), _numbers(begins, shaping)
     whole = anchored[segment - 1] if len(anchored) else np.zeros(0, np.bool_)
     closes, execution = _number_executions(events, row, event, segment, whole)
-    return Records(events, files, row, event, session, segment, whole, closes, execution, gaps, words)
+    return Records(events, files, row, event, session, segment, whole, closes, execution, gaps, copies, words)
 
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
@@ -248,6 +254,16 @@ def _breaks(lines: pl.Series, order: Indices, starts: Indices) -> tuple[Flags, F
     broken = restarted.copy()
     broken[1:] |= ahead
     return restarted, broken
+
+
+def _moved(events: pl.DataFrame, files: LogFiles, order: Indices, restarted: Flags) -> Flags:
+    """Records of a session that stand before their predecessor: a copy filled a hole, and what the order of other
+    sessions around it was is not known.
+    """
+    place = files.of_record[order].astype(np.int64) * FILE_ROOM + events["byte_offset"].to_numpy()[order]
+    moved = np.zeros(len(order), np.bool_)
+    moved[1:] = (place[1:] < place[:-1]) & ~restarted[1:]
+    return moved
 
 
 def _numbers(begins: Indices, chosen: Indices) -> NDArray[np.uint32]:

@@ -48,7 +48,8 @@ class Sessions:
         locals: one row per execution on a shard by the parent itself.
         phases: one row per protocol phase of an execution.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
-        coverage: per node the first and last record's time, and whether sessions were `under_way` at its beginning.
+        coverage: per node the first and last record's time, whether sessions were `under_way` at its beginning, and how
+            many records stand in its logs once more (`copies`).
     """
 
     sources: pl.DataFrame
@@ -322,6 +323,7 @@ def place(offset: str) -> pl.Expr:
 
 
 def _coverage(records: Records, executions: pl.DataFrame) -> pl.DataFrame:
+    copied = pl.Series(records.files.of_record[records.copies])
     first = executions.select("node", "session", "anchored").filter(
         pl.Series(changes(executions["session"].to_numpy()))
     )
@@ -335,4 +337,9 @@ def _coverage(records: Records, executions: pl.DataFrame) -> pl.DataFrame:
         .group_by("node")
         .agg(pl.col("first_time").min(), pl.col("last_time").max())
     )
-    return times.join(under_way, on="node", how="left").with_columns(pl.col("under_way").fill_null(value=False))
+    copies = pl.DataFrame({"node": records.files.table["node"].cast(pl.Categorical).gather(copied)})
+    return (
+        times.join(under_way, on="node", how="left")
+        .join(copies.group_by("node").agg(copies=pl.len()), on="node", how="left")
+        .with_columns(pl.col("under_way").fill_null(value=False), pl.col("copies").fill_null(0))
+    )

@@ -111,9 +111,10 @@ def trace_iteration(
     read = list(in_order(iter(groups), read_group, at_once, "facts"))
     facts, kept = [told for told, _ in read], deque(again for _, again in read)
     del read
+    coverage = _coverage(facts)
     exact, clocks = judge(
         [one.claims for one in facts],
-        _coverage(facts),
+        coverage,
         lambda proven: in_order(zip(kept, proven, strict=True), _rest, at_once, "rest"),
     )
     # Each alone in a list, so that whoever works on a group can let go of it.
@@ -124,7 +125,7 @@ def trace_iteration(
         counts.append(counted)
         yield traces
     sources = _sources(facts)
-    quality = match_quality(counts, clocks, sources)
+    quality = match_quality(counts, clocks, sources, coverage)
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
 
 
@@ -179,11 +180,11 @@ def _sources(facts: Sequence[_Facts]) -> pl.DataFrame:
 
 
 def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
-    """Per node when its logs begin and end, and whether sessions were under way at their beginning."""
+    """What :attr:`Sessions.coverage` tells, of all groups."""
     return (
         pl.concat([one.coverage for one in facts])
         .group_by("node")
-        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any())
+        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any(), pl.col("copies").sum())
     )
 
 
