@@ -20,7 +20,7 @@ The estimate between the bounds takes the delays to and from the child as equal,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -82,6 +82,8 @@ class ClockLine:
         offset: child clock - parent clock, microseconds; `offset_low` and `offset_high` bound it.
         drift: its change per microsecond; `drift_low` and `drift_high` bound it.
         pairs: pairs the line was fitted to; `contradicting` of them were left out.
+        since: time (parent's clock) from which it holds, where it is a piece of several.
+        later: the pieces that hold after this one, where a clock was set meanwhile.
     """
 
     reference: float
@@ -93,24 +95,58 @@ class ClockLine:
     drift_high: float
     pairs: int
     contradicting: int
+    since: float = -np.inf
+    later: tuple[ClockLine, ...] = ()
 
     def at(self, time: _Floats) -> _Floats:
         """The offset at some times."""
-        return self.offset + self.drift * (time - self.reference)
+        offset = self.offset + self.drift * (time - self.reference)
+        for piece in self.later:
+            offset = np.where(time >= piece.since, piece.at(time), offset)
+        return offset
+
+    @property
+    def pieces(self) -> tuple[ClockLine, ...]:
+        """Its pieces in order of time, each without the others."""
+        return replace(self, later=()), *self.later
+
+    def piece_at(self, time: float) -> ClockLine:
+        """The piece that holds at a time."""
+        return [piece for piece in self.pieces if piece.since <= time][-1]
 
     def reversed(self) -> ClockLine:
         """The same line seen from the other node."""
+        steps = zip(self.pieces, self.later, strict=False)
+        # When the child's clock was set, it showed a time between what it should have shown before and after.
+        begins = [after.since + float(before.middle(after)) for before, after in steps]
         return ClockLine(
             self.reference + self.offset,
             *(-self.offset, -self.offset_high, -self.offset_low),
             *(-self.drift, -self.drift_high, -self.drift_low),
             self.pairs,
             self.contradicting,
+            later=tuple(replace(piece.reversed(), since=time) for piece, time in zip(self.later, begins, strict=True)),
         )
+
+    def middle(self, after: ClockLine) -> float:
+        """The offset half way from this piece to the next, at the time of the step."""
+        time = np.array([after.since])
+        return float((self.at(time) + after.at(time))[0] / 2)
 
     def then(self, other: ClockLine) -> ClockLine:
         """The line from this line's parent to the child of another whose parent is this line's child."""
-        middle = other.at(np.array([self.reference + self.offset]))[0]
+        further = [(piece.since - self.piece_at(piece.since).offset, piece) for piece in other.later]
+        begins = sorted({-np.inf, *(piece.since for piece in self.later), *(time for time, _ in further)})
+        joined = []
+        for time in begins:
+            one = self.piece_at(time)
+            second = [other.pieces[0], *(piece for since, piece in further if since <= time)][-1]
+            joined.append(replace(one.straight_then(second), since=time))
+        return replace(joined[0], later=tuple(joined[1:]))
+
+    def straight_then(self, other: ClockLine) -> ClockLine:
+        """The same for two pieces."""
+        middle = other.offset + other.drift * (self.reference + self.offset - other.reference)
         return ClockLine(
             self.reference,
             self.offset + middle,
@@ -124,9 +160,22 @@ class ClockLine:
         )
 
     def violation(self, bounds: Bounds) -> _Floats:
-        """By how much each pair contradicts the line, microseconds; 0 where it agrees."""
-        offset = self.at(bounds.time)
-        return np.maximum(0.0, np.maximum(bounds.low - offset, offset - bounds.high))
+        """By how much each pair contradicts the line, microseconds; 0 where it agrees.
+
+        Around a step either piece may hold: a clock that is set back shows some times twice.
+        """
+        least = _beside(self, bounds)
+        for before, after in zip(self.pieces, self.later, strict=False):
+            step = abs(2 * (before.middle(after) - before.at(np.array([after.since]))[0]))
+            own, room = _beside(after, bounds), step + TOLERANCE_US
+            near = np.abs(bounds.time - after.since) <= room
+            least = np.where(near, np.minimum(least, own), np.where(bounds.time > after.since, own, least))
+        return least
+
+
+def _beside(piece: ClockLine, bounds: Bounds) -> _Floats:
+    offset = piece.offset + piece.drift * (bounds.time - piece.reference)
+    return np.maximum(0.0, np.maximum(bounds.low - offset, offset - bounds.high))
 
 
 #: A node compared with itself.

@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine, fit_clock
+from citus_analysis.spans.clock_steps import fit_steps
+from citus_analysis.spans.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.ordered import Flags
 from citus_analysis.spans.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
 from citus_analysis.spans.sessions import Sessions
@@ -112,11 +114,19 @@ def judge(
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     """The clocks that chosen pairs tell."""
     bounds: dict[NodePair, list[Bounds]] = {}
+    sessions: dict[NodePair, list[NDArray[np.int64]]] = {}
     for one, flags in zip(claims, chosen, strict=True):
+        gpid = one.streams["gpid"].to_numpy()
         for key, rows in one.by_nodes.items():
-            bounds.setdefault(key, []).append(one.bounds.take(rows[flags[rows]]))
+            told = rows[flags[rows]]
+            bounds.setdefault(key, []).append(one.bounds.take(told))
+            sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, told, side="right") - 1])
     joined = {key: Bounds.joined(parts) for key, parts in bounds.items()}
-    return {key: SAME_CLOCK if key[0] == key[1] else fit_clock(one) for key, one in joined.items() if len(one)}
+    return {
+        key: SAME_CLOCK if key[0] == key[1] else fit_steps(one, np.concatenate(sessions[key]))
+        for key, one in joined.items()
+        if len(one)
+    }
 
 
 def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
@@ -141,8 +151,11 @@ def _contradicted(key: NodePair, lines: _Lines) -> bool:
     other = lines.get(key[::-1])
     if other is None:
         return False
-    line, back = lines[key], other.reversed()
-    return max(line.offset_low - back.offset_high, back.offset_low - line.offset_high) > 2 * TOLERANCE_US
+    back = other.reversed()
+    # Steps are told by the pairs around them, each direction by its own.
+    both = [(piece, back.piece_at(piece.reference)) for piece in lines[key].pieces]
+    apart = [max(one.offset_low - two.offset_high, two.offset_low - one.offset_high) for one, two in both]
+    return max(apart) > 2 * TOLERANCE_US
 
 
 def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:

@@ -92,7 +92,7 @@ class Claims:
         bounds: what each pair says about the offset of the clocks (see :mod:`citus_analysis.spans.clocks`).
         shorter: which tasks are shorter than their children.
         first: where the pairs of each stream begin.
-        streams: per stream `parent_node`, `child_node`, when its session began (`session_begins`) and when the first
+        streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the first
             task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
         shared: pairs of nodes with a stream that both have something of.
     """
@@ -142,7 +142,7 @@ class Ordered:
         first = firsts(self.stream)
         begins = sessions.executions.group_by("session").agg(session_begins=microseconds("start_time").min())
         streams = (
-            task.frame.select("parent_node", "child_node", "session")[task.row[self.task[first]]]
+            task.frame.select("parent_node", "child_node", "gpid", "session")[task.row[self.task[first]]]
             .with_columns(
                 surplus_task=pl.Series(_first_surplus(self, task, child)),
                 surplus_child=pl.Series(_first_surplus(self, child, task)),

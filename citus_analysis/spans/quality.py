@@ -105,9 +105,12 @@ def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
 
 
 def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
-    """Table `clock_offsets` of an iteration: the clocks of all pairs of nodes that have pairs."""
-    rows = [_offset_row(*key, line, "exact") for key, line in clocks.exact.items() if line.pairs]
-    rows += [_offset_row(*key, line, "inferred") for key, line in clocks.guessed.items() if line.pairs]
+    """Table `clock_offsets` of an iteration: the clocks of all pairs of nodes that have pairs.
+
+    One row for each pair of nodes, or, where a clock was set meanwhile, for each time between two steps.
+    """
+    rows = [row for key, line in clocks.exact.items() if line.pairs for row in _offset_rows(*key, line, "exact")]
+    rows += [row for key, line in clocks.guessed.items() if line.pairs for row in _offset_rows(*key, line, "inferred")]
     if not rows:
         return TABLES["clock_offsets"].empty()
     frame = (
@@ -117,10 +120,18 @@ def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
             pl.from_epoch(pl.col("reference_time").round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
         )
     )
-    return TABLES["clock_offsets"].conform(frame).sort("parent_node", "child_node")
+    return TABLES["clock_offsets"].conform(frame).sort("parent_node", "child_node", "reference_time")
 
 
-def _offset_row(parent: str, child: str, line: ClockLine, match: str) -> dict[str, object]:
+def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> list[dict[str, object]]:
+    count = len(line.pieces)
+    return [
+        _offset_row(parent, child, piece, match, f"; between steps: {number} of {count}" if count > 1 else "")
+        for number, piece in enumerate(line.pieces, 1)
+    ]
+
+
+def _offset_row(parent: str, child: str, line: ClockLine, match: str, which: str) -> dict[str, object]:
     left_out = f"; {line.contradicting} contradicting pairs left out" if line.contradicting else ""
     return {
         "parent_node": parent,
@@ -133,5 +144,5 @@ def _offset_row(parent: str, child: str, line: ClockLine, match: str) -> dict[st
         "drift_low_ppm": line.drift_low * 1e6,
         "drift_high_ppm": line.drift_high * 1e6,
         "reference_time": line.reference,
-        "method": f"linear programme over causality bounds of {match} pairs{left_out}",
+        "method": f"linear programme over causality bounds of {match} pairs{left_out}{which}",
     }

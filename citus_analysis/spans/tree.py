@@ -1,4 +1,7 @@
-"""The span tree of every statement: statement -> phases -> tasks and local executions -> remote executions."""
+"""The span tree of every statement: statement -> phases -> tasks and local executions -> remote executions.
+
+A function that was called on a child sends tasks of its own: they stand below the remote execution.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def span_tree(
         .join(executes, on="execution", how="left")
         .with_columns(below=pl.coalesce("execute_span", "span_id"))
     )
-    tasks = _tasks(pairs, owners, identifiers)
+    tasks = _all_tasks(sessions, pairs, owners, identifiers)
     remotes = _remotes(
         sessions, pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)]), identifiers
     )
@@ -86,6 +89,31 @@ def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
         match=_EXACT,
         # Only the phase that executes can contain the commit.
         includes_commit=pl.when(pl.col("name") == "execute").then("includes_commit"),
+    )
+
+
+def _all_tasks(
+    sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers
+) -> pl.DataFrame:
+    """The tasks of statements, and level by level those that their children sent."""
+    levels = [_tasks(pairs, owners, identifiers)]
+    if levels[0].height == pairs.height:
+        return levels[0]
+    rest = pairs.join(owners, on="execution", how="anti")
+    while rest.height:
+        first = rest.join(rest.select(execution="child").drop_nulls(), on="execution", how="anti")
+        owned = pl.concat([_owners_of_children(level) for level in levels])
+        levels.append(_tasks(first, _senders(sessions, owned, identifiers), identifiers))
+        if first.is_empty():
+            break
+        rest = rest.join(first, on="task", how="anti")
+    return pl.concat(levels)
+
+
+def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """What owns tasks that children sent: their own executions."""
+    return _children(sessions, owners, identifiers).select(
+        "execution", "trace_id", includes_commit=_child_commits_inside(), session_seq="session_seq_parent", below="span_id"
     )
 
 
@@ -150,15 +178,8 @@ def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataF
 
 def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
-    children = (
-        sessions.executions.filter(pl.col("is_child"))
-        .with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
-        .join(owners, on="execution", how="left", maintain_order="left")
-    )
     on_shard = pl.col("shard_id").is_not_null()
-    return children.with_columns(
-        trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")),
-        span_id=identifiers.of(children, "remote"),
+    return _children(sessions, owners, identifiers).with_columns(
         kind=pl.lit("remote"),
         name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
         end_time=pl.col("end_time").cast(_US),
@@ -167,6 +188,18 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
         match=pl.col("match").fill_null(pl.when(on_shard).then(pl.lit("unmatched", _MATCH))),
         includes_commit=_child_commits_inside(),
         session_seq=pl.col("session_seq_parent"),
+    )
+
+
+def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """The executions of children with their trace and span."""
+    children = (
+        sessions.executions.filter(pl.col("is_child"))
+        .with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
+        .join(owners, on="execution", how="left", maintain_order="left")
+    )
+    return children.with_columns(
+        trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")), span_id=identifiers.of(children, "remote")
     )
 
 
