@@ -7,12 +7,14 @@ must be complete from their beginning: only then is a pair `exact`. A stream is 
 - a child log that begins while sessions are under way began before the parent's session did;
 - no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
   nodes do not tell another offset;
-- what one side has more than the other lies after the end of the other's log.
+- what one side has more than the other lies after the end of the other's log;
+- no other offset of the clocks would pair it otherwise and fit as well (:mod:`citus_analysis.spans.alternatives`),
+  unless pairs in the other direction tell the offset.
 
 Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.alignment`); those
 pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both with a
 third, else from the one offset that most tasks and children of these nodes agree on; when two offsets are about as
-likely, nothing is paired.
+likely, nothing is paired but what order pairs: `inferred`, and `ambiguous`.
 
 Clocks are a matter of all sessions; the rest is a matter of the sessions that work for one another, so it can be done
 for one group of them after the other: collect their claims, judge all claims, then match each group.
@@ -29,6 +31,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.schema import TABLES
+from citus_analysis.spans.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.clock_steps import fit_steps
 from citus_analysis.spans.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.ordered import Flags
@@ -38,10 +41,12 @@ from citus_analysis.spans.sessions import Sessions
 if TYPE_CHECKING:
     from citus_analysis.spans.streams import Streams
 
-__all__ = ["Clocks", "Matching", "judge", "match_tasks", "matched"]
+__all__ = ["Clocks", "Matching", "Verdict", "judge", "match_tasks", "matched"]
 
 _MATCH: Final = TABLES["spans"]["match"].dtype
 _EXACT, _INFERRED, _UNMATCHED = range(3)
+
+_NO_ROWS: Final = np.zeros(0, np.intp)
 
 _NONE: Final = pl.DataFrame(schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean})
 
@@ -56,15 +61,30 @@ class Clocks:
         exact: per (parent node, child node) the offset, from the exact pairs.
         guessed: the offset that tasks and children of two nodes agree on, where no pair is exact.
         undecided: pairs of nodes whose offset could not be told.
+        doubtful: pairs of nodes where another offset fits as well as the one that order shows.
     """
 
     exact: _Lines
     guessed: _Lines
     undecided: frozenset[NodePair]
+    doubtful: frozenset[NodePair]
 
     def line(self, nodes: NodePair) -> ClockLine | None:
         """The offset between two nodes that share a stream."""
         return _known_line(nodes, self.exact) or self.guessed.get(nodes)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is believed of the pairs of a group of sessions.
+
+    Attributes:
+        exact: the pairs that are proven.
+        doubtful: those that would be, if no other offset fitted as well.
+    """
+
+    exact: Flags
+    doubtful: Flags
 
 
 @dataclass(frozen=True)
@@ -86,13 +106,13 @@ class Matching:
 def match_tasks(sessions: Sessions) -> Matching:
     """Pair the tasks of one iteration with child statements."""
     ordered = pair_by_order(sessions)
-    (exact,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda proven: [ordered.rest(proven[0])])
-    return matched(ordered, exact, clocks)
+    (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
+    return matched(ordered, verdict, clocks)
 
 
 def judge(
     claims: Sequence[Claims], coverage: pl.DataFrame, rests: Callable[[list[Flags]], Iterable[Rest]]
-) -> tuple[list[Flags], Clocks]:
+) -> tuple[list[Verdict], Clocks]:
     """Which pairs are proven, and how the clocks differ.
 
     Args:
@@ -101,14 +121,16 @@ def judge(
         rests: what the pairs that are proven leave over in each group; asked for only where no pair tells a clock.
     """
     lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
-    proven = [_proven(one, lines, coverage) for one in claims]
+    verdicts = _without_doubt(claims, lines, coverage, [_proven(one, lines, coverage) for one in claims])
+    proven = [one.exact for one in verdicts]
     exact = lines if all(flags.all() for flags in proven) else _fitted(claims, proven)
     shared = sorted({key for one in claims for key in one.shared})
     guessed = {key: line for key in shared if key not in exact and (line := _known_line(key, exact))}
     unknown = [key for key in shared if key not in exact and key not in guessed]
     if unknown:
         guessed |= _guessed(unknown, _joined(rests(proven)), exact)
-    return proven, Clocks(exact, guessed, frozenset(unknown) - guessed.keys())
+    doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.told_by(verdict.doubtful)}
+    return verdicts, Clocks(exact, guessed, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
 
 
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
@@ -144,6 +166,27 @@ def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
     streams = claims.streams.with_columns(offset=pl.Series(offset[claims.first]))
     proven = alike & _seen_whole(streams, coverage).to_numpy()
     return np.repeat(proven, np.diff(claims.first, append=count))
+
+
+def _without_doubt(
+    claims: Sequence[Claims], lines: _Lines, coverage: pl.DataFrame, proven: Sequence[Flags]
+) -> list[Verdict]:
+    """Pairs that are proven, without those that another offset would pair otherwise."""
+    logs = coverage.select("node", begins=microseconds("first_time"), ends=microseconds("last_time"))
+    times = {str(node): (begins, ends) for node, begins, ends in logs.rows()}
+    doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
+    for key, line in lines.items():
+        if key[0] == key[1] or key[::-1] in lines:
+            continue
+        chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
+        chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
+        parts = [one.paired(rows) for one, rows in zip(claims, chosen, strict=True)]
+        span = LogSpan(times[key[1]][0], times[key[0]][1])
+        for rows, part, streams, flags in zip(
+            chosen, parts, doubtful_streams(parts, line, span), doubtful, strict=True
+        ):
+            flags[rows] = np.repeat(streams, np.diff(part.first(), append=len(rows)))
+    return [Verdict(flags & ~doubts, doubts) for flags, doubts in zip(proven, doubtful, strict=True)]
 
 
 def _contradicted(key: NodePair, lines: _Lines) -> bool:
@@ -241,8 +284,9 @@ def _by_nodes(frame: pl.DataFrame) -> Iterator[tuple[NodePair, pl.DataFrame]]:
     return (((str(parent), str(child)), part) for (parent, child), part in parts.items())
 
 
-def matched(ordered: Ordered, exact: Flags, clocks: Clocks) -> Matching:
+def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     """The proven pairs of a group of sessions, and those that an alignment of the rest finds."""
+    exact = verdict.exact
     tasks, children = ordered.tasks, ordered.children
     count = tasks.frame.height
     child, match, ambiguous = np.zeros(count, np.uint32), np.full(count, _UNMATCHED, np.uint8), np.zeros(count, bool)
@@ -253,6 +297,9 @@ def matched(ordered: Ordered, exact: Flags, clocks: Clocks) -> Matching:
     inferred = _aligned(ordered.rest(exact), clocks)
     rows = inferred["task"].to_numpy()
     child[rows], match[rows], ambiguous[rows] = inferred["child"], _INFERRED, inferred["ambiguous"]
+    only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
+    rows = tasks.row[ordered.task[only]]
+    child[rows], match[rows], ambiguous[rows] = executions[children.row[ordered.child[only]]], _INFERRED, True
     pairs = tasks.frame.with_row_index("task").with_columns(
         child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
         match=pl.Series(match).cat.to(_MATCH),

@@ -10,6 +10,7 @@ Which of these pairs are believed: :mod:`citus_analysis.spans.matching`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.spans.alternatives import Paired
 from citus_analysis.spans.clocks import RESOLUTION_US, Bounds
 from citus_analysis.spans.ordered import Flags, Indices, changes, firsts, numbers_of, places, stable_order
 from citus_analysis.spans.sessions import Sessions, place
@@ -91,18 +93,31 @@ class Claims:
         by_nodes: the pairs of each pair of nodes.
         bounds: what each pair says about the offset of the clocks (see :mod:`citus_analysis.spans.clocks`).
         shorter: which tasks are shorter than their children.
+        length: what each task reported, microseconds.
         first: where the pairs of each stream begin.
-        streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the first
-            task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
+        streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the
+            first task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
         shared: pairs of nodes with a stream that both have something of.
     """
 
     by_nodes: dict[NodePair, Indices]
     bounds: Bounds
     shorter: Flags
+    length: _Floats
     first: Indices
     streams: pl.DataFrame
     shared: frozenset[NodePair]
+
+    def told_by(self, chosen: Flags) -> Iterator[NodePair]:
+        """The pairs of nodes that some of the pairs are of."""
+        return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
+
+    def paired(self, rows: Indices) -> Paired:
+        """Some of the pairs, all or none of each stream."""
+        stream = np.searchsorted(self.first, rows, side="right") - 1
+        # Only whether there are more tasks counts here, not when the first of them ended.
+        more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
+        return Paired(stream, self.bounds.take(rows), self.length[rows], more)
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,8 @@ class Ordered:
             .drop("session")
         )
         shorter = child.length[self.child] > task.length[self.task] + 1
-        return Claims(self._by_nodes(), self._bounds(), shorter, first, streams, self._shared())
+        length = task.length[self.task]
+        return Claims(self._by_nodes(), self._bounds(), shorter, length, first, streams, self._shared())
 
     def rest(self, exact: Flags) -> Rest:
         """What has no proven partner, given which pairs are proven."""
@@ -164,6 +180,13 @@ class Ordered:
         left = tasks.left(task, "task").with_columns(parent_node=parents)
         nodes = left.select("stream", "parent_node").unique("stream")
         return Rest(left, children.left(child, "child").join(nodes, on="stream", how="inner", maintain_order="left"))
+
+    def between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
+        """Which of some pairs are between some pairs of nodes."""
+        if not nodes or not chosen.any():
+            return np.zeros(0, np.intp)
+        own = np.concatenate([rows for key, rows in self._by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)])
+        return own[chosen[own]]
 
     def _bounds(self) -> Bounds:
         ends = self.tasks.ends[self.task]
@@ -238,7 +261,8 @@ def _shared(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> NDArray[np.int64]
         return stream[:0]
     several = pl.DataFrame({"stream": stream, "backend": backend}).unique()["stream"].to_numpy()
     streams, backends = np.unique(several, return_counts=True)
-    return np.asarray(streams[backends > 1])
+    found: NDArray[np.int64] = streams[backends > 1]
+    return found
 
 
 def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.int64]) -> Side:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import ClockLine
 from citus_analysis.spans.matching import Clocks, Matching
+from citus_analysis.spans.pairing import NodePair
 from citus_analysis.spans.sessions import GPID_NODE_FACTOR
 from citus_analysis.words import counted, counted_expr
 
@@ -76,9 +77,7 @@ def _identity(sources: pl.DataFrame) -> list[pl.Expr]:
 def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
     text = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
     parent, child = (node.fill_null("unknown") for node in text)
-    undecided = pl.any_horizontal(
-        pl.lit(value=False), *(((text[0] == one) & (text[1] == other)) for one, other in clocks.undecided)
-    )
+    undecided, doubtful = (_among(nodes) for nodes in (clocks.undecided - clocks.doubtful, clocks.doubtful))
     parts = (
         pl.when(pl.col("unmatched_tasks") > 0).then(
             pl.format("{} without a child in the log of node {}", counted_expr("unmatched_tasks", "task"), child)
@@ -88,9 +87,12 @@ def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
         ),
         pl.when(pl.col("inferred") > 0).then(
             pl.format(
-                "{} inferred: a log begins while sessions are under way, or lacks records",
+                "{} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, too",
                 counted_expr("inferred", "pair"),
             )
+        ),
+        pl.when(doubtful).then(
+            pl.lit("statements repeat so regularly that logs which both lack some would show the same order")
         ),
         pl.when(undecided).then(pl.lit("the offset of the clocks cannot be told, nothing was aligned")),
         *(
@@ -102,6 +104,13 @@ def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
     )
     joined = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
     return pl.when(joined != "").then(joined)
+
+
+def _among(pairs: Collection[NodePair]) -> pl.Expr:
+    parent, child = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
+    return pl.any_horizontal(
+        pl.lit(value=False), *(((parent == one) & (child == other)) for one, other in sorted(pairs))
+    )
 
 
 def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:

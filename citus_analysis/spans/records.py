@@ -257,9 +257,7 @@ def _breaks(lines: pl.Series, order: Indices, starts: Indices) -> tuple[Flags, F
 
 
 def _moved(events: pl.DataFrame, files: LogFiles, order: Indices, restarted: Flags) -> Flags:
-    """Records of a session that stand before their predecessor: a copy filled a hole, and what the order of other
-    sessions around it was is not known.
-    """
+    """Records of a session that stand before their predecessor: a copy filled a hole of unknown size."""
     place = files.of_record[order].astype(np.int64) * FILE_ROOM + events["byte_offset"].to_numpy()[order]
     moved = np.zeros(len(order), np.bool_)
     moved[1:] = (place[1:] < place[:-1]) & ~restarted[1:]

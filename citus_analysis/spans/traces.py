@@ -20,7 +20,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.shown import Shown
 from citus_analysis.spans.failures import link_failures
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.matching import Clocks, judge, matched
+from citus_analysis.spans.matching import Clocks, Verdict, judge, matched
 from citus_analysis.spans.ordered import Flags
 from citus_analysis.spans.pairing import Claims, Ordered, Rest, pair_by_order
 from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
@@ -112,13 +112,13 @@ def trace_iteration(
     facts, kept = [told for told, _ in read], deque(again for _, again in read)
     del read
     coverage = _coverage(facts)
-    exact, clocks = judge(
+    verdicts, clocks = judge(
         [one.claims for one in facts],
         coverage,
-        lambda proven: in_order(zip(kept, proven, strict=True), _rest, at_once, "rest"),
+        lambda exact: in_order(zip(kept, exact, strict=True), _rest, at_once, "rest"),
     )
     # Each alone in a list, so that whoever works on a group can let go of it.
-    each = (([kept.popleft()], proven) for proven in exact)
+    each = (([kept.popleft()], verdict) for verdict in verdicts)
     counts = []
     trace_group = partial(_traced, clocks=clocks, nodes=nodes, distributed=distributed)
     for traces, counted in in_order(each, trace_group, at_once, "traces"):
@@ -166,9 +166,9 @@ def _laid_aside(bring: Callable[[], Sessions]) -> _Again:
 
 def _rest(group: tuple[_Again, Flags]) -> Rest:
     """What is left over of a group's sequences once the pairs that are proven are taken out."""
-    again, proven = group
+    again, exact = group
     _, ordered = again()
-    return ordered.rest(proven)
+    return ordered.rest(exact)
 
 
 def _sources(facts: Sequence[_Facts]) -> pl.DataFrame:
@@ -189,12 +189,12 @@ def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
 
 
 def _traced(
-    group: tuple[list[_Again], Flags], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
+    group: tuple[list[_Again], Verdict], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
 ) -> tuple[Traces, pl.DataFrame]:
     """Statements and spans of a group, sorted by time, and :func:`~citus_analysis.spans.quality.count_matches`."""
-    held, proven = group
+    held, verdict = group
     sessions, ordered = held.pop()()
-    matching = matched(ordered, proven, clocks)
+    matching = matched(ordered, verdict, clocks)
     failures = link_failures(sessions, clocks)
     sources = sessions.sources
     identifiers = Identifiers(sources)

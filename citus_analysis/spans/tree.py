@@ -92,9 +92,7 @@ def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
     )
 
 
-def _all_tasks(
-    sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers
-) -> pl.DataFrame:
+def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """The tasks of statements, and level by level those that their children sent."""
     levels = [_tasks(pairs, owners, identifiers)]
     if levels[0].height == pairs.height:
@@ -113,7 +111,11 @@ def _all_tasks(
 def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """What owns tasks that children sent: their own executions."""
     return _children(sessions, owners, identifiers).select(
-        "execution", "trace_id", includes_commit=_child_commits_inside(), session_seq="session_seq_parent", below="span_id"
+        "execution",
+        "trace_id",
+        includes_commit=_child_commits_inside(),
+        session_seq="session_seq_parent",
+        below="span_id",
     )
 
 
