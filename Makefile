@@ -64,8 +64,8 @@ native:
 	done
 
 # The header that the scanner shares with Python, after a change of the schema or of _layout.py.
-layout: setup
-	$(BIN)/python -c "from citus_analysis.formats.pglog._layout import layout_header; print(layout_header(), end='')" \
+layout: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.pglog._layout import layout_header; print(layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
 
 # The scanner under the sanitizers of addresses and undefined behaviour: the corpus, then a minute of fuzzing (needs clang).

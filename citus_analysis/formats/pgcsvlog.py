@@ -84,7 +84,7 @@ class PgCsvLog(Format):
     """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 

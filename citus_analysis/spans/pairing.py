@@ -1,6 +1,6 @@
 """Tasks and children in streams, the n-th with the n-th.
 
-A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, shard) a session
+A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, anchor shard) a session
 runs one statement after the other, so its n-th task belongs to the n-th statement that the child node logged for it.
 A function that runs on a child may send tasks of its own, under the gpid of the session that called it. Where the tasks
 of a stream come from several backends in this way, no log shows in which order: such a stream is *shared* by them, and
@@ -19,13 +19,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.spans.alternatives import Paired
+from citus_analysis.spans.anchors import name_anchors
 from citus_analysis.spans.clocks import RESOLUTION_US, Bounds
 from citus_analysis.spans.ordered import Flags, Indices, changes, firsts, numbers_of, places, stable_order
 from citus_analysis.spans.sessions import Sessions, place
 
 __all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
 
-_STREAM: Final = ("gpid", "child_node", "shard_id")
+_STREAM: Final = ("gpid", "child_node", "stream_shard")
 
 _Floats = NDArray[np.float64]
 
@@ -214,7 +215,7 @@ class Ordered:
 
 def pair_by_order(sessions: Sessions) -> Ordered:
     """Pair the n-th task of each stream with its n-th child."""
-    numbered = _children(sessions)
+    sessions, numbered = name_anchors(sessions, _children(sessions))
     task_stream, child_stream = _streams(sessions.tasks, numbered)
     shared = _shared(sessions.tasks, task_stream)
     tasks = _tasks(sessions.tasks, task_stream, shared)
@@ -230,6 +231,7 @@ def _children(sessions: Sessions) -> pl.DataFrame:
     return sessions.executions.filter(pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()).select(
         "gpid",
         "shard_id",
+        "other_shards",
         "failed",
         "closed",
         child="execution",
@@ -288,11 +290,11 @@ def _without_failed(
     last = changes(stream[row][::-1])[::-1]
     failed, closed = children["failed"].to_numpy()[row], children["closed"].to_numpy()[row]
     row = row[~failed & (closed | last)]
-    complete = np.ones(len(row), np.bool_)
+    complete = ~children["doubtful"].to_numpy()[row]
     if sessions.gaps.height:
         gaps = sessions.gaps.group_by("gpid", child_node="node").agg(gap=pl.col("place").min())
         gap = children.join(gaps, on=["gpid", "child_node"], how="left", maintain_order="left")["gap"]
-        complete = (children["place"] <= gap).fill_null(value=True).to_numpy()[row]
+        complete &= (children["place"] <= gap).fill_null(value=True).to_numpy()[row]
     begins, ends, length = (children[f"child_{name}"].to_numpy()[row] for name in ("begins", "ends", "us"))
     return _side(children, row, stream, begins, ends, length, complete, shared)
 

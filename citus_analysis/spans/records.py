@@ -184,6 +184,7 @@ _USED: Final = (
     "worker_port",
     "statement_kind",
     "statement_fingerprint",
+    "other_shards",
 )
 #: Columns of `log_events` that traces are built from.
 TRACED_COLUMNS: Final = (*_IDENTITY, *_USED)

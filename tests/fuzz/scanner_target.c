@@ -44,6 +44,7 @@ static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
         out.distinct_texts[column] = room(rows * (int64_t)sizeof(stretch_t));
     out.messages = room(rows * (int64_t)sizeof(stretch_t));
     out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
+    out.shards = room((MAX_SHARDS * rows + 1) * (int64_t)sizeof(stretch_t));
     REQUIRE(pglog_scan(chunk, prefix, &out) == 0);
     int64_t covered = out.blank_bytes + out.record_bytes;
     for (int64_t run = 0; run < out.stray_count; run++) covered += out.strays[run].end - out.strays[run].begin;
@@ -58,6 +59,7 @@ static void closed(output_t *out)
     for (int column = 0; column < T_COUNT; column++) free(out->distinct_texts[column]);
     free(out->messages);
     free(out->strays);
+    free(out->shards);
 }
 
 static bool is_valid(const column_t *column, int64_t row) { return column->valid[row >> 3] >> (row & 7) & 1; }

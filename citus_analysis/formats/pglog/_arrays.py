@@ -11,7 +11,7 @@ from citus_analysis.formats.pglog._native import Column, gather
 from citus_analysis.formats.pglog._views import Bytes, Integers
 from citus_analysis.schema import TABLES
 
-__all__ = ["category_array", "gathered_texts", "number_array", "spread_texts"]
+__all__ = ["category_array", "gathered_texts", "joined_numbers", "number_array", "spread_texts"]
 
 _EVENTS: Final = TABLES["log_events"]
 _NUMBERS: Final = {
@@ -51,6 +51,23 @@ def spread_texts(texts: pa.Array, column: Column, rows: int) -> pa.Array:
     # A row begins where the last text before it ends.
     ends = np.repeat(places, np.diff(there, prepend=-1, append=rows))
     return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
+
+
+def joined_numbers(row: Integers, number: Integers, rows: int) -> pa.Array:
+    """Numbers of some rows, in order of the rows, as texts with blanks between them; null where a row has none.
+
+    Example:
+        >>> joined_numbers(np.array([1, 1]), np.array([102012, 102016]), 3).to_pylist()
+        [None, '102012 102016', None]
+    """
+    # Few logs name several shards in a statement.
+    import pyarrow.compute as pc
+
+    own, first = np.unique(row, return_index=True)
+    texts = pa.ListArray.from_arrays(np.append(first, len(row)).astype(np.int32), pa.array(number).cast(pa.string()))
+    place = np.searchsorted(own, np.arange(rows))
+    absent = np.isin(np.arange(rows), own, invert=True)
+    return pc.binary_join(texts, " ").cast(pa.large_string()).take(pa.array(place, mask=absent))
 
 
 def _buffers(column: Column, rows: int) -> list[pa.Buffer | None]:

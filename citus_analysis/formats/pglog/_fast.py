@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from citus_analysis.formats.pglog import _native as native
-from citus_analysis.formats.pglog._arrays import category_array, gathered_texts, number_array, spread_texts
+from citus_analysis.formats.pglog._arrays import (
+    category_array,
+    gathered_texts,
+    joined_numbers,
+    number_array,
+    spread_texts,
+)
 from citus_analysis.formats.pglog._layout import NUMBER_COLUMNS
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN, redacted_array
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
@@ -40,7 +46,7 @@ _NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "cap
 _TOLD_BY_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
-        *("statement_name", "statement_kind", "statement_fingerprint", "message"),
+        *("statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
     }
 )
 
@@ -119,6 +125,8 @@ def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
             arrays[name] = category_array(columns[name], rows, texts)
     if len(out.messages):
         arrays["message"] = spread_texts(_messages(buffer, out.messages), columns["message"], rows)
+    if len(out.shards):
+        arrays["other_shards"] = joined_numbers(out.shards[:, 0], out.shards[:, 1], rows)
     return arrays
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "CODE_COLUMNS",
     "ELEMENTS",
     "FIELDS",
+    "MAX_SHARDS",
     "NUMBER_COLUMNS",
     "OUT_OF_MEMORY",
     "TEXT_COLUMNS",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 OUT_OF_MEMORY: Final = -2
+#: Shards of a statement that are kept; further ones are left out.
+MAX_SHARDS: Final = 8
 
 #: Kinds of elements of a prefix, and the fields of a line's head that they fill.
 ELEMENTS: Final = ("literal", "text", "stamp", "digits", "vxid", "session", "state", "epoch", "syslog")
@@ -143,10 +146,12 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("distinct_texts", "stretch_t *", count=_TEXTS),
             Member("messages", "stretch_t *"),
             Member("strays", "stretch_t *"),
+            Member("shards", "stretch_t *", "row and number of the shards behind the first of a statement"),
             Member("text_counts", "int64_t", count=_TEXTS),
             Member("rows", "int64_t"),
             Member("message_count", "int64_t"),
             Member("stray_count", "int64_t"),
+            Member("shard_count", "int64_t"),
             Member("blank_bytes", "int64_t"),
             Member("record_bytes", "int64_t"),
         ),
@@ -203,7 +208,12 @@ def layout_header() -> str:
 
 @cache
 def _declarations() -> str:
-    limits = {"MAX_ELEMENTS": MAX_ELEMENTS, "HEAD_LIMIT": HEAD_LIMIT, "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})"}
+    limits = {
+        "MAX_ELEMENTS": MAX_ELEMENTS,
+        "HEAD_LIMIT": HEAD_LIMIT,
+        "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})",
+        "MAX_SHARDS": MAX_SHARDS,
+    }
     defined = "".join(f"#define {name} {value}\n" for name, value in limits.items())
     enums = (_enum(kind, prefix, words) for prefix, (kind, words) in _ENUMS.items())
     structures = (_struct(name, members) for name, members in _STRUCTURES.items())

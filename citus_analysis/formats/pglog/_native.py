@@ -21,6 +21,7 @@ import numpy.typing as npt
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._layout import (
     CODE_COLUMNS,
+    MAX_SHARDS,
     NUMBER_COLUMNS,
     OUT_OF_MEMORY,
     TEXT_COLUMNS,
@@ -66,7 +67,8 @@ _CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _SURVEY, _COLUMN = map(
 
 #: Every record has these, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
-_LISTS: Final = ("messages", "strays")
+#: Lists, with how many elements a record may add at most.
+_LISTS: Final = {"messages": 1, "strays": 1, "shards": MAX_SHARDS - 1}
 
 
 def _layout_of(library: ctypes.CDLL) -> int | None:
@@ -141,13 +143,14 @@ class Column:
 
 
 class Output:
-    """What a scan fills: columns, distinct texts, messages, lines astray.
+    """What a scan fills: columns, distinct texts, messages, lines astray, further shards.
 
     Attributes:
         columns: by name; texts and messages are numbers into the lists below.
         texts: begin and end of each distinct text in the chunk, by column.
         messages: begin and end of each message.
         strays: begin and end of each run of lines astray.
+        shards: row and number of each shard that a statement names behind its first.
         rows: how many records there are.
         blank_bytes: bytes of the blank lines at the source's beginning.
         record_bytes: bytes of the records.
@@ -158,7 +161,9 @@ class Output:
         self.columns["capped"] = Column.of(bits(rows), rows)
         # Most of these stay short, so in a room they would keep memory that nobody uses.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
-        self._lists: dict[str, Integers] = {name: np.empty((rows + 1, 2), np.int64) for name in _LISTS}
+        self._lists: dict[str, Integers] = {
+            name: np.empty((most * rows + 1, 2), np.int64) for name, most in _LISTS.items()
+        }
         self._structure = _OUTPUT()
         for name, column in self.columns.items():
             field = _COLUMN(column.values.ctypes.data, column.valid.ctypes.data)
@@ -188,6 +193,7 @@ class Output:
         }
         self.messages = self._lists["messages"][: structure.message_count]
         self.strays = self._lists["strays"][: structure.stray_count]
+        self.shards = self._lists["shards"][: structure.shard_count]
         self.blank_bytes = int(structure.blank_bytes)
         self.record_bytes = int(structure.record_bytes)
 

@@ -5,11 +5,12 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x7e411039e58f170
+#define LAYOUT_HASH 0x762ed6cba4aa82a7
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
 #define OUT_OF_MEMORY (-2)
+#define MAX_SHARDS 8
 
 enum kind {
     K_DURATION,
@@ -185,10 +186,12 @@ typedef struct {
     stretch_t *distinct_texts[8];
     stretch_t *messages;
     stretch_t *strays;
+    stretch_t *shards; /* row and number of the shards behind the first of a statement */
     int64_t text_counts[8];
     int64_t rows;
     int64_t message_count;
     int64_t stray_count;
+    int64_t shard_count;
     int64_t blank_bytes;
     int64_t record_bytes;
 } output_t;

@@ -99,25 +99,28 @@ static int32_t text_number(scan_t *scan, enum text_column column, stretch_t stre
     return scan->recent[column] = number;
 }
 
-/* The template that a statement fits, made where there is none; `shard` is the statement's shard, or -1. */
-static const template_t *template_of(scan_t *scan, place_t begin, place_t end, int64_t *shard)
+/* The template that a statement fits, made where there is none; `shards` are the statement's. */
+static const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards)
 {
     template_t **ways = scan->templates[mix(load(scan->text + begin, end - begin)) & (TEMPLATE_SETS - 1)];
     template_t *found;
     int way = 0;
     for (; way < TEMPLATE_WAYS && ways[way]; way++)
-        if (fits_template(ways[way], scan->text, begin, end, shard)) break;
+        if (fits_template(ways[way], scan->text, begin, end, shards)) break;
     if (way < TEMPLATE_WAYS && ways[way]) {
         found = ways[way];
 #ifdef CHECK_TEMPLATES /* the fuzzer does */
         read_statement(scan->text, begin, end, scan->spare);
-        if (scan->spare->fingerprint != found->fingerprint || scan->spare->shard != *shard) __builtin_trap();
+        if (scan->spare->fingerprint != found->fingerprint) __builtin_trap();
+        if (scan->spare->shards.count != shards->count) __builtin_trap();
+        for (int32_t place = 0; place < shards->count; place++)
+            if (scan->spare->shards.numbers[place] != shards->numbers[place]) __builtin_trap();
         if (scan->spare->kind != found->kind) __builtin_trap();
 #endif
     } else {
         found = scan->spare;
         read_statement(scan->text, begin, end, found);
-        *shard = found->shard;
+        *shards = found->shards;
         if (found->gap_count < 0) return found;
         if (way == TEMPLATE_WAYS) way--;
         scan->spare = ways[way] ? ways[way] : malloc(sizeof *found);
@@ -341,11 +344,13 @@ static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t
     }
     put_8(&out->kind, row, kind);
     if (statement != ABSENT) {
-        int64_t shard = -1;
-        const template_t *fitting = template_of(scan, statement, end, &shard);
+        shards_t shards;
+        const template_t *fitting = template_of(scan, statement, end, &shards);
         set_8(&out->statement_kind, row, fitting->kind);
         set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);
-        if (shard >= 0) set_64(&out->shard_id, row, shard);
+        if (shards.count) set_64(&out->shard_id, row, shards.numbers[0]);
+        for (int32_t place = 1; place < shards.count; place++)
+            out->shards[out->shard_count++] = (stretch_t){row, shards.numbers[place]};
     }
     if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
         set_32(&out->message, row, out->message_count);

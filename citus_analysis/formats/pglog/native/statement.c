@@ -300,6 +300,13 @@ static inline void hash_name(hasher_t *hasher, const byte_t *text, place_t begin
     hasher->value = value;
 }
 
+static void add_shard(shards_t *shards, int64_t number)
+{
+    for (int32_t place = 0; place < shards->count; place++)
+        if (shards->numbers[place] == number) return;
+    if (shards->count < MAX_SHARDS) shards->numbers[shards->count++] = number;
+}
+
 static inline void add_gap(template_t *template, place_t begin, place_t end, byte_t first, bool is_shard)
 {
     if (template->gap_count < 0) return;
@@ -316,7 +323,7 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
     bool after_dot = false;
     place_t from = begin; /* of the stretch that the next gap ends */
     place_t place = blanks_end(text, begin, limit);
-    template->shard = -1;
+    template->shards.count = 0;
     template->gap_count = 0;
     while (place < limit) {
         byte_t byte = text[place];
@@ -343,11 +350,10 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
             hasher.constant = false;
             place_t number = shard_begin(text, place, name_end);
             if (number != ABSENT) {
-                bool is_shard = after_dot && template->shard < 0;
                 hash_name(&hasher, text, place, number);
                 hasher.value = fnv(hasher.value, '?');
-                if (is_shard) template->shard = digits(text, number, name_end);
-                add_gap(template, from, number, 0, is_shard);
+                if (after_dot) add_shard(&template->shards, digits(text, number, name_end));
+                add_gap(template, from, number, 0, after_dot);
                 from = name_end;
             } else {
                 hash_name(&hasher, text, place, name_end);
@@ -375,11 +381,11 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
     add_gap(template, from, limit, 0, false);
 }
 
-INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard)
+INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, shards_t *shards)
 {
     const gap_t *gap = template->gaps, *last = gap + template->gap_count - 1;
     place_t place = begin;
-    *shard = -1;
+    shards->count = 0;
     for (;; gap++) {
         place_t length = gap->end - gap->begin;
         if (place + length > limit || !same_bytes(text + place, text + gap->begin, (size_t)length)) return false;
@@ -389,7 +395,7 @@ INTERNAL bool fits_template(const template_t *template, const byte_t *text, plac
         if (gap->first == 0) {
             place_t end = digits_end(text, place, limit, limit);
             if (end - place < 6 || end - place > 18) return false;
-            if (gap->is_shard) *shard = digits(text, place, end);
+            if (gap->is_shard) add_shard(shards, digits(text, place, end));
             place = end;
         } else {
             byte_t byte = text[place];

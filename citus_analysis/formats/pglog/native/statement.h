@@ -1,4 +1,4 @@
-/* Fingerprint, kind and shard of a statement, as `_statements.py` defines them.
+/* Fingerprint, kind and shards of a statement, as `_statements.py` defines them.
  *
  * Tokens pass three stages that each hold back at most one token until the next is known: signs of constants, commas
  * between constants, semicolons at the end.
@@ -14,26 +14,33 @@
 
 #include "bytes.h"
 
+/* The shards that a statement names, each once, in order. */
+typedef struct {
+    int32_t count;
+    int64_t numbers[MAX_SHARDS];
+} shards_t;
+
 #define MAX_GAPS 48
 
 typedef struct {
     place_t begin, end; /* the text before the gap */
     byte_t first;       /* what the gap's constant begins with; 0 for the number of a shard */
-    bool is_shard;      /* the number is the statement's shard */
+    bool is_shard;      /* the number is a shard of the statement */
 } gap_t;
 
 typedef struct {
     uint64_t fingerprint;
-    int64_t shard; /* -1: none */
+    shards_t shards;
     enum statement_kind kind;
     int32_t gap_count; /* the last gap is the statement's end; -1: too many for a template */
     gap_t gaps[MAX_GAPS + 1];
 } template_t;
 
-/* Fingerprint, kind and shard of a statement, and its template. */
+/* Fingerprint, kind and shards of a statement, and its template. */
 INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template);
 
-/* Whether a statement fits a template; then `shard` is its shard. */
-INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, int64_t *shard);
+/* Whether a statement fits a template; then `shards` are its shards. */
+INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit,
+                            shards_t *shards);
 
 #endif

@@ -70,7 +70,7 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add `statement_fingerprint`, `statement_kind` and, where the row has none, `shard_id` from `statement`."""
+    """Add fingerprint, kind, `other_shards` and, where the row has none, `shard_id` from `statement`."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
     tokens = distinct.get_column("tokens").unique(maintain_order=True)
@@ -80,7 +80,10 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
             "tokens": tokens,
             "statement_fingerprint": pl.Series([fact.fingerprint for fact in described], dtype=pl.UInt64),
             "statement_kind": pl.Series([fact.kind for fact in described], dtype=pl.String),
-            "statement_shard": pl.Series([fact.shard_id for fact in described], dtype=pl.Int64),
+            "statement_shard": pl.Series([next(iter(fact.shards), None) for fact in described], dtype=pl.Int64),
+            "other_shards": pl.Series(
+                [" ".join(map(str, fact.shards[1:])) or None for fact in described], dtype=pl.String
+            ),
         }
     )
     found = distinct.join(facts, on="tokens").drop("tokens")

@@ -1,4 +1,4 @@
-r"""Statements without their constants: fingerprint, kind and shard.
+r"""Statements without their constants: fingerprint, kind and shards.
 
 A statement is cut into tokens; blanks and comments fall away, constants and parameters become one sign. The
 fingerprint is the FNV-1a hash (64 bits) of the tokens, each followed by the byte 0x1f, so it is the same in
@@ -12,8 +12,8 @@ every process and on every platform. Besides constants these differences do not 
 Example:
     >>> one = describe("SELECT * FROM public.usertable_102009 WHERE k = 'user1' AND n IN (1, -2);")
     >>> two = describe("select *\n from public.usertable_102010 where k = $1 and n in ($2)")
-    >>> one.fingerprint == two.fingerprint, one.kind, one.shard_id
-    (True, 'select', 102009)
+    >>> one.fingerprint == two.fingerprint, one.kind, one.shards
+    (True, 'select', (102009,))
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from itertools import pairwise
 from typing import Final
 
 import polars as pl
+
+from citus_analysis.formats.pglog._layout import MAX_SHARDS
 
 __all__ = [
     "FNV_OFFSET",
@@ -81,11 +83,11 @@ _MAIN_VERBS: Final = frozenset({"select", "insert", "update", "delete", "merge",
 
 @dataclass(frozen=True)
 class Statement:
-    """What remains of a statement: fingerprint (64 bits), kind (see `schema.STATEMENT_KINDS`), shard if any."""
+    """What remains of a statement: fingerprint (64 bits), kind (`schema.STATEMENT_KINDS`), shards in order, each once."""
 
     fingerprint: int
     kind: str
-    shard_id: int | None
+    shards: tuple[int, ...]
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
@@ -96,18 +98,18 @@ def tokens_expr(text: pl.Expr) -> pl.Expr:
 
 
 def describe(statement: str) -> Statement:
-    """Fingerprint, kind and shard of one statement."""
+    """Fingerprint, kind and shards of one statement."""
     tokens: str = pl.select(tokens_expr(pl.lit(statement))).item()
     return describe_tokens(tokens)
 
 
 @lru_cache(maxsize=4096)
 def describe_tokens(tokens: str) -> Statement:
-    """Fingerprint, kind and shard of a statement as :func:`tokens_expr` gives it."""
+    """Fingerprint, kind and shards of a statement as :func:`tokens_expr` gives it."""
     words = [token or "?" for token in tokens.split(SEPARATOR)[:-3]]
-    shard_id = _shard_of(words)
+    shards = _shards_of(words)
     words = [_lower(_SHARD.sub(r"\1_?", word)) for word in words]
-    return Statement(_hash(_fold_lists(_drop_signs(words))), _kind_of(words), shard_id)
+    return Statement(_hash(_fold_lists(_drop_signs(words))), _kind_of(words), shards)
 
 
 def _lower(word: str) -> str:
@@ -115,12 +117,10 @@ def _lower(word: str) -> str:
     return word.encode().lower().decode()
 
 
-def _shard_of(words: Sequence[str]) -> int | None:
-    """The number at the end of the first name that is qualified with a schema and ends like a shard's."""
-    for dot, word in pairwise(words):
-        if dot == "." and (match := _SHARD.match(word)):
-            return int(match[2])
-    return None
+def _shards_of(words: Sequence[str]) -> tuple[int, ...]:
+    """The numbers at the end of names that are qualified with a schema and end like a shard's."""
+    found = [int(match[2]) for dot, word in pairwise(words) if dot == "." and (match := _SHARD.match(word))]
+    return tuple(dict.fromkeys(found))[:MAX_SHARDS]
 
 
 def _drop_signs(words: Sequence[str]) -> list[str]:
