@@ -124,7 +124,7 @@ SEVERITIES: Final = (
     "BACKTRACE",
 )
 
-SPAN_KINDS: Final = ("statement", "phase", "task", "remote", "local")
+SPAN_KINDS: Final = ("statement", "phase", "task", "remote", "local", "connect")
 MATCHES: Final = ("exact", "inferred", "unmatched")
 EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
@@ -680,6 +680,13 @@ _TABLES: Final = (
             Column("execute_us", REAL, "T's share of the execute phase (simple protocol: all of it)"),
             Column("total_us", REAL, "T: sum of the protocol phases' durations"),
             Column("parent_us", REAL, "P = T - W: time the parent computed"),
+            Column(
+                "connect_us",
+                REAL,
+                "part of P in which connections to other nodes were made: execute phase without W; null: none",
+            ),
+            Column("parent_low_us", REAL, "lower bound of P, where several tasks make it uncertain"),
+            Column("parent_high_us", REAL, "upper bound of P: T without the tasks of the busiest connection alone"),
             Column("wait_us", REAL, "W: reported task time (several tasks: time during which at least one was out)"),
             Column("child_us", REAL, "C: child durations (several tasks: of the critical task)"),
             Column("latency_us", REAL, "L = W - C: network, queueing, connection handling"),

@@ -188,7 +188,7 @@ DERIVATIONS: Final = (
         _runs,
         lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 4, ("log_events", "nodes"), _TRACE_TABLES, _traces),
+    Derivation("traces", 5, ("log_events", "nodes"), _TRACE_TABLES, _traces),
     Derivation("sources", 1, (), ("sources",), _sources, lambda tables: sources_frame(tables.sources).rows()),
 )
 

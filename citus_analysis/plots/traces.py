@@ -24,13 +24,24 @@ __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profi
 PARTS: Final = {
     "parse_us": ("parse", COLOURS[4]),
     "bind_us": ("bind", COLOURS[5]),
+    "connect_us": ("connection set-up", COLOURS[3]),
     "parent_execute_us": ("execute on the parent", COLOURS[0]),
     "child_us": ("child", COLOURS[2]),
     "latency_us": ("network and queue", COLOURS[1]),
 }
 
 #: Columns of table `statements` from which T is taken apart.
-_PARTS_OF_T: Final = ("failed", "total_us", "wait_us", "child_us", "parse_us", "bind_us", "execute_us", "latency_us")
+_PARTS_OF_T: Final = (
+    "failed",
+    "total_us",
+    "wait_us",
+    "child_us",
+    "parse_us",
+    "bind_us",
+    "execute_us",
+    "latency_us",
+    "connect_us",
+)
 #: Columns of table `spans` that place a span and name it.
 _SPAN: Final = (
     "trace_id",
@@ -58,6 +69,7 @@ _KIND_COLOURS: Final = {
     "task": COLOURS[1],
     "remote": COLOURS[2],
     "local": COLOURS[3],
+    "connect": COLOURS[4],
 }
 
 

@@ -19,6 +19,7 @@ __all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
 #: Symbol of the study -> column of `statements`.
 QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "child_us", "L": "latency_us"}
 
+_BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
 _DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 
@@ -39,7 +40,8 @@ def coarse_profile(
 
     Returns:
         Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (null where n is too
-        small to have one), and `warning`: what must be known before it is compared with another group.
+        small to have one), `warning`: what must be known before it is compared with another group, and `note`: which
+        part of P made connections, and its bounds where statements have several tasks.
     """
     kept = _after_warm_up(as_polars(statements), skip_first)
     parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
@@ -78,7 +80,28 @@ def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) ->
         value.mean().alias("mean_us"),
         *percentiles,
         _commit_warning(symbol).alias("warning"),
+        _note(symbol).alias("note"),
     )
+
+
+def _note(symbol: str) -> pl.Expr:
+    """What P contains besides the parent's own work, and how well it is known."""
+    if symbol != "P":
+        return pl.lit(None, pl.String)
+    made, known = pl.col("connect_us").is_not_null(), pl.col("parent_us").is_not_null()
+    several = known & pl.col("parent_high_us").is_not_null()
+    share = (pl.col("connect_us").fill_null(0.0).sum() / known.sum()).round(1)
+    low, high = (pl.coalesce(name, "parent_us").filter(known).mean().round(1) for name in _BOUNDS)
+    parts = (
+        pl.when(made.any()).then(
+            pl.format("connections were made by {} of {}: {} µs of P's mean", made.sum(), known.sum(), share)
+        ),
+        pl.when(several.any()).then(
+            pl.format("tasks overlap as far as times of 1 ms tell: P's mean is between {} and {} µs", low, high)
+        ),
+    )
+    said = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
+    return pl.when(said != "").then(said)
 
 
 def _commit_warning(symbol: str) -> pl.Expr:

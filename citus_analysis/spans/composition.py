@@ -11,8 +11,9 @@ from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
-#: Parts that add up to T: the parent's protocol phases without waiting, what the child reported, and the rest of W.
-COMPONENTS: Final = ("parse_us", "bind_us", "parent_execute_us", "child_us", "latency_us")
+#: Parts that add up to T: the parent's protocol phases without waiting, of which making connections is one of its own,
+#: what the child reported, and the rest of W.
+COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "latency_us")
 
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
@@ -25,9 +26,11 @@ def compose(statements: Frame) -> pl.DataFrame:
     remote = pl.col("wait_us").is_not_null()
     known = pl.col("total_us").is_not_null() & (~remote | pl.col("child_us").is_not_null())
     frame = as_polars(statements)
+    connect = pl.col("connect_us").fill_null(0.0) if "connect_us" in frame.columns else pl.lit(0.0)
     return frame.filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known).with_columns(
         pl.col("parse_us", "bind_us", "child_us", "latency_us").fill_null(0.0),
-        parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0),
+        connect_us=connect,
+        parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0) - connect,
     )
 
 

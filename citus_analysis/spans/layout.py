@@ -35,7 +35,7 @@ def lay_out(spans: pl.DataFrame) -> pl.DataFrame:
         .agg(end=pl.col("end").max(), begin=pl.col("begin").min())
     )
     outer = numbered.filter(pl.col("kind").is_in(["statement", "remote"])).join(owners, on="span_id", how="inner")
-    inner = _clamp(numbered.filter(pl.col("kind").is_in(["task", "local"])), pl.concat([leaves, outer]))
+    inner = _clamp(numbered.filter(pl.col("kind").is_in(["task", "local", "connect"])), pl.concat([leaves, outer]))
     return pl.concat([outer, leaves, inner]).sort("begin", "end", descending=[False, True])
 
 

@@ -38,6 +38,7 @@ _KINDS: Final = {
     "task": Span.SPAN_KIND_CLIENT,
     "remote": Span.SPAN_KIND_SERVER,
     "local": Span.SPAN_KIND_INTERNAL,
+    "connect": Span.SPAN_KIND_CLIENT,
 }
 
 #: Attribute -> (column, field of an OTLP value).

@@ -1,7 +1,7 @@
 """Tasks and children in streams, the n-th with the n-th.
 
-A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, anchor shard) a session
-runs one statement after the other, so its n-th task belongs to the n-th statement that the child node logged for it.
+A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, anchor shard) a
+session runs one statement after the other, so its n-th task belongs to the n-th statement that the node logged for it.
 A function that runs on a child may send tasks of its own, under the gpid of the session that called it. Where the tasks
 of a stream come from several backends in this way, no log shows in which order: such a stream is *shared* by them, and
 nothing in it is paired by order.
@@ -186,8 +186,10 @@ class Ordered:
         """Which of some pairs are between some pairs of nodes."""
         if not nodes or not chosen.any():
             return np.zeros(0, np.intp)
-        own = np.concatenate([rows for key, rows in self._by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)])
-        return own[chosen[own]]
+        own: Indices = np.concatenate(
+            [rows for key, rows in self._by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)]
+        )
+        return own[np.flatnonzero(chosen[own])]
 
     def _bounds(self) -> Bounds:
         ends = self.tasks.ends[self.task]
@@ -263,8 +265,7 @@ def _shared(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> NDArray[np.int64]
         return stream[:0]
     several = pl.DataFrame({"stream": stream, "backend": backend}).unique()["stream"].to_numpy()
     streams, backends = np.unique(several, return_counts=True)
-    found: NDArray[np.int64] = streams[backends > 1]
-    return found
+    return np.asarray(streams[backends > 1], np.int64)
 
 
 def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.int64]) -> Side:

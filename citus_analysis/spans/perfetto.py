@@ -111,7 +111,8 @@ def _events(placed: pl.DataFrame, statements: pl.DataFrame, origin: int) -> list
         args=_arguments(),
         id=pl.format("0x{}", hexadecimal("span_id")),
     )
-    overlapping = (pl.col("kind") == "task") & (pl.col("tasks") > 1)
+    # Where connections were made, tasks may have begun on others already.
+    overlapping = ((pl.col("kind") == "task") & (pl.col("tasks") > 1)) | (pl.col("kind") == "connect")
     tasks = timed.filter(overlapping)
     arrows = _arrows(timed)
     base = ("name", "cat", "pid", "tid", "ts")

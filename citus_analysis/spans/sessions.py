@@ -143,7 +143,15 @@ def _executions(records: Records, timed: _Timed, nodes: pl.DataFrame) -> tuple[p
     extended[records.execution[openers] - 1] = records.says(openers, EXTENDED)
     of_opener = records.pick(
         opener,
-        *("byte_offset", "log_time", "statement_fingerprint", "statement_kind", "shard_id", "other_shards", "local_xid"),
+        *(
+            "byte_offset",
+            "log_time",
+            "statement_fingerprint",
+            "statement_kind",
+            "shard_id",
+            "other_shards",
+            "local_xid",
+        ),
     ).rename({"byte_offset": "opener_offset", "log_time": "opener_time"})
     of_closer = records.pick(closer, "local_xid", "byte_offset", "log_time").rename(
         {"local_xid": "closing_xid", "log_time": "end_time"}

@@ -2,6 +2,12 @@
 
 T is the sum of a statement's protocol phases, W the time it waited for tasks, C what the children reported,
 P = T - W what the parent computed itself, L = W - C what neither reports: network, queueing, connection handling.
+
+A statement that is the first of a session to reach a node waits until a connection is made, before its task begins:
+milliseconds that are neither W nor computed by anyone. They are the part `connect_us` of P.
+
+Of several tasks W is the time during which one was out at least. Records are stamped to 1 ms, so how far tasks overlap
+is not known better than that: P has bounds.
 """
 
 from __future__ import annotations
@@ -12,8 +18,9 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES
+from citus_analysis.spans.clocks import RESOLUTION_US
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.ordered import firsts
+from citus_analysis.spans.ordered import changes, firsts
 from citus_analysis.spans.sessions import WRITING_KINDS, Sessions
 
 __all__ = ["statement_profile"]
@@ -22,8 +29,8 @@ _MATCH: Final = TABLES["statements"]["match"].dtype
 _COLUMNS: Final = (
     "execution", "trace_id", "pid", "gpid", "session_seq", "statement_kind", "statement_fingerprint", "protocol",
     "child_protocol", "executed", "shard_id", "tasks", "start_time", "end_time", "parse_us", "bind_us",
-    "execute_us", "total_us", "parent_us", "wait_us", "child_us", "latency_us", "slowest_task_us",
-    "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
+    "execute_us", "total_us", "parent_us", "connect_us", "parent_low_us", "parent_high_us", "wait_us", "child_us",
+    "latency_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
 )  # fmt: skip
 #: Statements that read or write a table's rows.
 _DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
@@ -97,12 +104,28 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
         )
         .with_columns(
             parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
+            **_bounds_of_parent(),
+            # What is shorter cannot be told from what the parent computes.
+            connect_us=pl.when(
+                pl.col("connects"), pl.col("execute_us") - pl.col("wait_us") > RESOLUTION_US, ~pl.col("failed")
+            ).then(pl.col("execute_us") - pl.col("wait_us")),
             latency_us=pl.col("wait_us") - pl.col("child_us"),
             includes_commit=_commits_inside(),
             executed=pl.col("executed").cast(_EXECUTED),
         )
         .select(_COLUMNS)
     )
+
+
+def _bounds_of_parent() -> dict[str, pl.Expr]:
+    """P if the tasks overlapped as little, and as much, as their records allow."""
+    several = (pl.col("remote_tasks") > 1) & ~pl.col("failed")
+    return {
+        "parent_low_us": pl.when(several).then(
+            pl.col("total_us") - pl.max_horizontal(pl.min_horizontal("longest_us", "execute_us"), "lane_us")
+        ),
+        "parent_high_us": pl.when(several).then(pl.col("total_us") - pl.col("lane_us")),
+    }
 
 
 def _commits_inside() -> pl.Expr:
@@ -163,7 +186,20 @@ def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
         child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary"))
         .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text")),
     )  # fmt: skip
-    return counts.join(_lanes(tasks), on="execution", how="left").join(_unions(tasks), on="execution", how="left")
+    connecting = _connecting(pairs, sessions).with_columns(connects=pl.lit(value=True))
+    return (
+        counts.join(_lanes(tasks), on="execution", how="left")
+        .join(_unions(tasks), on="execution", how="left")
+        .join(connecting, on="execution", how="left")
+    )
+
+
+def _connecting(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+    """The statements (`execution`) with a task that is the first thing on a shard that its child's session did."""
+    on_shard = pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()
+    ran = sessions.executions.filter(on_shard).select("execution", "session", "anchored")
+    first = ran.filter(pl.Series(changes(ran["session"].to_numpy())) & pl.col("anchored"))
+    return pairs.join(first.select(child="execution"), on="child", how="semi").select("execution").unique()
 
 
 def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -183,12 +219,14 @@ def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
 def _unions(tasks: pl.DataFrame) -> pl.DataFrame:
     """Time during which at least one task was out (several tasks), from record times of 1 ms resolution."""
     several = tasks.filter(pl.len().over("execution") > 1)
-    end = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical()
+    end, late = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical(), int(RESOLUTION_US)
     intervals = several.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
     reached = pl.col("end").cum_max().shift(1).over("execution")
     gained = (pl.col("end") - pl.max_horizontal("start", reached.fill_null(pl.col("start")))).clip(0)
+    # Each may have ended up to a millisecond later.
+    longest = (pl.col("end") + late - pl.max_horizontal("start", (reached + late).fill_null(pl.col("start")))).clip(0)
     return (
-        intervals.select("execution", gained=gained)
+        intervals.select("execution", gained=gained, longest=longest)
         .group_by("execution")
-        .agg(union_us=pl.col("gained").sum().cast(pl.Float64))
+        .agg(union_us=pl.col("gained").sum().cast(pl.Float64), longest_us=pl.col("longest").sum().cast(pl.Float64))
     )

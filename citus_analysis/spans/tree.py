@@ -58,7 +58,9 @@ def span_tree(
     )
     local = _locals(sessions, owners, identifiers)
     child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
-    return pl.concat([part.select(_typed()) for part in (roots, parent_phases, tasks, local, remotes, child_phases)])
+    connects = _connects(statements, owners, identifiers)
+    parts = (roots, parent_phases, connects, tasks, local, remotes, child_phases)
+    return pl.concat([part.select(_typed()) for part in parts])
 
 
 def _typed() -> list[pl.Expr]:
@@ -134,6 +136,25 @@ def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) 
         duration_us="task_us",
         match=_EXACT,
         child_match="match",
+    )
+
+
+def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """How long statements waited for connections, from the beginning of their execute phase."""
+    made = statements.filter(pl.col("connect_us").is_not_null()).join(
+        owners.select("execution", parent_span_id="below"), on="execution", how="left", maintain_order="left"
+    )
+    start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
+    return made.with_columns(
+        span_id=identifiers.of(made, "connect"),
+        kind=pl.lit("connect"),
+        name=pl.lit("connect"),
+        start_time=start,
+        end_time=start + pl.duration(microseconds=pl.col("connect_us")),
+        duration_us="connect_us",
+        shard_id=None,
+        match=_EXACT,
+        includes_commit=pl.lit(None, pl.Boolean),
     )
 
 

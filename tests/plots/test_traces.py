@@ -27,7 +27,8 @@ def test_waterfall_shows_every_span_inside_its_parent() -> None:
         for trace in figure.data
         for label, base, length in zip(trace.y, trace.base, trace.x, strict=True)
     }
-    assert len(bars) == traces.spans.filter(pl.col("trace_id") == scan).height == 12
+    assert len(bars) == traces.spans.filter(pl.col("trace_id") == scan).height == 13
+    assert any("connect" in label for label in bars), "the scan opened a connection"
     whole, execute = bars["statement select"], bars["\u2003execute"]
     assert whole[0] <= execute[0] <= execute[1] <= whole[1] + 1e-6
     for shard in (102008, 102009, 102010, 102011):

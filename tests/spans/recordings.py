@@ -30,6 +30,10 @@ class Recording:
     nodes: pl.DataFrame
     logs: dict[str, bytes]
 
+    def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What traces are built from."""
+        return self.log_events, self.nodes
+
 
 @dataclass(frozen=True)
 class Cut:

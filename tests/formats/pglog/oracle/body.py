@@ -70,7 +70,7 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add fingerprint, kind, `other_shards` and, where the row has none, `shard_id` from `statement`."""
+    """Add what `statement` tells: fingerprint, kind, other shards, and `shard_id` where the row has none."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
     tokens = distinct.get_column("tokens").unique(maintain_order=True)

@@ -83,7 +83,7 @@ _MAIN_VERBS: Final = frozenset({"select", "insert", "update", "delete", "merge",
 
 @dataclass(frozen=True)
 class Statement:
-    """What remains of a statement: fingerprint (64 bits), kind (`schema.STATEMENT_KINDS`), shards in order, each once."""
+    """What remains of a statement: fingerprint (64 bits), kind (`schema.STATEMENT_KINDS`), shards in their order."""
 
     fingerprint: int
     kind: str
