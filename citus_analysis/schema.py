@@ -722,7 +722,7 @@ _TABLES: Final = (
     ),
     Table(
         "clock_offsets",
-        "Offset between the clocks of two nodes, bounded by causality over the exact pairs.",
+        "Offset between the clocks of two nodes between two steps, bounded by causality over the exact pairs.",
         "derived with spans",
         (
             _RESOURCE,

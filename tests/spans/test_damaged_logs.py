@@ -17,12 +17,14 @@ Pieces = dict[str, bytes]
 def in_pieces(resource: str, divide: Callable[[list[bytes]], Pieces]) -> Recording:
     """A recording whose logs stand in several files each."""
     whole = load(resource, (1,))
-    frames, logs = [], {}
+    frames: list[pl.DataFrame] = []
+    logs: dict[str, bytes] = {}
     for source, data in whole.logs.items():
         for name, piece in divide(data.splitlines(keepends=True)).items():
-            identity = {"source_id": f"{name}-{source}", "resource": resource, "iteration": 1}
+            file = f"{name}-{source}"
+            identity = {"source_id": file, "resource": resource, "iteration": 1}
             identity |= {"node": source.split("-")[1]}
-            logs[identity["source_id"]] = piece
+            logs[file] = piece
             rows = parse_log(piece)["log_events"].with_columns(pl.lit(v).alias(k) for k, v in identity.items())
             frames.append(TABLES["log_events"].conform(rows))
     return Recording(pl.concat(frames), whole.checkpoints, whole.nodes, logs)
