@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from citus_analysis.errors import EnvironmentChangedError
 from citus_analysis.output_files import open_output
 from citus_analysis.runner.experiment import Experiment, setting_text
 from citus_analysis.runner.plan import Configuration
-from citus_analysis.runner.targets.base import Description, Node
+from citus_analysis.runner.targets.base import Description, Node, Placement
 from citus_analysis.runner.targets.shards import PLACEMENT_COLUMNS, placement_rows
 
 __all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
@@ -47,7 +48,7 @@ def write_description(
         "seed": experiment.seed,
         **description.facts,
         "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
-        "shard_count": len({placement.shard_id for placement in description.shards}) or None,
+        "shard_count": _shard_count(description.shards),
         "settings": _settings(configuration) | dict(description.settings),
         "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
         "growth": asdict(description.growth) if description.growth else None,
@@ -64,6 +65,12 @@ def write_description(
         _write_csv(folder / "pg_dist_shard.csv", PLACEMENT_COLUMNS, placement_rows(description.shards))
 
 
+def _shard_count(placements: Sequence[Placement]) -> int | None:
+    """Shards of the table that has the most: reference tables have one; None where nothing is distributed."""
+    shards = {(placement.relation, placement.shard_id) for placement in placements}
+    return max(Counter(relation for relation, _ in shards).values(), default=None)
+
+
 def facts_of(configuration: Configuration) -> dict[str, str | int]:
     """What a configuration's files are about, in the words of `docs/datasets.md`: nothing is read off their names."""
     facts: dict[str, str | int] = {
@@ -76,7 +83,11 @@ def facts_of(configuration: Configuration) -> dict[str, str | int]:
         "drivers": configuration.drivers,
     }
     # A load has no number of operations of its own: it inserts the records.
-    return facts if configuration.phase == "load" else facts | {"operations": configuration.operations}
+    return (
+        facts
+        if configuration.phase == "load" or not configuration.operations
+        else facts | {"operations": configuration.operations}
+    )
 
 
 def environment_of(description: Description) -> dict[str, str]:

@@ -148,7 +148,10 @@ def _run_all(
     try:
         driver = make_driver(experiment, target)
         for run in course.open_runs():
-            measurement = Measurement(experiment, target, driver, processes, course.measuring, course.entering, hosts)
+            kept = tree / PRIVATE / "servers" / "own-tables"
+            measurement = Measurement(
+                experiment, target, driver, processes, course.measuring, kept, course.entering, hosts
+            )
             Life(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).live(run)
             course.ended(run)
     finally:

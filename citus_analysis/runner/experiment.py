@@ -15,30 +15,30 @@ import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.names import file_name_problem
 from citus_analysis.redaction import names_secret, redact_values
 from citus_analysis.runner.changes import changed_document
+from citus_analysis.runner.fields import FOLDER, LocalPath, Part, Positive, Setting
+from citus_analysis.runner.own_workloads import (
+    CommandDriver,
+    OwnWorkload,
+    ScriptedWorkload,
+    check_workload_names,
+)
 from citus_analysis.shipped import shipped
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = [
+    "CORE_NAMES",
     "LOG_LINE_PREFIX",
     "ClusterTarget",
+    "CommandDriver",
     "DriverHost",
     "EmbeddedTarget",
     "Experiment",
@@ -48,6 +48,7 @@ __all__ = [
     "NodeAddress",
     "PgbenchDriver",
     "Samplers",
+    "Setting",
     "StopRule",
     "YcsbDriver",
     "experiment_schema",
@@ -59,10 +60,8 @@ __all__ = [
 #: The prefix the study fixed; every server the runner configures logs with it.
 LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 
-Setting = str | int | float | bool
-Positive = Annotated[int, Field(gt=0)]
-#: Programs are launched in folders of their own: a path means the same there only if it is absolute.
-LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
+#: Workloads that every driver but `command` brings.
+CORE_NAMES = ("load", "load-e", "a", "b", "c", "d", "e", "f")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -77,11 +76,7 @@ def setting_text(value: Setting) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class EmbeddedTarget(_Part):
+class EmbeddedTarget(Part):
     """A server that is made, started, stopped and removed by the runner."""
 
     kind: Literal["embedded"] = "embedded"
@@ -99,7 +94,7 @@ class EmbeddedTarget(_Part):
         return postgres if postgres in ("wheel", "system") else str(Path(postgres).resolve())
 
 
-class NodeAddress(_Part):
+class NodeAddress(Part):
     """How to reach one node of a cluster."""
 
     host: str = Field(description="name or address")
@@ -121,7 +116,7 @@ class NodeAddress(_Part):
         return name
 
 
-class ClusterTarget(_Part):
+class ClusterTarget(Part):
     """Servers that are there already."""
 
     kind: Literal["cluster"] = "cluster"
@@ -161,7 +156,7 @@ class ClusterTarget(_Part):
         return self
 
 
-class FilesTarget(_Part):
+class FilesTarget(Part):
     """Nothing is launched: existing files are given an identity and copied into the artefact tree."""
 
     kind: Literal["files"] = "files"
@@ -170,7 +165,7 @@ class FilesTarget(_Part):
     )
 
 
-class PgbenchDriver(_Part):
+class PgbenchDriver(Part):
     """YCSB's table and core workloads as pgbench scripts."""
 
     kind: Literal["pgbench"] = "pgbench"
@@ -179,9 +174,17 @@ class PgbenchDriver(_Part):
         None, description="key distribution of requests; default: the core workload's own"
     )
     log_transactions: bool = Field(False, description="log every transaction (--log)")
+    workloads: dict[str, ScriptedWorkload] = Field(
+        default_factory=dict, description="loads of your own scripts by name, for matrix.workloads"
+    )
+
+    @field_validator("workloads")
+    @classmethod
+    def _usable_names(cls, workloads: dict[str, ScriptedWorkload]) -> dict[str, ScriptedWorkload]:
+        return check_workload_names(workloads)
 
 
-class DriverHost(_Part):
+class DriverHost(Part):
     """A machine that load generators run on."""
 
     host: str = Field(description="name or address")
@@ -191,7 +194,7 @@ class DriverHost(_Part):
     java: str = Field("java", description="program of the Java machine there, a name in PATH or a path")
 
 
-class YcsbDriver(_Part):
+class YcsbDriver(Part):
     """A YCSB installation with the JDBC binding."""
 
     kind: Literal["ycsb"] = "ycsb"
@@ -216,8 +219,6 @@ class YcsbDriver(_Part):
         return properties
 
 
-#: Names of workloads in experiment files; a load's letter is that of the workload whose table it inserts.
-_WORKLOADS: Final = ("load", "load-e", "a", "b", "c", "d", "e", "f")
 Numbers = Annotated[list[Positive], Field(min_length=1)]
 
 
@@ -233,11 +234,11 @@ NumbersByWorkload = Annotated[
 ]
 
 
-class Matrix(_Part):
+class Matrix(Part):
     """Every combination of these values is a configuration."""
 
     workloads: Annotated[list[str], Field(min_length=1)] = Field(
-        description="`load` (INSERT phase of workload a), `load-e`, or a core workload a to f"
+        description="`load` (INSERT phase of workload a), `load-e`, a core workload a to f, or one of driver.workloads"
     )
     threads: NumbersByWorkload = Field(
         [1],
@@ -256,20 +257,9 @@ class Matrix(_Part):
     monitored: list[bool] = Field([False], description="whether the sampled client runs beside the load")
     settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
 
-    @field_validator("workloads", mode="before")
-    @classmethod
-    def _known_workloads(cls, workloads: object) -> object:
-        if isinstance(workloads, list):
-            for workload in workloads:
-                if workload not in _WORKLOADS:
-                    raise ValueError(f"{workload!r} is no workload; known: {', '.join(_WORKLOADS)}")
-        return workloads
-
     @model_validator(mode="after")
     def _numbers_for_every_workload(self) -> Matrix:
         for name, numbers in (("threads", self.threads), ("drivers", self.drivers)):
-            if isinstance(numbers, dict) and (unknown := numbers.keys() - {*_WORKLOADS, "run"}):
-                raise ValueError(f"{name}: {min(unknown)!r} is neither a workload nor one of the phases load and run")
             for workload in self.workloads:
                 _numbers_of(numbers, workload, name)
         return self
@@ -309,7 +299,7 @@ def _numbers_of(numbers: list[int] | dict[str, list[int]], workload: str, name: 
     raise ValueError(f"{name}: nothing is said of workload {workload}; add {workload}: or {phase}:")
 
 
-class Monitor(_Part):
+class Monitor(Part):
     """The sampled client: its statements are logged by every node, the main client's are not."""
 
     role: str = Field("monitor", description="database role; created with logging where the runner may")
@@ -326,7 +316,7 @@ class Monitor(_Part):
     connections: Positive = Field(1, description="connections to every node")
 
 
-class Samplers(_Part):
+class Samplers(Part):
     """What is recorded beside the load, on every node with a shell."""
 
     iostat: bool = Field(True, description="CPU and devices, with times")
@@ -341,7 +331,7 @@ class Samplers(_Part):
     interval_s: Positive = Field(1, description="time between two samples")
 
 
-class Limits(_Part):
+class Limits(Part):
     """When a measured run ends."""
 
     duration_s: Positive | None = Field(None, description="time limit; default: when the operations are done")
@@ -351,7 +341,7 @@ class Limits(_Part):
     )
 
 
-class StopRule(_Part):
+class StopRule(Part):
     """How many iterations are enough."""
 
     rule: Literal["fixed", "interval"] = Field(
@@ -362,7 +352,7 @@ class StopRule(_Part):
     max_iterations: Positive = Field(20, description="end in any case")
 
 
-class Experiment(_Part):
+class Experiment(Part):
     """One experiment file."""
 
     name: str = Field(description="letters, digits, `_` and `-`; begins the names of the resources")
@@ -370,7 +360,9 @@ class Experiment(_Part):
     target: EmbeddedTarget | ClusterTarget | FilesTarget = Field(
         EmbeddedTarget(), discriminator="kind", description="the servers under test"
     )
-    driver: PgbenchDriver | YcsbDriver = Field(PgbenchDriver(), discriminator="kind", description="the load generator")
+    driver: PgbenchDriver | YcsbDriver | CommandDriver = Field(
+        PgbenchDriver(), discriminator="kind", description="the load generator"
+    )
     matrix: Matrix = Field(description="what is varied")
     iterations: Positive = Field(3, description="runs of every configuration")
     order: Literal["interleaved", "sequential", "study"] = Field(
@@ -394,6 +386,39 @@ class Experiment(_Part):
         if not _NAME.fullmatch(name):
             raise ValueError("only letters, digits, `_` and `-`, beginning with a letter or digit")
         return name
+
+    @field_validator("matrix")
+    @classmethod
+    def _known_workloads(cls, matrix: Matrix, info: ValidationInfo) -> Matrix:
+        driver = info.data.get("driver")
+        if driver is None:
+            return matrix  # refused for another reason
+        core = () if isinstance(driver, CommandDriver) else CORE_NAMES
+        own = () if isinstance(driver, YcsbDriver) else tuple(driver.workloads)
+        for workload in matrix.workloads:
+            if workload not in (*core, *own):
+                problem = f"{workload!r} is no workload; known: {', '.join((*core, *own))}"
+                raise _at("workloads", problem, matrix.workloads)
+        for name, numbers in (("threads", matrix.threads), ("drivers", matrix.drivers)):
+            if isinstance(numbers, dict) and (unknown := numbers.keys() - {*core, *own, "load", "run"}):
+                problem = f"{min(unknown)!r} is neither a workload nor one of the phases load and run"
+                raise _at(name, problem, numbers)
+        return matrix
+
+    def own_workload(self, name: str) -> OwnWorkload | None:
+        """What driver.workloads says of a workload; None of a core workload."""
+        return None if isinstance(self.driver, YcsbDriver) else self.driver.workloads.get(name)
+
+    @model_validator(mode="after")
+    def _commands_can_be_run(self) -> Experiment:
+        if not isinstance(self.driver, CommandDriver):
+            return self
+        if any(self.matrix.monitored):
+            raise ValueError("matrix.monitored: a command has no sampled client")
+        timed = any("duration_s" in " ".join(self.driver.workloads[name].run) for name in self.matrix.workloads)
+        if timed and self.limits.duration_s is None:
+            raise ValueError("limits.duration_s: a command asks for {duration_s}")
+        return self
 
     @model_validator(mode="after")
     def _inserts_of_several_ycsb_clients(self) -> Experiment:
@@ -426,6 +451,12 @@ class Experiment(_Part):
         return self
 
 
+def _at(field: str, problem: str, value: object) -> ValidationError:
+    """A refusal that names a field inside the one that is validated."""
+    error = PydanticCustomError("value_error", "Value error, {problem}", {"problem": problem})
+    return ValidationError.from_exception_data("Matrix", [InitErrorDetails(type=error, loc=(field,), input=value)])
+
+
 def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] | None = None) -> Experiment:
     """Validate an experiment given as a mapping.
 
@@ -437,7 +468,7 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
     if redact_values(stated) != stated:
         raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
     try:
-        return Experiment.model_validate(document)
+        return Experiment.model_validate(document, context={FOLDER: Path(path).parent} if path else None)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         steps = [str(part) for part in first["loc"] if part not in (_LIST, _MAPPING)]

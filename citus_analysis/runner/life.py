@@ -23,7 +23,7 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measured, Measurement, Window, publish
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import PlannedRun
-from citus_analysis.runner.results import RunResult, client_words, judge_run
+from citus_analysis.runner.results import RunResult, client_words, judge_run, last_words
 from citus_analysis.runner.targets.base import Description
 from citus_analysis.runs.status import OUTCOME_OF, worst_status
 from citus_analysis.stats.intervals import mean_interval
@@ -155,6 +155,8 @@ class Life:
         earlier = self.ledger.throughputs().get(run.configuration.resource)
         pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
         self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
+        if run.configuration.own_tables:
+            description = self._describe(run)  # again, for only now its tables are there
         self.journal.append(run.run_id, "monitored")
         measured = self.measurement.measure(run, folder, pace_ops_s)
         self.ledger.windows[run.run_id] = measured.window
@@ -260,8 +262,12 @@ def _seen(measured: Measured) -> dict[str, Any]:
 
 
 def _complaint(measured: Measured) -> list[str]:
-    """The first complaint of a run's clients, in their own words, with the name of the file that holds it."""
+    """The first complaint of a run's clients, in their own words, with the name of the file that holds it.
+
+    Where one ended badly and none complains in words that are known, its last line is the complaint.
+    """
     places = {path: place for place, path in measured.files.items()}
     outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
-    said = ((places.get(output, output.name), client_words(output)) for output in outputs)
-    return next(([f"{place} says: {words}"] for place, words in said if words), [])
+    words = [client_words, *([last_words] if measured.ended_badly else [])]
+    said = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
+    return next(([f"{place} says: {found}"] for place, found in said if found), [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -20,9 +20,11 @@ from citus_analysis.runner.drivers.base import Driver, Work
 from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.hosts import DriverHosts
 from citus_analysis.runner.keys import KeyRange, partition, share_threads
+from citus_analysis.runner.left import Leaving, collect_left
+from citus_analysis.runner.own_tables import make_own_tables
 from citus_analysis.runner.perf import Perf
 from citus_analysis.runner.plan import PlannedRun, keeps_table
-from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.processes import Launched, LaunchedHere, Processes
 from citus_analysis.runner.reached import Reached
 from citus_analysis.runner.recording import ServerRecording
 from citus_analysis.runner.results import read_rates
@@ -69,6 +71,7 @@ class Measured:
     Attributes:
         skipped: what of the servers was not recorded, and why.
         reached: which nodes the main clients queried.
+        ended_badly: a main client ended with an exit code.
     """
 
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class Measured:
     monitor_output: Path | None = None
     server_logs: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    ended_badly: bool = False
     notes: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     reached: Reached = field(default_factory=Reached)
@@ -87,6 +91,7 @@ class Measurement:
     """How runs of an experiment are measured.
 
     Attributes:
+        kept_tables: file that remembers which tables a set-up of the experiment's own has made.
         watch: called about twice a second with the current throughput (None while unknown).
         entering: called with the name of each phase that a run enters.
         hosts: machines of the load generators that do not run here.
@@ -97,6 +102,7 @@ class Measurement:
     driver: Driver
     processes: Processes
     watch: Callable[[float | None], None]
+    kept_tables: Path
     entering: Callable[[str], None] = lambda _phase: None
     hosts: DriverHosts = field(default_factory=DriverHosts)
 
@@ -118,7 +124,9 @@ class Measurement:
         configuration = run.configuration
         records = 0 if configuration.phase == "load" else configuration.records
         self.entering("filling")
-        if not keeps_table(self.experiment, configuration) or not self._is_filled(run):
+        if configuration.own_tables:
+            self._set_up(run, folder)
+        elif not keeps_table(self.experiment, configuration) or not self._is_filled(run):
             self.target.fill(records)
         unknown = configuration.monitored and known_ops_s is None
         seconds = round(self.experiment.warmup_s)
@@ -130,6 +138,14 @@ class Measurement:
             self.entering("filling")
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
+
+    def _set_up(self, run: PlannedRun, folder: Path) -> None:
+        """The tables of a workload of the experiment's own."""
+        private = folder / "set-up.files"
+        private.mkdir()
+        clients = self.target.clients_connect()
+        set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
+        make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
         """Run the load with everything beside it; the files are still in `folder` afterwards."""
@@ -169,7 +185,7 @@ class Measurement:
         measured.files.update({sampler_output(run, one.sampler, one.node): one.output for one in samplers})
         measured.files.update({snapshot_file(run, one.view, one.node): one.output for one in recording.snapshots()})
         measured.skipped += recording.skipped()
-        measured.reached = recording.reached(self.target.clients_connect())
+        measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
@@ -300,13 +316,15 @@ class Measurement:
         output = folder / f"{name}.log"
         if command.host is not None:
             return self.hosts.launch(name, command, output)
-        return self.processes.launch(
+        launched = self.processes.launch(
             name,
             command.arguments,
             output=output,
             environment=command.environment,
             folder=command.folder,
+            heading=command.heading,
         )
+        return replace(launched, private=private, leaves=command.leaves)
 
     def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
         """Watch the main clients until all have ended; when the first of them had."""
@@ -338,7 +356,11 @@ class Measurement:
                 measured.files[client_log(run, part=part)] = client.output
                 measured.client_outputs.append(client.output)
             if client.exit_code:
+                measured.ended_badly = True
                 measured.problems.append(f"load generator {part} ended with {_ending(client.exit_code)}")
+            if isinstance(client, LaunchedHere) and client.private and client.leaves:
+                leaving = Leaving(part, client.private, client.leaves)
+                measured.problems += collect_left(run, leaving, measured.files)
         if monitor and monitor.output:
             measured.files[client_log(run, part=0, monitor=True)] = monitor.output
             measured.monitor_output = monitor.output

@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from citus_analysis.errors import UsageError
 from citus_analysis.runner.experiment import ClusterTarget, Experiment, PgbenchDriver, Setting, setting_text
+from citus_analysis.runner.own_workloads import ScriptedWorkload, used_names
 
 __all__ = [
     "Configuration",
@@ -44,6 +45,9 @@ class Configuration:
         resource: name of its folder.
         set_up: what its runs share with those that differ in size, load or operation only: the experiment, and the
             protocol and server settings where the matrix varies them.
+        records: records in the table; 0 where the workload does not ask for a number.
+        operations: likewise.
+        own_tables: the workload brings tables of its own, and does not use the benchmark's.
     """
 
     resource: str
@@ -58,11 +62,12 @@ class Configuration:
     protocol: str | None
     monitored: bool
     settings: tuple[tuple[str, Setting], ...]
+    own_tables: bool = False
 
     @property
     def changes_table(self) -> bool:
-        """Whether the table is another one after the run."""
-        return self.phase == "load" or self.workload != "C"
+        """Whether the benchmark's table is another one after the run."""
+        return not self.own_tables and (self.phase == "load" or self.workload != "C")
 
     @property
     def adds_records(self) -> bool:
@@ -98,20 +103,22 @@ def configurations(experiment: Experiment) -> list[Configuration]:
     own_protocol = experiment.driver.protocol if isinstance(experiment.driver, PgbenchDriver) else None
     protocols: list[str | None] = [*matrix.protocol] or [own_protocol]
     setting_axes = [[(name, value) for value in values] for name, values in matrix.settings.items()]
+    used = {workload: _used_names(experiment, workload) for workload in matrix.workloads}
     combined = (
         Configuration(
             resource=_resource(experiment, *combination, settings),
             set_up=_set_up(experiment, protocol, settings),
             phase="load" if workload.startswith("load") else "run",
-            workload=_WORKLOAD_LETTER.get(workload, workload.upper()),
+            workload=_workload_name(experiment, workload),
             threads=threads,
             workers=workers,
-            records=records,
-            operations=records if workload.startswith("load") else operations,
+            records=records if "records" in used[workload] else 0,
+            operations=records if workload.startswith("load") else operations if "operations" in used[workload] else 0,
             drivers=drivers,
             protocol=protocol,
             monitored=monitored,
             settings=settings,
+            own_tables=experiment.own_workload(workload) is not None,
         )
         for settings in product(*setting_axes)
         for combination in product(
@@ -131,6 +138,18 @@ def configurations(experiment: Experiment) -> list[Configuration]:
     chosen = list(dict.fromkeys(combined))
     _refuse_equal_names(chosen)
     return chosen
+
+
+def _workload_name(experiment: Experiment, workload: str) -> str:
+    return workload if experiment.own_workload(workload) else _WORKLOAD_LETTER.get(workload, workload.upper())
+
+
+def _used_names(experiment: Experiment, workload: str) -> set[str]:
+    """Which of the matrix' numbers a workload asks for: a core workload for all, pgbench always for operations."""
+    own = experiment.own_workload(workload)
+    if own is None:
+        return {"records", "operations"}
+    return used_names(own) | ({"operations"} if isinstance(own, ScriptedWorkload) else set())
 
 
 def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
@@ -176,6 +195,8 @@ def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
 def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str]:
     """What becomes of the table before each run of a plan: `emptied`, `filled` or `kept`; and `moved` where it grows.
 
+    A run of a workload with tables of its own leaves the benchmark's alone: `own`.
+
     Example:
         >>> from citus_analysis.runner.experiment import parse_experiment
         >>> matrix = {"workloads": ["load", "e", "d", "a", "load-e"]}
@@ -189,6 +210,9 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
     before: Configuration | None = None
     for run in plan:
         now = run.configuration
+        if now.own_tables:
+            actions.append("own")
+            continue
         moves = before is not None and _grows(experiment, before, now)
         fits = held is not None and (held.size == now.size or (moves and held.records == now.records))
         action = "emptied" if now.phase == "load" else "kept" if keeps_table(experiment, now) and fits else "filled"
@@ -207,7 +231,7 @@ def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[P
     """All iterations of one size before the next; within an iteration, workloads in the order of the study."""
     sizes = dict.fromkeys(configuration.size for configuration in chosen)
     of_size = ([one for one in chosen if one.size == size] for size in sizes)
-    ordered = (sorted(several, key=lambda one: _STUDY_ORDER.index((one.phase, one.workload))) for several in of_size)
+    ordered = (sorted(several, key=_place_in_study) for several in of_size)
     return [
         PlannedRun(one, iteration)
         for several in ordered
@@ -215,6 +239,12 @@ def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[P
         for one in several
         if iteration <= last[one.resource]
     ]
+
+
+def _place_in_study(configuration: Configuration) -> int:
+    # Workloads of the experiment's own come last, in the matrix' order: the study had none.
+    place = (configuration.phase, configuration.workload)
+    return _STUDY_ORDER.index(place) if place in _STUDY_ORDER else len(_STUDY_ORDER)
 
 
 def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> Iterator[PlannedRun]:

@@ -17,6 +17,7 @@ from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
 from citus_analysis.runner.experiment import (
     LOG_LINE_PREFIX,
     ClusterTarget,
+    CommandDriver,
     Experiment,
     FilesTarget,
     NodeAddress,
@@ -105,6 +106,8 @@ def _programs(experiment: Experiment) -> Check:
             found = f"{experiment.driver.home} holds no lib/core-*.jar"
             return Check(name, "failed", found, "correct driver.home")
         return Check(name, "ok", f"java, and YCSB in {experiment.driver.home}")
+    if isinstance(experiment.driver, CommandDriver):
+        return _commands(name, experiment.driver, experiment.matrix.workloads)
     embedded = not isinstance(experiment.target, ClusterTarget | FilesTarget)
     installed = shutil.which("pgbench")
     found = installed if installed and not embedded else "pgbench of the server's programs"
@@ -128,6 +131,18 @@ def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
     if used > most:
         found = f"{used} hosts, but matrix.drivers starts {counted(most, 'load generator')} at most"
         yield Check("load generators", "warning", found, f"set matrix.drivers to {used} or a multiple of it")
+
+
+def _commands(name: str, driver: CommandDriver, workloads: Sequence[str]) -> Check:
+    own = [driver.workloads[workload] for workload in workloads]
+    steps = [step for one in own for step in [*one.set_up, one.run] if isinstance(step, list)]
+    home = {"home": str(driver.home)} if driver.home else {}
+    called = {step[0].format(**home) if step[0].startswith("{home}") else step[0] for step in steps}
+    missing = sorted(program for program in called if "{" not in program and shutil.which(program) is None)
+    if missing:
+        way_out = "install them, or correct driver.home or driver.workloads"
+        return Check(name, "failed", f"not found: {', '.join(missing)}", way_out)
+    return Check(name, "ok", ", ".join(sorted(called)))
 
 
 def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
@@ -220,7 +235,9 @@ def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[N
     yield Check(name, "ok", "superuser" if superuser else "no superuser")
 
 
-def _table(_experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+def _table(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    if all(experiment.own_workload(workload) for workload in experiment.matrix.workloads):
+        return  # which has tables of its own
     with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
         there = sql.query(
             connection, "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)", f"public.{TABLE}"

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -56,11 +56,18 @@ class Launched(Protocol):
 
 @dataclass(frozen=True)
 class LaunchedHere:
-    """A process of this machine."""
+    """A process of this machine.
+
+    Attributes:
+        private: a folder of its own, where it has one.
+        leaves: files that it leaves there: pattern -> format.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
     output: Path | None
+    private: Path | None = None
+    leaves: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def running(self) -> bool:
@@ -108,6 +115,7 @@ class Processes:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
         user: str | None = None,
+        heading: bytes = b"",
     ) -> LaunchedHere:
         """Start a program.
 
@@ -118,12 +126,15 @@ class Processes:
             environment: variables beside the runner's own.
             folder: working folder.
             user: account to run as (needs root).
+            heading: what stands in the output before the program's own words.
 
         Raises:
             OSError: the program cannot be started.
         """
         with contextlib.ExitStack() as stack:
-            sink = stack.enter_context(output.open("wb")) if output else subprocess.DEVNULL
+            if output:
+                output.write_bytes(heading)
+            sink = stack.enter_context(output.open("ab")) if output else subprocess.DEVNULL
             process = subprocess.Popen(
                 [os.fspath(argument) for argument in arguments],
                 stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ from citus_analysis.runs.status import worst_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.clients import derive_runs
 
-__all__ = ["RunResult", "client_words", "judge_run", "read_client", "read_rates"]
+__all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates"]
 
 #: Lines of pgbench, libpq, YCSB and the Java machine that say what is wrong.
 _COMPLAINT: Final = re.compile(
@@ -169,3 +169,15 @@ def client_words(output: Path) -> str | None:
         return None
     words = " ".join(found[0].decode(errors="replace").split())
     return redact(words)[:_WORDS_LENGTH]
+
+
+def last_words(output: Path) -> str | None:
+    """The last line of an output that says something, without secrets; None where none does."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _WORDS_WITHIN_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    said = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), None)
+    return redact(said)[:_WORDS_LENGTH] if said else None

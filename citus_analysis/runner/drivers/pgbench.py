@@ -1,4 +1,4 @@
-"""The pgbench driver: YCSB's table and core workloads with the load generator that comes with PostgreSQL."""
+"""The pgbench driver: YCSB's core workloads, or scripts of your own, with the load generator of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.runner.drivers.balancing import spreads_connections
-from citus_analysis.runner.drivers.base import Command, Work
+from citus_analysis.runner.drivers.base import Command, SetUp, Work
+from citus_analysis.runner.drivers.values import Toolbox, in_set_up, make_set_up
 from citus_analysis.runner.experiment import PgbenchDriver
+from citus_analysis.runner.own_workloads import ScriptedWorkload
+from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
@@ -34,11 +37,14 @@ class Pgbench:
     Args:
         settings: its part of the experiment file.
         program: path of pgbench.
+        toolbox: programs and facts that set-ups may name.
     """
 
-    def __init__(self, settings: PgbenchDriver, program: Path) -> None:
+    def __init__(self, settings: PgbenchDriver, program: Path, toolbox: Toolbox | None = None) -> None:
         self._settings = settings
         self._program = program
+        known = toolbox or Toolbox()
+        self._toolbox = replace(known, programs={**known.programs, "pgbench": program})
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One pgbench process; its scripts are written into `folder`."""
@@ -54,20 +60,38 @@ class Pgbench:
             *self._variables(work),
             *self._limit(work),
         ]
-        if work.rate_ops_s:
-            arguments.append(f"--rate={work.rate_ops_s:.6f}")
+        own = self._settings.workloads.get(configuration.workload)
+        if rate := work.rate_ops_s or _share_of_rate(own, work):
+            arguments.append(f"--rate={rate:.6f}")
         if self._settings.log_transactions and not work.monitor:
             arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
-        scripts = pgbench_scripts(
-            configuration.workload, phase=configuration.phase, distribution=self._settings.distribution
-        )
-        for number, script in enumerate(scripts):
-            path = folder / f"{number}-{script.operation.lower()}.sql"
-            path.write_text(script.text, encoding="ascii")
-            arguments += ["--file", f"{path}@{script.weight}"]
+        arguments += _own_scripts(own) if own else self._core_scripts(work, folder)
         reached = self._reached(connection, work.part)
         arguments.append(reached.conninfo())
         return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+        """The steps of a workload of one's own."""
+        workload = self._settings.workloads[run.configuration.workload]
+        values = in_set_up(run, connection, folder, self._toolbox)
+        values |= {name: str(value) for name, value in workload.variables.items()}
+        return make_set_up(workload, connection, values, self._toolbox, folder, {})
+
+    def _core_scripts(self, work: Work, folder: Path) -> list[str]:
+        configuration = work.run.configuration
+        scripts = pgbench_scripts(
+            configuration.workload, phase=configuration.phase, distribution=self._settings.distribution
+        )
+        arguments = []
+        for number, script in enumerate(scripts):
+            path = folder / f"{number}-{script.operation.lower()}.sql"
+            path.write_text(script.text, encoding="ascii")
+            arguments.append(f"--file={path}@{script.weight}")
+        return arguments
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
+        """All of them."""
+        return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """Where connections are not spread: which nodes get none."""
@@ -112,13 +136,15 @@ class Pgbench:
         return {"driver": "pgbench"}
 
     def _variables(self, work: Work) -> list[str]:
-        values = {
+        values: dict[str, str | int | float] = {
             "records": work.records,
             "insert_start": work.inserts.start,
             "insert_stop": work.inserts.stop,
             "clients": work.threads,
             "done": 0,
         }
+        own = self._settings.workloads.get(work.run.configuration.workload)
+        values |= {"workers": work.run.configuration.workers, **own.variables} if own else {}
         return [f"--define={name}={value}" for name, value in values.items()]
 
     def _limit(self, work: Work) -> list[str]:
@@ -128,3 +154,17 @@ class Pgbench:
         if work.duration_s:
             return [f"--time={work.duration_s}"]
         return [f"--transactions={-(-work.operations // work.threads)}"]
+
+
+def _own_scripts(workload: ScriptedWorkload) -> list[str]:
+    return [
+        f"--file={script.file}@{script.weight}" if script.file else f"--builtin={script.builtin}@{script.weight}"
+        for script in workload.scripts
+    ]
+
+
+def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
+    """What one load generator has to do of the rate of all: as much as it has of the threads."""
+    if workload is None or workload.rate_ops_s is None:
+        return None
+    return workload.rate_ops_s * work.threads / work.run.configuration.threads

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers.base import LOGIN_FILE, Command, Work
+from citus_analysis.runner.drivers.base import LOGIN_FILE, Command, SetUp, Work
 from citus_analysis.runner.experiment import YcsbDriver
+from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
@@ -101,6 +102,14 @@ class Ycsb:
         for name, value in self._properties(work, connection).items():
             arguments += ["-p", f"{name}={value}"]
         return arguments
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 (protocol)
+        """Nothing: core workloads use the benchmark's table."""
+        return SetUp()
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
+        """All of them."""
+        return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
         """Nothing: pgjdbc spreads connections in every version."""

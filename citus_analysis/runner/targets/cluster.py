@@ -39,6 +39,7 @@ from citus_analysis.runner.targets.shards import (
     read_placements,
 )
 from citus_analysis.runner.targets.task_level import TaskLevel, level_of, probe_task_level
+from citus_analysis.runner.workloads import TABLE
 
 __all__ = ["CAPABILITIES", "Capabilities", "Cluster"]
 
@@ -96,6 +97,7 @@ class Cluster:
         self._unread: dict[str, str] = {}
         self._workers_in_use = len(self._workers())
         self._asked: dict[str, str] = {}
+        self._relation: str | None = TABLE
         self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
         self._growths = GrowthLog(Journal(private / "growths.jsonl"))
@@ -114,7 +116,12 @@ class Cluster:
             self._workers_in_use = configuration.workers
         self._check_logs(monitored=configuration.monitored)
         self._set({name: setting_text(value) for name, value in configuration.settings})
+        self._relation = None if configuration.own_tables else TABLE
         with self._connection() as connection:
+            if configuration.own_tables:
+                if self.system == "citus":
+                    self._let_workers_have_shards(connection, configuration.workers)
+                return
             if self._can.locks:
                 claim_table(connection, replace=self._replace_table)
             if self.system == "citus":
@@ -146,7 +153,7 @@ class Cluster:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection) if self._can.settings else {}
             citus = sql.query(connection, "SELECT citus_version()") if self.system == "citus" else []
-            shards = read_placements(connection) if self.system == "citus" else []
+            shards = read_placements(connection, self._relation) if self.system == "citus" else []
         by_node = read_by_node(self._all, self._asked, self._connection)
         facts = {"system": self.system, "postgres_version": version}
         return Description(
@@ -284,6 +291,21 @@ class Cluster:
 
     def _spread_table(self, connection: sql.Connection, workers: int) -> None:
         """The first workers carry the table's shards, no other node does; without workers, the coordinator does."""
+        groups = self._let_workers_have_shards(connection, workers)
+        shard_count = self._shard_count(connection, len(groups))
+        placed = read_placements(connection)
+        if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
+            self._growths.grown(rebalance(connection))
+        if make_distributed_table(connection, shard_count=shard_count, groups=groups):
+            self._growths.made_anew()
+
+    def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
+        if self._target.shards_per_worker:
+            return self._target.shards_per_worker * carriers
+        return self._target.shard_count or default_shard_count(connection)
+
+    def _let_workers_have_shards(self, connection: sql.Connection, workers: int) -> list[int]:
+        """The first workers may have shards of new tables, no other node may; the groups of those that may."""
         available = self._workers()
         if workers > len(available):
             raise RunnerError(
@@ -297,17 +319,7 @@ class Cluster:
             if allowed != (groupid in groups):
                 self._found.note_group(groupid, allowed)
                 let_group_have_shards(connection, groupid, groupid in groups)
-        shard_count = self._shard_count(connection, len(groups))
-        placed = read_placements(connection)
-        if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
-            self._growths.grown(rebalance(connection))
-        if make_distributed_table(connection, shard_count=shard_count, groups=groups):
-            self._growths.made_anew()
-
-    def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
-        if self._target.shards_per_worker:
-            return self._target.shards_per_worker * carriers
-        return self._target.shard_count or default_shard_count(connection)
+        return groups
 
     def _check_settings(self, settings: Mapping[str, object]) -> None:
         if settings and (self._target.reload_with != "alter_system" or not self._can.settings):

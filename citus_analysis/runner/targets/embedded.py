@@ -34,6 +34,7 @@ from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer,
 from citus_analysis.runner.targets.server_settings import common_settings, read_by_node
 from citus_analysis.runner.targets.shards import default_shard_count, make_distributed_table, read_placements
 from citus_analysis.runner.targets.task_level import level_of, probe_task_level
+from citus_analysis.runner.workloads import TABLE
 
 __all__ = ["Embedded"]
 
@@ -65,6 +66,7 @@ class Embedded:
         self._servers: list[OwnServer] = []
         self._prepared: tuple[int, dict[str, Setting]] | None = None
         self._asked: tuple[str, ...] = ()
+        self._relation: str | None = TABLE
 
     @property
     def system(self) -> str:
@@ -83,7 +85,9 @@ class Embedded:
         self._asked = tuple(name for name, _ in configuration.settings)
         if self._prepared != (configuration.workers, settings) or not self._answer():
             self._serve(configuration.workers, settings)
-        self._make_table()
+        self._relation = None if configuration.own_tables else TABLE
+        if self._relation:
+            self._make_table()
 
     def nodes(self) -> list[Node]:
         """The coordinator (or the only server) as `0`, then the workers."""
@@ -115,7 +119,7 @@ class Embedded:
         with self._connection() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection)
-            shards = read_placements(connection) if self.system == "citus" else []
+            shards = read_placements(connection, self._relation) if self.system == "citus" else []
         by_node = read_by_node(self.nodes(), self._asked, self._connection)
         memory_gib = round(psutil.virtual_memory().total / 2**30)
         return Description(

@@ -50,16 +50,16 @@ def placement_rows(placements: Sequence[Placement]) -> list[tuple[object, ...]]:
     return [astuple(placement) for placement in placements]
 
 
-def read_placements(connection: sql.Connection) -> list[Placement]:
-    """The active placements of the benchmark's table; none where it is not distributed or not there."""
+def read_placements(connection: sql.Connection, relation: str | None = TABLE) -> list[Placement]:
+    """The active placements of a table, or of every one; none where it is not distributed or not there."""
     rows = sql.query(
         connection,
         "SELECT logicalrelid::text, shardid, placementid, groupid, nodename, nodeport, "
         "shardminvalue::bigint, shardmaxvalue::bigint "
         "FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid) "
-        "WHERE logicalrelid = to_regclass(%s) AND noderole = 'primary' AND shardstate = 1 "
+        "WHERE coalesce(logicalrelid = to_regclass(%s), true) AND noderole = 'primary' AND shardstate = 1 "
         "ORDER BY shardid, placementid",
-        f"public.{TABLE}",
+        relation and f"public.{relation}",
     )
     return [Placement(*row) for row in rows]
 
