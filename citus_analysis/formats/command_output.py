@@ -12,7 +12,8 @@ JSON, before the tool's own output; the numbers are read off the output when it 
 
 (the heading is one line; it is broken here for the page). What it holds:
 
-- `summary`: name -> regular expression whose group is the number; of several lines that match, the last counts.
+- `summary`: name -> regular expression whose group is the number. `operations_done` and `failed_operations` are sums
+  over all lines that match (a tool may count each kind of transaction by itself); of all others the last line counts.
   Names: `throughput_ops_s`, `throughput_ops_min`, `operations_done`, `failed_operations`, `runtime_s`, `runtime_ms`;
   what is not named is computed where the others tell it. The client is complete where it has a throughput;
 - `interval`: a status line, with groups named `elapsed_s` and `throughput_ops_s`;
@@ -55,6 +56,7 @@ _OVERALL: Final = "OVERALL"
 _MS_PER_S: Final = US_PER_S / US_PER_MS
 _S_PER_MIN: Final = 60
 _MAX_COUNT: Final = 10**15
+_COUNTS: Final = frozenset({"operations_done", "failed_operations"})
 _SERIES: Final = ("elapsed_s", "throughput_ops_s")
 
 
@@ -205,7 +207,8 @@ class _Reader:
         for number, reading in enumerate(readings):
             values = good[f"n{number}"].drop_nulls()
             if len(values):
-                self._found[reading] = float(values[-1])
+                before = self._found.get(reading, 0.0) if reading.metric in _COUNTS else None
+                self._found[reading] = float(values[-1]) if before is None else before + float(values.sum())
         noise = int(read.filter(~pl.col("matched") & pl.col("reason").is_null())["length"].sum())
         series = good.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in _SERIES)).select(_SERIES)
         tables = {"client_series": TABLES["client_series"].parsed().conform(series)}

@@ -1,0 +1,9 @@
+\set key1 random(1, :records)
+\set key2 random(1, :records)
+\set d random(-5000, 5000)
+\set name random(1, 9223372036854775806)
+BEGIN;
+UPDATE a1 SET v = v + :d WHERE key = :key1;
+UPDATE a2 SET v = v - :d WHERE key = :key2;
+PREPARE TRANSACTION 'citus-analysis-:client_id-:name';
+COMMIT PREPARED 'citus-analysis-:client_id-:name';
