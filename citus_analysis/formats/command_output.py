@@ -244,7 +244,8 @@ class _Reader:
             rate = done / runtime_s
         if done is None and rate is not None and runtime_s:
             done = round(rate * runtime_s)
-        failed = told.get("failed_operations")
+        counts_failures = rate is not None and "failed_operations" in self.heading.summary
+        failed = told.get("failed_operations", 0.0 if counts_failures else None)
         facts = {
             "tool": self.heading.tool,
             "throughput_ops_s": rate,

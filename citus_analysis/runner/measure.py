@@ -214,8 +214,8 @@ class Measurement:
         configuration = run.configuration
         parts = configuration.drivers
         is_load = configuration.phase == "load"
-        # A time limit ends the run, not the keys.
-        most = _MANY if self.experiment.limits.duration_s else configuration.operations
+        # A time limit ends the run, not the keys; and some commands know themselves when they are through.
+        most = _MANY if self.experiment.limits.duration_s else configuration.operations or _MANY
         own_inserts = partition(0 if is_load else configuration.records + _MANY, most, parts=parts)
         threads = share_threads(configuration.threads, parts=parts)
         return [

@@ -1,0 +1,5 @@
+\set days random(60, 120)
+SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
+    sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
+FROM lineitem WHERE l_shipdate <= date '1998-12-01' - :days
+GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus;
