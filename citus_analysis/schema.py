@@ -463,7 +463,7 @@ _TABLES: Final = (
         "YCSB, go-ycsb and pgbench output",
         (
             *_CLIENT,
-            Column("tool", TEXT, "ycsb, go-ycsb or pgbench"),
+            Column("tool", TEXT, "ycsb, go-ycsb, pgbench, or what an experiment file calls a command's tool"),
             Column("tool_version", TEXT, "version the tool printed"),
             Column("throughput_ops_s", REAL, "as the client reports it"),
             Column("runtime_ms", REAL, "as the client reports it"),

@@ -25,6 +25,7 @@ Expressions are those of Rust's `regex`, whose time is linear in the text. Noise
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar, Final
@@ -74,7 +75,7 @@ def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
     try:
         found = pl.Series([""]).str.extract_groups(pattern)
     except pl.exceptions.PolarsError as error:
-        return f"{pattern!r} is no regular expression: {str(error).splitlines()[0]}"
+        return f"{pattern!r} is no regular expression: {str(error).strip().splitlines()[-1]}"
     names = found.struct.fields
     if missing := [name for name in groups if name not in names]:
         return f"{pattern!r} has no group named {missing[0]}"
@@ -137,7 +138,7 @@ class Heading:
             FormatError: it is no such line, or a regular expression in it is none.
         """
         try:
-            stated = json.loads(line.removeprefix(_SIGN.encode()))
+            stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
             heading = cls(**{**stated, "metrics": tuple(Reading(**one) for one in stated.get("metrics", ()))})
             patterns = [*heading.summary.values(), *(one.pattern for one in heading.metrics)]
             problems = [pattern_problem(pattern) for pattern in patterns]
@@ -168,7 +169,7 @@ class CommandOutput(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where the heading stands."""
-        return 1.0 if head.startswith(f"{_SIGN}{{".encode()) else 0.0
+        return 1.0 if head.removeprefix(BOM_UTF8).startswith(f"{_SIGN}{{".encode()) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client: its status lines in a piece per block, the rest in the last."""

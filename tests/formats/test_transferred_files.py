@@ -14,7 +14,7 @@ from tests.formats.fuzzing import seeds
 #: Formats of this package but for those of server logs, which have tests of their own.
 NAMES = sorted(
     {"iostat", "iostat_json", "vmstat", "ycsb", "go_ycsb", "pgbench", "pgbench_log", "perf_report", "perf_script"}
-    | {"perf_stat", "pg_dist_node", "pg_dist_shard", "run_outcomes"}
+    | {"perf_stat", "pg_dist_node", "pg_dist_shard", "run_outcomes", "command_output"}
 )
 PASSED: dict[str, Callable[[bytes], bytes]] = {
     "byte order mark": lambda data: codecs.BOM_UTF8 + data,
