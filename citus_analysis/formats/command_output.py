@@ -57,6 +57,8 @@ _OVERALL: Final = "OVERALL"
 _MS_PER_S: Final = US_PER_S / US_PER_MS
 _S_PER_MIN: Final = 60
 _MAX_COUNT: Final = 10**15
+_MAX_CLIENTS: Final = 2**31 - 1
+_MAX_TEXTS: Final = 1000
 _COUNTS: Final = frozenset({"operations_done", "failed_operations"})
 _SERIES: Final = ("elapsed_s", "throughput_ops_s")
 
@@ -140,19 +142,30 @@ class Heading:
         try:
             stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
             heading = cls(**{**stated, "metrics": tuple(Reading(**one) for one in stated.get("metrics", ()))})
+            heading._check()
             patterns = [*heading.summary.values(), *(one.pattern for one in heading.metrics)]
             problems = [pattern_problem(pattern) for pattern in patterns]
             if heading.interval is not None:
                 problems.append(pattern_problem(heading.interval, _SERIES))
             if unknown := heading.summary.keys() - SUMMARY_NAMES.keys():
                 problems.append(f"the summary names {min(unknown)!r}")
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise FormatError(
                 f"its heading cannot be read: {error}", way_out="leave it as the runner wrote it"
             ) from error
         if found := next((problem for problem in problems if problem), None):
             raise FormatError(f"its heading cannot be used: {found}", way_out=_UNTOUCHED)
         return heading
+
+    def _check(self) -> None:
+        texts = [self.tool, self.command_line, *self.summary.values(), *([self.interval] if self.interval else [])]
+        for one in self.metrics:
+            texts += [one.pattern, one.metric, one.section, *([one.unit] if one.unit is not None else [])]
+        numbers = [self.threads, *([] if self.time_limit_s is None else [self.time_limit_s])]
+        if not all(isinstance(text, str) for text in texts) or len(texts) > _MAX_TEXTS:
+            raise TypeError("a name or an expression is no text, or there are too many")
+        if not all(type(number) is int and 0 < number <= _MAX_CLIENTS for number in numbers):
+            raise TypeError("threads or the time limit is no number of them")
 
     def readings(self) -> list[Reading]:
         """All numbers that are read once."""
@@ -228,13 +241,13 @@ class _Reader:
     def _number(self, pattern: str) -> pl.Expr:
         # Thousands are grouped by commas in what people read.
         found = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract(pattern, 1))
-        return found.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
+        return _as_number(found.str.replace_all(",", "", literal=True))
 
     def _interval(self) -> list[pl.Expr]:
         if self.heading.interval is None:
             return [pl.lit(None, pl.Float64).alias(name) for name in _SERIES]
         groups = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract_groups(self.heading.interval)).struct
-        return [groups.field(name).cast(pl.Float64, strict=False) for name in _SERIES]
+        return [_as_number(groups.field(name)).alias(name) for name in _SERIES]
 
     def _client(self) -> pl.DataFrame:
         told = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}
@@ -259,6 +272,11 @@ class _Reader:
             "command_line": self.heading.command_line,
         }
         return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def _as_number(text: pl.Expr) -> pl.Expr:
+    number = text.cast(pl.Float64, strict=False)
+    return pl.when(number.is_between(0, _MAX_COUNT)).then(number)
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -51,8 +51,8 @@ _WRITTEN: Final[Mapping[str, Sequence[bytes]]] = {
         b"READ   - Takes(s): 62.5, Count: 999, OPS: 15.9, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000\n"
     ],
     "command_output": [
-        b'citus-analysis command {"tool": "t", "threads": 2, "summary": {"operations_done": "done ([0-9]+)", "runtime_s": '
-        b'"took ([0-9.]+) s"}, "interval": "at (?P<elapsed_s>[0-9]+): (?P<throughput_ops_s>[0-9.]+)"}\n'
+        b'citus-analysis command {"tool": "t", "threads": 2, "summary": {"operations_done": "done ([0-9]+)", '
+        b'"runtime_s": "took ([0-9.]+) s"}, "interval": "at (?P<elapsed_s>[0-9]+): (?P<throughput_ops_s>[0-9.]+)"}\n'
         b"at 1: 10.5\nat 2: 11.0\ndone 22\ntook 2.0 s\nbye\n"
     ],
     "config": [b"workers: 2\nnodes:\n  3: {node: 'w:5432', groupid: 2, pglog_number: 2}\nsettings: {fsync: on}\n"],
