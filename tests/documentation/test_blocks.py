@@ -65,7 +65,8 @@ def test_a_marker_belongs_to_the_block_behind_it(tmp_path: Path, monkeypatch: py
 
 def test_experiments_that_are_shown_are_valid() -> None:
     shown = [block.text for block in BLOCKS if (block.page, block.language) == ("docs/experiments.md", "yaml")]
-    assert [parse_experiment(yaml.safe_load(text)).name for text in shown] == ["laptop", "two-drivers"]
+    names = ["laptop", "two-drivers", "transfers", "sysbench-reads"]
+    assert [parse_experiment(yaml.safe_load(text)).name for text in shown] == names
 
 
 def test_label_files_that_are_shown_are_valid(tmp_path: Path) -> None:

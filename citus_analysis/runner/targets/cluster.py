@@ -101,6 +101,7 @@ class Cluster:
         self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
         self._growths = GrowthLog(Journal(private / "growths.jsonl"))
+        self._monitored = False
         self._task_level: TaskLevel | None = None
 
     @property
@@ -117,6 +118,7 @@ class Cluster:
         self._check_logs(monitored=configuration.monitored)
         self._set({name: setting_text(value) for name, value in configuration.settings})
         self._relation = None if configuration.own_tables else TABLE
+        self._monitored = configuration.monitored
         with self._connection() as connection:
             if configuration.own_tables:
                 if self.system == "citus":
@@ -126,7 +128,6 @@ class Cluster:
                 claim_table(connection, replace=self._replace_table)
             if self.system == "citus":
                 self._spread_table(connection, configuration.workers)
-                self._task_level = probe_task_level(connection) if configuration.monitored else None
             else:
                 sql.make_table(connection, mark=self._can.locks)
 
@@ -154,6 +155,8 @@ class Cluster:
             settings = sql.read_settings(connection) if self._can.settings else {}
             citus = sql.query(connection, "SELECT citus_version()") if self.system == "citus" else []
             shards = read_placements(connection, self._relation) if self.system == "citus" else []
+            is_probed = self._monitored and self.system == "citus"
+            self._task_level = probe_task_level(connection, self._relation) if is_probed else None
         by_node = read_by_node(self._all, self._asked, self._connection)
         facts = {"system": self.system, "postgres_version": version}
         return Description(
@@ -192,7 +195,8 @@ class Cluster:
         if self._can.roles:
             with self._connection() as connection:
                 level = level_of(monitor, self._task_level) if self.system == "citus" else None
-                sql.make_monitor_role(connection, monitor, monitor_password(monitor), level)
+                password = monitor_password(monitor)
+                sql.make_monitor_role(connection, monitor, password, level=level, relation=self._relation)
         self.clients_connect(monitor.role)  # a role that cannot log in is found out before clients start
 
     def mark_logs(self) -> dict[str, LogMark]:

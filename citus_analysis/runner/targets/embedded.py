@@ -155,8 +155,8 @@ class Embedded:
     def set_monitor(self, monitor: Monitor) -> None:
         """Role with logging, on every node."""
         with self._connection() as connection:
-            level = level_of(monitor, probe_task_level(connection)) if self.system == "citus" else None
-            sql.make_monitor_role(connection, monitor, level=level)
+            level = level_of(monitor, probe_task_level(connection, self._relation)) if self.system == "citus" else None
+            sql.make_monitor_role(connection, monitor, level=level, relation=self._relation)
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
         """All servers share this machine: its samples are filed under the first."""

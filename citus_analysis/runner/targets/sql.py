@@ -132,15 +132,21 @@ def drop_table(connection: Connection) -> None:
 
 
 def make_monitor_role(
-    connection: Connection, monitor: Monitor, password: str | None = None, level: str | None = None
+    connection: Connection,
+    monitor: Monitor,
+    password: str | None = None,
+    *,
+    level: str | None = None,
+    relation: str | None = TABLE,
 ) -> None:
-    """Create the sampled client's role if it is not there, let it use the table, and switch its logging on.
+    """Create the sampled client's role if it is not there, let it use the tables, and switch its logging on.
 
     Args:
         connection: to the coordinator or the only server.
         monitor: its part of the experiment file.
         password: for a role that this tool makes or made; somebody else's role keeps its own.
         level: of its log; None: the experiment's own, and debug1 where that is `auto`.
+        relation: the table it uses; None: those of `public` that the connection's own role has made.
     """
     name = sql.Identifier(monitor.role)
     comments = query(
@@ -154,8 +160,14 @@ def make_monitor_role(
         hashed = connection.pgconn.encrypt_password(password.encode(), monitor.role.encode()).decode()
         query(connection, sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(hashed)))
     query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
-    if query(connection, "SELECT to_regclass(%s) IS NOT NULL", f"public.{TABLE}")[0][0]:
-        query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(TABLE), name))
+    tables = query(
+        connection,
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' "
+        "AND coalesce(tablename = %s, tableowner = current_user)",
+        relation,
+    )
+    for (table,) in tables:
+        query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(table), name))
     own_level = "debug1" if monitor.log_min_messages == "auto" else monitor.log_min_messages
     logging = {"log_duration": "on", "log_statement": "all", "log_min_messages": level or own_level}
     for setting, value in logging.items():
