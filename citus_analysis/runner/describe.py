@@ -14,8 +14,9 @@ import yaml
 
 from citus_analysis.errors import EnvironmentChangedError
 from citus_analysis.output_files import open_output
-from citus_analysis.runner.experiment import Experiment, setting_text
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.plan import Configuration
+from citus_analysis.runner.stated.fields import setting_text
 from citus_analysis.runner.targets.base import Description, Node, Placement
 from citus_analysis.runner.targets.shards import PLACEMENT_COLUMNS, placement_rows
 

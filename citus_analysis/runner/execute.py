@@ -24,7 +24,7 @@ from citus_analysis.runner.choice import Choice
 from citus_analysis.runner.course import Course, RunnerEvent
 from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.drivers.base import LOGIN_FILE
-from citus_analysis.runner.experiment import Experiment, FilesTarget
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.files import adopt_files
 from citus_analysis.runner.hosts import DriverHosts, driver_hosts
 from citus_analysis.runner.journal import Journal
@@ -33,6 +33,7 @@ from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.plan import make_plan
 from citus_analysis.runner.preflight import refuse_unready
 from citus_analysis.runner.processes import Processes
+from citus_analysis.runner.stated.targets import FilesTarget
 from citus_analysis.runner.targets import make_target
 from citus_analysis.runner.targets.found import restore_found
 from citus_analysis.runner.targets.sizes import with_known_workers

@@ -12,7 +12,7 @@ from typing import Final
 
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.names import file_name_problem
-from citus_analysis.runner.experiment import FilesTarget
+from citus_analysis.runner.stated.targets import FilesTarget
 
 __all__ = ["adopt_files"]
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.base import Command
-from citus_analysis.runner.experiment import DriverHost, Experiment, YcsbDriver
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.processes import Launched
 from citus_analysis.runner.shells import RemoteProgram, Shell, SshShell, open_ssh
+from citus_analysis.runner.stated.drivers import DriverHost, YcsbDriver
 
 __all__ = ["DriverHosts", "driver_hosts", "host_name", "host_problem"]
 

@@ -23,8 +23,11 @@ from itertools import product
 from typing import Final, Literal
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.experiment import ClusterTarget, Experiment, PgbenchDriver, Setting, setting_text
-from citus_analysis.runner.own_workloads import ScriptedWorkload, used_names
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.stated.drivers import PgbenchDriver
+from citus_analysis.runner.stated.fields import Setting, setting_text
+from citus_analysis.runner.stated.targets import ClusterTarget
+from citus_analysis.runner.stated.workloads import ScriptedWorkload, used_names
 
 __all__ = [
     "Configuration",

@@ -14,17 +14,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
-from citus_analysis.runner.experiment import (
-    LOG_LINE_PREFIX,
-    ClusterTarget,
-    CommandDriver,
-    Experiment,
-    FilesTarget,
-    NodeAddress,
-    YcsbDriver,
-)
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.hosts import driver_hosts, host_name, host_problem
 from citus_analysis.runner.shells import SshShell, open_ssh
+from citus_analysis.runner.stated.drivers import YcsbDriver
+from citus_analysis.runner.stated.targets import LOG_LINE_PREFIX, ClusterTarget, FilesTarget, NodeAddress
+from citus_analysis.runner.stated.workloads import CommandDriver
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.targets.shards import read_placements

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from citus_analysis.runner.experiment import Samplers
 from citus_analysis.runner.reached import Reached, count_sessions
 from citus_analysis.runner.snapshots import ActivitySampling, Counters, Snapshot, snapshot_costs, start_activity
+from citus_analysis.runner.stated.measuring import Samplers
 from citus_analysis.runner.targets.base import ConnectionInfo, Target
 
 __all__ = ["ServerRecording"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from citus_analysis.runner.experiment import Samplers
 from citus_analysis.runner.shells import Sampling, Shell
+from citus_analysis.runner.stated.measuring import Samplers
 
 __all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import parse_experiment
-from citus_analysis.runner.experiment import EmbeddedTarget
 from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.stated.targets import EmbeddedTarget
 from citus_analysis.runner.targets.embedded import Embedded
 from citus_analysis.runner.targets.programs import find_programs
 from citus_analysis.runner.targets.server import LOOPBACK, free_port

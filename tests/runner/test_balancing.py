@@ -8,8 +8,8 @@ from citus_analysis.runner import make_plan, parse_experiment
 from citus_analysis.runner.drivers.balancing import choose_client, spreads_connections
 from citus_analysis.runner.drivers.base import Work
 from citus_analysis.runner.drivers.pgbench import Pgbench
-from citus_analysis.runner.experiment import PgbenchDriver
 from citus_analysis.runner.keys import KeyRange
+from citus_analysis.runner.stated.drivers import PgbenchDriver
 from citus_analysis.runner.targets.base import ConnectionInfo, Node
 from citus_analysis.runner.targets.programs import find_programs
 

@@ -16,11 +16,11 @@ import yaml
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
-from citus_analysis.runner.experiment import Samplers
 from citus_analysis.runner.perf import Perf
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.samplers import start_samplers
 from citus_analysis.runner.shells import LocalShell, SshShell, open_ssh
+from citus_analysis.runner.stated.measuring import Samplers
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.targets.logs import FolderLogs, SftpLogs, SqlLogs

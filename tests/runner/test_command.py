@@ -19,9 +19,11 @@ from citus_analysis.runner.drivers.base import Work
 from citus_analysis.runner.drivers.command import CommandLine
 from citus_analysis.runner.drivers.pgbench import Pgbench
 from citus_analysis.runner.drivers.values import Toolbox
-from citus_analysis.runner.experiment import CommandDriver, Experiment, PgbenchDriver
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.keys import KeyRange
 from citus_analysis.runner.preflight import check_all
+from citus_analysis.runner.stated.drivers import PgbenchDriver
+from citus_analysis.runner.stated.workloads import CommandDriver
 from citus_analysis.runner.targets.base import ConnectionInfo, Node
 
 NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
-from citus_analysis.runner.experiment import (
-    ClusterTarget,
-    EmbeddedTarget,
-    YcsbDriver,
-    experiment_schema,
-    load_experiment,
-    parse_experiment,
-)
+from citus_analysis.runner.experiment import experiment_schema, load_experiment, parse_experiment
 from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.stated.drivers import YcsbDriver
+from citus_analysis.runner.stated.targets import ClusterTarget, EmbeddedTarget
 from citus_analysis.shipped import shipped
 
 MINIMAL: dict[str, Any] = {"name": "x", "matrix": {"workloads": ["c"]}}

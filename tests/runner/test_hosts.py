@@ -15,10 +15,10 @@ from citus_analysis.runner import make_plan, parse_experiment
 from citus_analysis.runner.artefacts import sampler_output
 from citus_analysis.runner.drivers.base import Command, Work
 from citus_analysis.runner.drivers.ycsb import Ycsb
-from citus_analysis.runner.experiment import DriverHost, YcsbDriver
 from citus_analysis.runner.hosts import DriverHosts, host_name, host_problem
 from citus_analysis.runner.keys import KeyRange
 from citus_analysis.runner.processes import Processes
+from citus_analysis.runner.stated.drivers import DriverHost, YcsbDriver
 from citus_analysis.runner.targets.base import ConnectionInfo, Node
 from citus_analysis.runner.targets.server import LOOPBACK
 

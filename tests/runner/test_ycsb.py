@@ -12,8 +12,8 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
 from citus_analysis.runner.drivers.base import Work
 from citus_analysis.runner.drivers.ycsb import Ycsb, jdbc_url
-from citus_analysis.runner.experiment import YcsbDriver
 from citus_analysis.runner.keys import KeyRange
+from citus_analysis.runner.stated.drivers import YcsbDriver
 from citus_analysis.runner.targets.base import ConnectionInfo, Node
 
 NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]

@@ -10,7 +10,10 @@ from citus_analysis.runner.drivers.command import CommandLine
 from citus_analysis.runner.drivers.pgbench import Pgbench
 from citus_analysis.runner.drivers.values import Toolbox
 from citus_analysis.runner.drivers.ycsb import Ycsb
-from citus_analysis.runner.experiment import ClusterTarget, CommandDriver, Experiment, YcsbDriver
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.stated.drivers import YcsbDriver
+from citus_analysis.runner.stated.targets import ClusterTarget
+from citus_analysis.runner.stated.workloads import CommandDriver
 from citus_analysis.runner.targets.base import Target
 from citus_analysis.runner.targets.embedded import Embedded
 

@@ -20,9 +20,9 @@ from citus_analysis.formats.command_output import Heading, Reading
 from citus_analysis.redaction import redact
 from citus_analysis.runner.drivers.base import Command, SetUp, Work
 from citus_analysis.runner.drivers.values import Toolbox, filled, in_set_up, make_set_up, of_load, write_templates
-from citus_analysis.runner.own_workloads import CommandDriver, CommandWorkload, placeholders, used_names
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.stated.workloads import CommandDriver, CommandWorkload, placeholders, used_names
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
 from citus_analysis.words import listed, noun_for

@@ -15,10 +15,10 @@ from typing import Final
 from citus_analysis.runner.drivers.balancing import spreads_connections
 from citus_analysis.runner.drivers.base import Command, SetUp, Work
 from citus_analysis.runner.drivers.values import Toolbox, in_set_up, make_set_up
-from citus_analysis.runner.experiment import PgbenchDriver
-from citus_analysis.runner.own_workloads import ScriptedWorkload
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.stated.drivers import PgbenchDriver
+from citus_analysis.runner.stated.workloads import ScriptedWorkload
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
 from citus_analysis.runner.workloads import pgbench_scripts

@@ -14,8 +14,8 @@ from xml.sax.saxutils import escape
 
 from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.runner.drivers.base import LOGIN_FILE, Command, SetUp, Work
-from citus_analysis.runner.own_workloads import OwnWorkload, placeholders
 from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.stated.workloads import OwnWorkload, placeholders
 from citus_analysis.runner.targets.base import ConnectionInfo
 
 __all__ = ["Toolbox", "digest_of", "filled", "in_set_up", "make_set_up", "of_load", "write_templates"]

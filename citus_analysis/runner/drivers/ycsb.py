@@ -17,9 +17,9 @@ from typing import Final
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.base import LOGIN_FILE, Command, SetUp, Work
-from citus_analysis.runner.experiment import YcsbDriver
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
+from citus_analysis.runner.stated.drivers import YcsbDriver
 from citus_analysis.runner.status import newest_match
 from citus_analysis.runner.targets.base import ConnectionInfo
 from citus_analysis.runner.workloads import CORE_WORKLOADS, TABLE

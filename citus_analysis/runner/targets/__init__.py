@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.experiment import ClusterTarget, EmbeddedTarget, Experiment
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.stated.targets import ClusterTarget, EmbeddedTarget
 from citus_analysis.runner.targets.base import Target
 from citus_analysis.runner.targets.cluster import Cluster
 from citus_analysis.runner.targets.embedded import Embedded

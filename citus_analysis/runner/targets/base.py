@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import Shell
+from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.words import counted
 
 __all__ = ["ConnectionInfo", "Description", "Growth", "LogFile", "LogMark", "Node", "Placement", "Target"]

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import ClusterTarget, Experiment, Monitor, NodeAddress, setting_text
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import LocalShell, Shell, SshShell, open_ssh
+from citus_analysis.runner.stated.fields import setting_text
+from citus_analysis.runner.stated.measuring import Monitor
+from citus_analysis.runner.stated.targets import ClusterTarget, NodeAddress
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
 from citus_analysis.runner.targets.found import FILE_NAME, Found, restore_under

@@ -17,10 +17,12 @@ from typing import Final
 import psutil
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import EmbeddedTarget, Monitor, Setting
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.processes import Processes
 from citus_analysis.runner.shells import LocalShell, Shell
+from citus_analysis.runner.stated.fields import Setting
+from citus_analysis.runner.stated.measuring import Monitor
+from citus_analysis.runner.stated.targets import EmbeddedTarget
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
 from citus_analysis.runner.targets.programs import (

@@ -17,8 +17,8 @@ import paramiko
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.output_files import naming
-from citus_analysis.runner.experiment import ClusterTarget, NodeAddress
 from citus_analysis.runner.shells import open_ssh
+from citus_analysis.runner.stated.targets import ClusterTarget, NodeAddress
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import LogFile, LogMark, Node
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import Monitor
+from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
 

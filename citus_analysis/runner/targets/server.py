@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import LOG_LINE_PREFIX, Setting, setting_text
+from citus_analysis.runner.stated.fields import Setting, setting_text
+from citus_analysis.runner.stated.targets import LOG_LINE_PREFIX
 from citus_analysis.runner.targets.programs import ServerPrograms, server_account
 
 __all__ = ["LOOPBACK", "SUPERUSER", "OwnServer"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from citus_analysis.runner.experiment import ClusterTarget, Experiment
+from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.stated.targets import ClusterTarget
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
 

@@ -14,8 +14,8 @@ import psycopg
 from psycopg import sql
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment import Monitor
 from citus_analysis.runner.keys import key_names
+from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.runner.targets.base import Node
 from citus_analysis.runner.workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
 

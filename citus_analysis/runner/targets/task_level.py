@@ -12,7 +12,7 @@ from typing import Final, Literal
 from psycopg import sql as composing
 from psycopg.errors import Diagnostic
 
-from citus_analysis.runner.experiment import Monitor
+from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.workloads import TABLE
 

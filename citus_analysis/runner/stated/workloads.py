@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from citus_analysis.errors import InputError, UnknownNameError
 from citus_analysis.formats import format_named
 from citus_analysis.formats.command_output import SUMMARY_NAMES, pattern_problem
-from citus_analysis.runner.fields import LocalFile, LocalPath, Part, Positive
+from citus_analysis.runner.stated.fields import LocalFile, LocalPath, Part, Positive
 
 __all__ = [
     "PLACEHOLDERS",

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from citus_analysis.shipped import shipped
 
-__all__ = ["FOLDER", "LocalFile", "LocalPath", "Part", "Positive", "Setting"]
+__all__ = ["FOLDER", "LocalFile", "LocalPath", "Part", "Positive", "Setting", "setting_text"]
 
 #: Key of the validation context: the folder of the experiment file.
 FOLDER = "folder"
@@ -35,3 +35,13 @@ def _beside_the_experiment(path: Path, info: ValidationInfo) -> Path:
 LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 #: A file that belongs to the experiment: beside the experiment file, in the working folder, or a shipped one.
 LocalFile = Annotated[Path, AfterValidator(_beside_the_experiment)]
+
+
+def setting_text(value: Setting) -> str:
+    """A server setting as PostgreSQL writes it.
+
+    Example:
+        >>> setting_text(True), setting_text(4)
+        ('on', '4')
+    """
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
