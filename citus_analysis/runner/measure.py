@@ -160,6 +160,7 @@ class Measurement:
         samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
         measured.notes += [
             *skipped,
+            *self.target.remarks(),
             *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
         ]
         perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None

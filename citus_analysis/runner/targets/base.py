@@ -191,6 +191,9 @@ class Target(Protocol):
     def fill(self, records: int) -> None:
         """Make the table hold exactly the records 0..records-1; with 0 it is empty."""
 
+    def remarks(self) -> list[str]:
+        """What a reader must know of how the last fill was done; nothing where it was done as usual."""
+
     def count(self) -> int:
         """Rows of the table."""
 

@@ -22,6 +22,7 @@ from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.runner.stated.targets import ClusterTarget, NodeAddress
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.targets.emptying import empty_table
 from citus_analysis.runner.targets.found import FILE_NAME, Found, restore_under
 from citus_analysis.runner.targets.growth import GrowthLog, can_grow, rebalance
 from citus_analysis.runner.targets.logs import LogReader, make_log_reader
@@ -104,6 +105,7 @@ class Cluster:
         self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
         self._growths = GrowthLog(Journal(private / "growths.jsonl"))
+        self._emptied: str | None = None
         self._monitored = False
         self._task_level: TaskLevel | None = None
 
@@ -121,6 +123,7 @@ class Cluster:
         self._check_logs(monitored=configuration.monitored)
         self._set({name: setting_text(value) for name, value in configuration.settings})
         self._relation = None if configuration.own_tables else TABLE
+        self._emptied = None
         self._monitored = configuration.monitored
         with self._connection() as connection:
             if configuration.own_tables:
@@ -180,13 +183,14 @@ class Cluster:
                     sql.settle(connection, step)
 
     def fill(self, records: int) -> None:
-        """COPY the records in; where a table cannot be truncated, only the first fill is possible."""
+        """COPY the records into the emptied table."""
         with self._connection() as connection:
-            if not self._can.truncate and sql.count_rows(connection):
-                raise RunnerError(
-                    f"{self.system} cannot truncate the table", way_out="drop the table by hand before the experiment"
-                )
+            self._emptied = empty_table(connection, truncate=self._can.truncate)
             sql.fill_table(connection, records, maintain=self._can.truncate)
+
+    def remarks(self) -> list[str]:
+        """How the table was emptied where TRUNCATE could not do it."""
+        return [self._emptied] if self._emptied else []
 
     def count(self) -> int:
         """Rows of the table."""

@@ -25,6 +25,7 @@ from citus_analysis.runner.stated.measuring import Monitor
 from citus_analysis.runner.stated.targets import EmbeddedTarget
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.targets.emptying import empty_table
 from citus_analysis.runner.targets.programs import (
     ServerPrograms,
     copy_for_account,
@@ -147,7 +148,12 @@ class Embedded:
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self._connection() as connection:
+            empty_table(connection)
             sql.fill_table(connection, records)
+
+    def remarks(self) -> list[str]:
+        """Nothing: a superuser may TRUNCATE."""
+        return []
 
     def count(self) -> int:
         """Rows of the table."""

@@ -185,16 +185,14 @@ def make_table(connection: Connection, *, mark: bool = True) -> None:
 
 
 def fill_table(connection: Connection, records: int, *, maintain: bool = True) -> None:
-    """Make the table hold exactly the records 0..records-1.
+    """Put the records 0..records-1 into the empty table.
 
     Args:
         connection: to the coordinator or the only server.
         records: number of records; 0 leaves the table empty.
-        maintain: TRUNCATE before and VACUUM ANALYZE after; without it the table must be empty.
+        maintain: VACUUM ANALYZE after that, where the system knows it.
     """
     table = sql.Identifier(TABLE)
-    if maintain:
-        query(connection, sql.SQL("TRUNCATE {}").format(table))
     columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
     value = "x" * FIELD_LENGTH
     for start in range(0, records, _ROWS_AT_ONCE):
