@@ -36,6 +36,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.ycsb._measures import MEASURES
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS, US_PER_S
 
@@ -179,6 +180,8 @@ class CommandOutput(Format):
     name: ClassVar[str] = "command_output"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series")
+    noise: ClassVar[str] = "lines that no expression of the heading finds"
+    measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain where the heading stands."""
