@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
 

@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.selection import SHARE
+from citus_analysis.cli.selection import chosen_columns, over_configurations
+from citus_analysis.defaults import METRIC
 
 __all__ = ["command"]
 
 
 @click.command("compare")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--metric", default="throughput_ops_s", show_default=True, help="Column of runs or operation_latencies.")
+@over_configurations
+@click.option("--metric", default=METRIC, show_default=True, help="Column of runs or operation_latencies.")
 @click.option(
     "--by",
     default="system",
@@ -22,12 +23,6 @@ __all__ = ["command"]
     help="Column whose levels are compared; also family, settings, variant.",
 )
 @click.option("--base", help="Level the others are compared with. Default: the first of each configuration.")
-@click.option("--within", multiple=True, metavar="COLUMN", help="Hold only these columns equal. Default: the set-up.")
-@click.option("--pool", multiple=True, metavar="COLUMNS", help="Columns that need not be equal, split by commas.")
-@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only what has this value; repeatable.")
-@click.option("--margin", default=0.05, show_default=True, type=SHARE, help="Relative difference that counts as none.")
-@click.option("--level", default=0.95, show_default=True, type=SHARE, help="Confidence level.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     folder: Path,
     metric: str,
@@ -46,7 +41,6 @@ def command(
     where no difference was detected. All comparisons of one operation are adjusted together (Holm), whichever of them
     --only shows. Only runs whose status is ok enter.
     """
-    from citus_analysis.cli.selection import column_names, column_values
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs, format_comparison
 
@@ -55,9 +49,7 @@ def command(
         metric,
         by,
         base,
-        within=column_names(within) or None,
-        pool=column_names(pool),
-        only=column_values(only),
+        **chosen_columns(within, pool, only),
         margin=margin,
         level=level,
     )

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from citus_analysis.numbers import in_full
 from citus_analysis.printable import printable
+from citus_analysis.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,19 +81,12 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
 
 
 def _table(frame: pl.DataFrame) -> list[str]:
-    columns = [[name, *(_cell(value) for value in frame[name])] for name in frame.columns]
-    widths = [max(map(len, cells), default=0) for cells in columns]
-    numeric = [frame[name].dtype.is_numeric() for name in frame.columns]
-    rows = list(zip(*columns, strict=True)) if columns else []
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-    lines[1:1] = ["  ".join("-" * width for width in widths)]
-    return [*lines, f"({frame.height} row{'' if frame.height == 1 else 's'})"]
+    from citus_analysis.text_tables import text_table
+
+    rows = [[_cell(value) for value in row] for row in frame.iter_rows()]
+    numeric = {place for place, name in enumerate(frame.columns) if frame[name].dtype.is_numeric()}
+    lines = text_table(frame.columns, rows, right=numeric, ruled=True)
+    return [*lines, f"({counted(frame.height, 'row')})"]
 
 
 def _cell(value: object) -> str:
@@ -100,5 +95,5 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e6 or not math.isfinite(value) else f"{value:.1f}"
+        return in_full(value)
     return printable(str(value))

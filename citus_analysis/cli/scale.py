@@ -7,21 +7,17 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.selection import SHARE
+from citus_analysis.cli.selection import chosen_columns, over_configurations
+from citus_analysis.defaults import METRIC
 
 __all__ = ["command"]
 
 
 @click.command("scale")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@over_configurations
 @click.option("--x", default="workers", show_default=True, help="Size: workers, threads, or another numeric column.")
-@click.option("--metric", default="throughput_ops_s", show_default=True, help="A rate; more is better.")
+@click.option("--metric", default=METRIC, show_default=True, help="A rate; more is better.")
 @click.option("--base", type=float, help="Size that speedup refers to. Default: the smallest of each configuration.")
-@click.option("--within", multiple=True, metavar="COLUMN", help="Hold only these columns equal. Default: the set-up.")
-@click.option("--pool", multiple=True, metavar="COLUMNS", help="Columns that need not be equal, split by commas.")
-@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only what has this value; repeatable.")
-@click.option("--level", default=0.95, show_default=True, type=SHARE, help="Confidence level.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     folder: Path,
     x: str,
@@ -30,6 +26,7 @@ def command(
     within: tuple[str, ...],
     pool: tuple[str, ...],
     only: tuple[str, ...],
+    margin: float,
     level: float,
     as_json: bool,
 ) -> None:
@@ -38,7 +35,6 @@ def command(
     Runs form a curve where the rest of their set-up agrees, as in `compare`, whose numbers and verdicts these are.
     Only runs whose status is ok enter.
     """
-    from citus_analysis.cli.selection import column_names, column_values
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs
 
@@ -47,9 +43,8 @@ def command(
         x,
         metric,
         base,
-        within=column_names(within) or None,
-        pool=column_names(pool),
-        only=column_values(only),
+        **chosen_columns(within, pool, only),
+        margin=margin,
         level=level,
     )
     if as_json:

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from citus_analysis.arrays import Integers
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.rows import Rows, nulls, record_batch, repeated_text
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
 
-Integers = npt.NDArray[np.int64]
 #: Column by which a row of a table is placed in time.
 _TIME_COLUMN: Final = {
     "log_events": "log_time",

@@ -19,9 +19,10 @@ import numpy.typing as npt
 import polars as pl
 from polars.exceptions import ComputeError, SchemaError
 
+from citus_analysis.arrays import Integers
+
 __all__ = ["blank_lines", "decode_lines", "lines_of", "stretches", "without_lone_surrogates"]
 
-Integers = npt.NDArray[np.int64]
 
 _BLANKS: Final = b" \t\r\n"
 #: polars reads integers of up to 128 bits.

@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.ahead import in_order
+from citus_analysis.arrays import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import Format, Hints, Parsed
 from citus_analysis.formats._content import LINE_CAP, Content
@@ -32,7 +33,7 @@ from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.pglog._records import RECORD, Chunk
 from citus_analysis.formats.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
-from citus_analysis.formats.pglog._views import Integers, valid_utf8
+from citus_analysis.formats.pglog._views import valid_utf8
 
 __all__ = ["FORMAT", "PgCsvLog"]
 

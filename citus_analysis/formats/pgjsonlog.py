@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.ahead import in_order
+from citus_analysis.arrays import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats._base import EXCERPT_CHARS, Format, Hints, Parsed, Reject
 from citus_analysis.formats._content import Block, Content
@@ -34,7 +35,7 @@ from citus_analysis.formats.pglog._pieces import Prepared, pieces, prepared
 from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.pglog._scan import prefix_columns
-from citus_analysis.formats.pglog._views import Integers, valid_utf8
+from citus_analysis.formats.pglog._views import valid_utf8
 
 __all__ = ["FORMAT", "PgJsonLog"]
 

@@ -6,10 +6,11 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.defaults import MARGIN, METRIC
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, has_interval, interval_words
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["plot_published", "plot_ratios"]
@@ -22,7 +23,7 @@ _TICKS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3)
 _WIDE_TICKS = (0.01, 0.1, 0.25, 0.5, 1, 2, 4, 10, 100)
 
 
-def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = 0.05, title: str = "") -> go.Figure:
+def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN, title: str = "") -> go.Figure:
     """Ratio of each set-up to a base with its interval; a ratio without an interval is a hollow mark.
 
     Args:
@@ -67,7 +68,7 @@ def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: st
     )
 
 
-def plot_published(published: Frame, *, metric: str = "throughput_ops_s", title: str = "") -> go.Figure:
+def plot_published(published: Frame, *, metric: str = METRIC, title: str = "") -> go.Figure:
     """Numbers that others published, one mark each, by system; marked as published in title and axis.
 
     Args:

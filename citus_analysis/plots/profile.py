@@ -8,9 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame
 
 __all__ = ["plot_distribution", "plot_spans"]
 

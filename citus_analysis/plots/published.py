@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
+from citus_analysis.defaults import METRIC
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
 from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
 from citus_analysis.scaling import ScalingFit
-from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
@@ -25,7 +26,7 @@ def plot_stated_intervals(
     summaries: Frame,
     *,
     x: str = "workers",
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     title: str = "",
 ) -> go.Figure:
     """Published means with the interval as stated and with Student's t interval, side by side.
@@ -61,7 +62,7 @@ def plot_fits(
     fit: ScalingFit,
     *,
     x: str = "workers",
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     title: str = "",
 ) -> go.Figure:
     """Published means with their t intervals, the fitted curves, and a band where not every model is rejected.

@@ -7,9 +7,9 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame
 from citus_analysis.units import label
 
 __all__ = ["plot_cpu", "plot_device", "plot_symbols"]

@@ -13,10 +13,11 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.defaults import METRIC
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
 from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
-from citus_analysis.stats import Frame
 from citus_analysis.units import label
 from citus_analysis.words import counted, noun_for
 
@@ -34,7 +35,7 @@ def plot_series(
     runs: Frame | None = None,
     *,
     x: str,
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     title: str = "",
     order: Sequence[str] = (),
 ) -> go.Figure:

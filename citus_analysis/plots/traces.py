@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.errors import UnknownNameError
+from citus_analysis.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
 from citus_analysis.spans import TailProfile
 from citus_analysis.spans.composition import COMPONENTS, compose
 from citus_analysis.spans.layout import lay_out
-from citus_analysis.stats import Frame
 from citus_analysis.words import counted
 
 __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]

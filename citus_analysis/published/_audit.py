@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast
 
 import polars as pl
 
+from citus_analysis.frames import Frame, as_polars
 from citus_analysis.published._load import frame_published, published, read_published
 from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
@@ -16,7 +17,6 @@ from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
 from citus_analysis.published.checks.unread import UNREAD, unread
 from citus_analysis.schema import TABLES
 from citus_analysis.shown import Shown
-from citus_analysis.stats import Frame, as_polars
 
 __all__ = ["AuditResult", "audit", "audit_runs"]
 

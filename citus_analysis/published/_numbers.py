@@ -24,7 +24,6 @@ __all__ = [
     "column_resolution",
     "numbers_in",
     "resolution",
-    "show",
     "significant_digits",
     "stated_range",
 ]
@@ -218,15 +217,3 @@ def stated_range(value: float, stated: str, step: float | None = None) -> Range:
     away = math.copysign(1, value)
     ends = value - away * step / 2, value + away * step
     return Range(min(ends), max(ends))
-
-
-def show(value: float) -> str:
-    """A number for a sentence: thousands grouped, four digits where it is small.
-
-    Example:
-        >>> show(72_727.3), show(0.76), show(5.0)
-        ('72,727', '0.76', '5')
-    """
-    if not math.isfinite(value):
-        return "unbounded"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
+from citus_analysis.numbers import readable
 from citus_analysis.published._metrics import COUNTS, Metric, metric_of, percentile_of
-from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, show, stated_range
+from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, stated_range
 
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]
 
@@ -67,7 +68,7 @@ class Number:
 
     def printed(self, value: float) -> str:
         """Another value of the same quantity, in the unit this one is printed in."""
-        return f"{show(value / self.metric.factor)} {self.unit}".strip()
+        return f"{readable(value / self.metric.factor)} {self.unit}".strip()
 
 
 @dataclass(frozen=True)

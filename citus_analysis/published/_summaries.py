@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published._rows import Row, result_tables
 from citus_analysis.published.checks.intervals import implied_n, stated_interval
@@ -29,7 +30,7 @@ _SCHEMA: Final = {
 }
 
 
-def published_summaries(rows: pl.DataFrame, size: str = "workers", level: float = 0.95) -> pl.DataFrame:
+def published_summaries(rows: pl.DataFrame, size: str = "workers", level: float = LEVEL) -> pl.DataFrame:
     """Each row of published tables that states a mean and a standard deviation, with a Student's t interval.
 
     Args:

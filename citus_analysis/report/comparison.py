@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.series import Selection
 from citus_analysis.report.words import counted, interval_text, listed, size_text
@@ -77,7 +78,7 @@ class ComparisonStudy:
 
 
 def study_comparison(
-    selection: Selection, *, base: str = "", level: float = 0.95, margin: float = 0.05
+    selection: Selection, *, base: str = "", level: float = LEVEL, margin: float = MARGIN
 ) -> ComparisonStudy:
     """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
 

@@ -1,14 +1,19 @@
 """The report notebooks: where they are, which parameters they take, and how they stay diffable.
 
 A report notebook has one cell tagged `parameters` that holds nothing but annotated assignments of typed
-scalars, each with its meaning behind it, and at its end the choices where there are some. papermill's own inspection
-(`papermill --help-notebook`) reads the same lines; a type of another form it would not know::
+scalars, each with its meaning behind it, and at its end the choices where there are some. A value is a literal or,
+for what the whole library has one default of, a name that the cell imports from :mod:`citus_analysis.defaults`.
+papermill's own inspection (`papermill --help-notebook`) reads the same lines; a type of another form it would not
+know::
+
+    from citus_analysis.defaults import LEVEL
 
     x: str = "workers"  # what grows along the series (workers | threads)
     base: int = 0  # value of x that speedup refers to; 0 = the smallest measured
+    level: float = LEVEL  # confidence level
 
 Example:
-    >>> parameters_in("level: float = 0.95  # confidence level")
+    >>> parameters_in("level: float = LEVEL  # confidence level")
     (Parameter(name='level', type='float', default=0.95, meaning='confidence level', choices=()),)
 """
 
@@ -23,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from citus_analysis import defaults
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.shipped import shipped
 
@@ -144,13 +150,16 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
 
     Raises:
         ValueError: the cell holds anything but annotated assignments of scalars, or a default is not among its choices.
+        AttributeError: the name of a default is none of :mod:`citus_analysis.defaults`.
     """
     lines = source.splitlines()
     found = []
     for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and node.module == defaults.__name__:
+            continue
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
             raise ValueError(f"parameters cell, line {node.lineno}: not of the form `name: type = value  # meaning`")
-        default, kind = ast.literal_eval(node.value), ast.unparse(node.annotation)
+        default, kind = _value(node.value), ast.unparse(node.annotation)
         if kind not in _NAMED_TYPES:
             raise ValueError(f"parameters cell, line {node.lineno}: type {kind} is not str, int, float or bool")
         # ast counts bytes, and a default need not be ASCII.
@@ -161,6 +170,12 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
             raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
         found.append(Parameter(node.target.id, kind, default, meaning, choices))
     return tuple(found)
+
+
+def _value(node: ast.expr) -> Scalar:
+    """A literal, or the default of that name."""
+    value: Scalar = getattr(defaults, node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
+    return value
 
 
 def _choices(meaning: str, kind: str) -> tuple[Scalar, ...]:

@@ -13,13 +13,14 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import TableSource, as_polars
 from citus_analysis.report.series import Selection
 from citus_analysis.report.words import size_expr
 from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.spans import coarse_profile
-from citus_analysis.stats import Comparison, as_polars, compare, compare_many
-from citus_analysis.stats.frames import TableSource
+from citus_analysis.stats import Comparison, compare, compare_many
 
 __all__ = ["ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
@@ -103,8 +104,8 @@ def study_profile(
     *,
     skip_first: int = 5,
     threads: int = 0,
-    level: float = 0.95,
-    margin: float = 0.05,
+    level: float = LEVEL,
+    margin: float = MARGIN,
 ) -> ProfileStudy:
     """Profile the sampled statements of the chosen runs.
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published import AuditResult, audit, published, published_summaries, runs_like
 from citus_analysis.scaling import ScalingFit, fit
@@ -69,7 +70,7 @@ class PublishedStudy:
         return pl.DataFrame(rows)
 
 
-def study_published(source: str, table: str, size: str = "workers", level: float = 0.95) -> PublishedStudy:
+def study_published(source: str, table: str, size: str = "workers", level: float = LEVEL) -> PublishedStudy:
     """Compute a published table again and audit everything that is transcribed.
 
     Args:
@@ -124,7 +125,7 @@ def _triple(row: dict[str, float]) -> tuple[float, float, int]:
     return row["mean"], row["sd"], int(row["n"])
 
 
-def monitoring_comparison(margin: float = 0.05, level: float = 0.95) -> Comparison:
+def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Comparison:
     """The thesis's table 5.3 as a comparison: does monitoring cost throughput, and what could four runs show?"""
     rows = published_summaries(published("thesis", "5.3"), level=level).iter_rows(named=True)
     stated = {row["row"]: _triple(row) for row in rows}

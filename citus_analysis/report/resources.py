@@ -13,10 +13,9 @@ import polars as pl
 
 from citus_analysis.bottleneck import align_to_runs, one_source
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import TableSource, as_polars
 from citus_analysis.report.series import check_known, matching
 from citus_analysis.runs import with_operations
-from citus_analysis.stats import as_polars
-from citus_analysis.stats.frames import TableSource
 
 __all__ = ["Detail", "ResourceStudy", "study_resources"]
 

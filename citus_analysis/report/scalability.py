@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.series import Selection, series_names
 from citus_analysis.runs import comparability
@@ -82,9 +83,9 @@ def study_scalability(
     axis: Axis = "workers",
     *,
     base: int = 0,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: MeanMethod = "log-t",
-    margin: float = 0.05,
+    margin: float = MARGIN,
 ) -> ScalabilityStudy:
     """Means, speedup and efficiency of every set-up that was measured at two or more values of an axis.
 
@@ -144,7 +145,7 @@ def outside_series(selection: Selection, studies: Sequence[ScalabilityStudy]) ->
 
 
 def latency_by_load(
-    selection: Selection, latencies: pl.DataFrame, metric: str = "p99_us", *, level: float = 0.95
+    selection: Selection, latencies: pl.DataFrame, metric: str = "p99_us", *, level: float = LEVEL
 ) -> pl.DataFrame:
     """Latency and throughput per set-up and number of threads: means over runs of each run's own value.
 

@@ -17,10 +17,9 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import TableSource, as_polars
 from citus_analysis.report.words import counted, listed, size_text
 from citus_analysis.runs import described, monitored_text, setting_text, with_operations
-from citus_analysis.stats import as_polars
-from citus_analysis.stats.frames import TableSource
 
 __all__ = ["Selection", "caveats", "check_known", "matching", "select_runs", "series_names"]
 

@@ -9,52 +9,31 @@ Example:
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from html import escape
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.numbers import MISSING, THIN_SPACE, aligned
 from citus_analysis.units import label
 
-__all__ = ["html_table", "number_text"]
+__all__ = ["html_table"]
 
-_THIN_SPACE: Final = "\u202f"
-_DIGITS: Final = 4
-_MISSING: Final = "–"
 #: Columns with texts longer than this many characters get room, or they become towers of single words.
 _LONG: Final = 36
-
-
-def number_text(value: float) -> str:
-    """A number with four significant digits, thousands set apart by thin spaces.
-
-    Example:
-        >>> [number_text(v) for v in (0.012345, 12.3456, 1234567.0, float("nan"))]
-        ['0.01235', '12.35', '1\u202f234\u202f567', '–']
-    """
-    if math.isnan(value):
-        return _MISSING
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    if size and (size < 1e-4 or size >= 1e12):
-        return f"{value:.{_DIGITS - 1}e}"
-    decimals = 0 if size == 0 else max(0, _DIGITS - 1 - math.floor(math.log10(size)))
-    return f"{value:,.{decimals}f}".replace(",", _THIN_SPACE).replace("-", "−")
 
 
 def _cell(value: object) -> str:
     match value:
         case None:
-            return _MISSING
+            return MISSING
         case bool():
             return "yes" if value else "no"
         case float():
-            return number_text(value)
+            return aligned(value)
         case int():
-            return f"{value:,}".replace(",", _THIN_SPACE).replace("-", "−")
+            return f"{value:,}".replace(",", THIN_SPACE).replace("-", "−")
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case list():

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.frames import TableSource, as_polars
 from citus_analysis.report.profile import ProfileStudy
 from citus_analysis.report.words import counted, size_text
 from citus_analysis.spans import TailProfile, autovacuum_intervals, percentile_profile, tail_profile
-from citus_analysis.stats import as_polars
-from citus_analysis.stats.frames import TableSource
 
 __all__ = ["TraceStudy", "trace_studies"]
 

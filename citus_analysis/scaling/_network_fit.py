@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from citus_analysis.arrays import Floats
 from citus_analysis.scaling._structures import Layout, Parameters, Prediction
 
 __all__ = ["FittedNetwork", "Samples", "fit_network"]
 
-Floats = NDArray[np.float64]
 
 #: Relative error that measured means and the network's assumptions have at the least.
 _NOISE: Final = 0.02

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from citus_analysis.arrays import Floats
 from citus_analysis.scaling.models import Model
 
 __all__ = ["solve", "solve_many"]
 
-Floats = NDArray[np.float64]
 _TIGHT: Final = 1e-15
 _ROUNDS: Final = 100
 #: Relative gain below which a fit has settled, and damping at which no step can improve it any more.

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.scaling.networks import Station, solve_closed
 
 __all__ = ["CLIENT", "EVERY_PART", "PARTS", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
 
-Floats = NDArray[np.float64]
 
 #: What an operation's response time is made of. `outside` is what no span of the servers covers: the client and its
 #: driver, the way to the server, queueing before the statement, and commits that no duration contains.

@@ -14,14 +14,16 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck import resource_utilization
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.frames import Frame, TableSource, as_polars, tables_of
 from citus_analysis.runs import comparability, described, within_measured
 from citus_analysis.scaling._structures import PARTS
 from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.whatif_results import Placement, RunTimes, WhatIf
 from citus_analysis.stats import DEFAULT_SKIP
-from citus_analysis.stats.frames import Frame, TableSource, as_polars, strata_of, tables_of
+from citus_analysis.stats.frames import strata_of
 from citus_analysis.words import counted
 
 __all__ = ["blocked_time"]
@@ -41,7 +43,7 @@ def blocked_time(
     skip_first: int = DEFAULT_SKIP,
     threads: int | None = None,
     tolerated_percent: float = TOLERATED_PERCENT,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> tuple[WhatIf, ...]:
     """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 

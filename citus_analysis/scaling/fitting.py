@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats as distributions
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling._solve import solve, solve_many
 from citus_analysis.scaling.models import MODELS, USL, Model, models_named
@@ -26,19 +27,15 @@ from citus_analysis.words import counted
 
 __all__ = ["fit", "fit_model", "fit_usl"]
 
-Floats = NDArray[np.float64]
-RESAMPLES: Final = 2_000
-DEFAULT_SEED: Final = 20_240_101
-
 
 def fit(
     n: ArrayLike,
     x: ArrayLike,
     models: Sequence[str] = tuple(MODELS),
     *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = DEFAULT_SEED,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
+    seed: int = SEED,
 ) -> ScalingFit:
     """Fit several models to the same runs, weigh them by AICc, and say whether that decides for one.
 
@@ -76,7 +73,7 @@ def fit(
 
 
 def fit_usl(
-    n: ArrayLike, x: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = DEFAULT_SEED
+    n: ArrayLike, x: ArrayLike, *, level: float = LEVEL, resamples: int = FIT_RESAMPLES, seed: int = SEED
 ) -> ModelFit:
     """Fit the Universal Scalability Law; see :func:`fit`.
 
@@ -96,9 +93,9 @@ def fit_model(
     n: ArrayLike,
     x: ArrayLike,
     *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = DEFAULT_SEED,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
+    seed: int = SEED,
 ) -> ModelFit:
     """Fit one model by bounded least squares on all runs; see :func:`fit`.
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
+from citus_analysis.numbers import readable
 from citus_analysis.runs import stratum_text
 from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy
-from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.formatting import ADJUSTED
 from citus_analysis.stats.results import Interval
+from citus_analysis.text_tables import text_table
 from citus_analysis.units import label
 
 __all__ = ["format_scaling"]
+
+_HEAD: Final = ("n", "throughput", "speedup", "efficiency", "psi")
 
 
 def format_scaling(study: ScalingStudy) -> str:
@@ -43,14 +47,13 @@ def format_scaling(study: ScalingStudy) -> str:
 def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
     held = stratum_text(curve.stratum, "  ")
     where = f"  {held}" if held else ""
-    rows: list[tuple[str, ...]] = [(study.x, "n", "throughput", "speedup", "efficiency", "psi")]
+    rows: list[tuple[str, ...]] = []
     for point in curve.points:
         shares = (point.speedup, point.efficiency, point.psi)
         cells = (_share(share) if share else "-" for share in shares)
         rows.append((f"{point.size:g}", str(point.throughput.n), _cell(point.throughput), *cells))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [f"{label(study.metric)} over {study.x}{where}"]
-    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += text_table((study.x, *_HEAD), rows)
     marks = " ".join(f"[{numbers[note]}]" for note in curve.notes())
     lines.append(f"{curve.sentence()} {marks}".rstrip())
     return "\n".join([*lines, *_model_lines(curve)])

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import Frame, TableSource
 from citus_analysis.runs import comparability, pooled, stratum_text
-from citus_analysis.scaling.fitting import RESAMPLES, fit
+from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, relative_scaling
 from citus_analysis.scaling.results import ScalingFit
@@ -18,15 +20,7 @@ from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import CHANGE_WORDS, Comparison
 from citus_analysis.stats.formatting import p_words
-from citus_analysis.stats.frames import (
-    Frame,
-    TableSource,
-    measured_runs,
-    runs_of,
-    strata_of,
-    values_of,
-    with_values,
-)
+from citus_analysis.stats.frames import measured_runs, runs_of, strata_of, values_of, with_values
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.runs import Question, check_columns, compare_levels, split_selection
 
@@ -136,15 +130,16 @@ class ScalingStudy(Shown):
 def scale_runs(
     source: TableSource | Frame,
     x: str = "workers",
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     base: float | None = None,
     *,
     within: Sequence[str] | None = None,
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     models: Sequence[str] = tuple(MODELS),
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
     statuses: Sequence[str] = ("ok",),
 ) -> ScalingStudy:
     """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
@@ -162,6 +157,7 @@ def scale_runs(
         pool: columns of the configuration that need not be equal.
         only: column -> value; only curves (or runs, for a column that is not held equal) that have it.
         models: models to fit, each where there are enough sizes for its parameters.
+        margin: relative difference that counts as none.
         level: confidence level.
         resamples: bootstrap resamples per fit.
         statuses: run statuses that enter.
@@ -190,7 +186,7 @@ def scale_runs(
     shown, chosen = split_selection(only, strata)
     measured = with_values(measured, chosen)
     start = _known_size(base, measured[x])
-    compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), level=level))
+    compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), margin, level))
     options = _Options(x, metric, start, tuple(models), level, resamples)
     curves, left_out = [], 0
     for stratum, part in strata_of(with_values(measured, shown), strata):

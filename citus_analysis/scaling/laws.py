@@ -13,15 +13,15 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.frames import Frame, TableSource, tables_of
+from citus_analysis.frames import Frame, TableSource, tables_of
 from citus_analysis.units import US_PER_S
 
 __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
 
-Floats = NDArray[np.float64]
 
 #: Rounding of reported means and run times explains this much; more is a contradiction.
 TOLERANCE: Final = 0.02

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from citus_analysis.arrays import Floats
 from citus_analysis.errors import UnknownNameError
 
 __all__ = ["AMDAHL", "GUSTAFSON", "LINEAR", "MODELS", "USL", "Model", "model_named"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.errors import UsageError
 from citus_analysis.shown import Shown
 
 __all__ = ["NetworkSolution", "mva", "mva_multiclass"]
 
-Floats = NDArray[np.float64]
 
 #: Populations that an exact solution walks through; beyond it time and memory are no longer small.
 MOST_POPULATIONS: Final = 5_000_000

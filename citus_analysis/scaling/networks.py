@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.errors import UsageError
 from citus_analysis.shown import Shown
 
 __all__ = ["ClosedSolution", "Station", "solve_closed"]
 
-Floats = NDArray[np.float64]
 
 #: Weights that suit so many customers underflow for fewer than a fourth of them; those are solved on their own.
 _SAFE, _WIDEST = 200, 4

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval, mean_interval, ratio_interval
 
 __all__ = ["ScalePoint", "efficiency", "psi", "relative_scaling", "speedup"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,7 @@ class ScalePoint(Shown):
 
 
 def relative_scaling(
-    k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = 0.95
+    k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL
 ) -> tuple[ScalePoint, ...]:
     """Throughput, speedup, efficiency and psi of each size.
 
@@ -75,7 +75,7 @@ def relative_scaling(
     return tuple(points)
 
 
-def speedup(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = 0.95) -> dict[float, Interval]:
+def speedup(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL) -> dict[float, Interval]:
     """S(k) = X(k) / X(k0) per size; see :func:`relative_scaling`.
 
     Example:
@@ -85,7 +85,7 @@ def speedup(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: flo
     return {point.size: point.speedup for point in relative_scaling(k, x, base, level=level)}
 
 
-def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = 0.95) -> dict[float, Interval]:
+def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL) -> dict[float, Interval]:
     """E(k) = S(k) k0 / k per size; see :func:`relative_scaling`.
 
     Example:
@@ -95,7 +95,7 @@ def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: 
     return {point.size: point.efficiency for point in relative_scaling(k, x, base, level=level)}
 
 
-def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = 0.95) -> Interval:
+def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = LEVEL) -> Interval:
     """How well efficiency is kept from size k1 to k2: E(k2) / E(k1).
 
     Example:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling.models import model_named
 from citus_analysis.shown import Shown
@@ -16,7 +18,6 @@ from citus_analysis.stats import Interval
 
 __all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
 
-Floats = NDArray[np.float64]
 
 #: Level of the tests that reject a model.
 ALPHA: Final = 0.05
@@ -137,7 +138,7 @@ class ModelFit(Shown):
         self._check_reach(n, force)
         return model_named(self.model).curve(n, np.array(list(self.parameters.values())))
 
-    def band(self, size: ArrayLike, level: float = 0.95, *, force: bool = False) -> Band:
+    def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
         """Fitted throughput with a pointwise bootstrap band; arguments and errors as for `predict`."""
         n = np.atleast_1d(np.asarray(size, float))
         estimate = self.predict(n, force=force)
@@ -200,7 +201,7 @@ class ScalingFit(Shown):
             raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
         return self.fits[self.decided]
 
-    def band(self, size: ArrayLike, level: float = 0.95, *, force: bool = False) -> Band:
+    def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
         """Throughput with a pointwise band that allows for not knowing the model.
 
         Where the runs decide for a model, the band is that model's. Where they do not, it reaches from the lowest to

@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling._gains import gain_of
 from citus_analysis.scaling._network_fit import FittedNetwork, Samples, fit_network, relative_errors
@@ -50,7 +51,7 @@ def what_if(
     *,
     threads: int | None = None,
     tolerated_percent: float = TOLERATED_PERCENT,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> WhatIf:
     """What each part of an operation costs, and the throughput if it were infinitely fast.
 

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats, Integers
 from citus_analysis.spans.clocks import RESOLUTION_US
 
 __all__ = ["Alignment", "Intervals", "align_streams", "compatible_pairs"]
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,21 @@ class Intervals:
         length: reported duration; NaN where it is unknown.
     """
 
-    first: _Ints
-    begin: _Floats
-    end: _Floats
-    length: _Floats
+    first: Integers
+    begin: Floats
+    end: Floats
+    length: Floats
 
 
 @dataclass(frozen=True)
 class Alignment:
     """The child of each task (-1 without one), and whether other alignments are as large."""
 
-    child: _Ints
+    child: Integers
     ambiguous: NDArray[np.bool_]
 
 
-def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[_Ints, _Ints, _Floats]:
+def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[Integers, Integers, Floats]:
     """All compatible pairs, by stream, task and then descending child.
 
     Args:
@@ -99,7 +97,7 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
     return Alignment(partner, ambiguous)
 
 
-def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[_Ints, list[float], list[int]]:
+def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[Integers, list[float], list[int]]:
     """Rank and weight of the heaviest increasing chain that ends in each pair, and the pair before it (-1: none).
 
     `ends` holds the children in which chains end that no chain to a smaller child outweighs.
@@ -133,7 +131,9 @@ def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[_
     return np.array(rank, np.int64), total, before
 
 
-def _align(task: _Ints, child: _Ints, contradiction: _Floats, partner: _Ints, ambiguous: NDArray[np.bool_]) -> None:
+def _align(
+    task: Integers, child: Integers, contradiction: Floats, partner: Integers, ambiguous: NDArray[np.bool_]
+) -> None:
     """Choose the alignment and mark what could be otherwise. Streams are disjoint in both numberings."""
     # More pairs always weigh more than less contradiction.
     weight = 1.0 - contradiction / (len(task) + 1.0)
@@ -148,7 +148,7 @@ def _align(task: _Ints, child: _Ints, contradiction: _Floats, partner: _Ints, am
     ambiguous[task[chain]] = rivals[rank[chain]] > 1
 
 
-def _fill(tasks: Intervals, children: Intervals, partner: _Ints) -> None:
+def _fill(tasks: Intervals, children: Intervals, partner: Integers) -> None:
     """Pair in order between neighbouring pairs with as many tasks as children between them."""
     paired = np.flatnonzero(partner >= 0)
     gap, stream = np.diff(paired), np.searchsorted(tasks.first, paired, side="right")

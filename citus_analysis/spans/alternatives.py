@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.spans.clocks import RESOLUTION_US, TOLERANCE_US, Bounds, ClockLine, most_agreed_offset
 from citus_analysis.spans.ordered import Flags, Indices, firsts, places
 
@@ -37,8 +37,6 @@ _SAMPLE: Final = 64
 _LEAST: Final = 20
 #: Share of the pairs that may contradict an offset that is possible: records are late at times.
 _LATE: Final = 0.02
-
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Paired:
 
     stream: Indices
     bounds: Bounds
-    length: _Floats
+    length: Floats
     more_tasks: Flags
 
     def first(self) -> Indices:

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.spans.clocks import TOLERANCE_US, Bounds, ClockLine, fit_clock
 
 __all__ = ["fit_steps"]
@@ -32,11 +33,10 @@ _NEAR: Final = 5
 #: Sessions that must run across a step.
 _WITNESSES: Final = 2
 
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.integer]
+Integers = NDArray[np.integer]
 
 
-def fit_steps(bounds: Bounds, session: _Ints) -> ClockLine:
+def fit_steps(bounds: Bounds, session: Integers) -> ClockLine:
     """The line of offsets that pairs allow, in pieces where a clock was set.
 
     Args:
@@ -59,7 +59,7 @@ def _leaves_many(line: ClockLine, bounds: Bounds) -> bool:
     return beside > max(_FEW, _SHARE * len(bounds))
 
 
-def _parts(bounds: Bounds, session: _Ints, most: int) -> list[ClockLine]:
+def _parts(bounds: Bounds, session: Integers, most: int) -> list[ClockLine]:
     """The pieces of a line over pairs in order of time; none where pieces do not explain them."""
     line = fit_clock(bounds)
     if not _leaves_many(line, bounds):
@@ -92,7 +92,7 @@ def _best_split(bounds: Bounds) -> int:
     return int(near[edge + int(np.argmin(cost)) + 1]) if len(cost) else 0
 
 
-def _squares(time: _Floats, value: _Floats) -> _Floats:
+def _squares(time: Floats, value: Floats) -> Floats:
     """The sum of squares that a straight line through the first 1, 2, 3 ... points leaves."""
     count = np.arange(1, len(time) + 1)
     t, v, tt, tv, vv = (np.cumsum(part) for part in (time, value, time * time, time * value, value * value))

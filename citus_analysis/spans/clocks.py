@@ -26,6 +26,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
+
 __all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
 
 #: Times in server logs are truncated to milliseconds.
@@ -40,16 +42,14 @@ MAX_DRIFT: Final = 1e-3
 #: Share of upper bounds that a delayed record may have made too tight without contradicting another bound.
 DELAYED_SHARE: Final = 0.01
 
-_Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Bounds:
     """Bounds on an offset from pairs: one element per pair, times in microseconds of the parent's clock."""
 
-    time: _Floats
-    low: _Floats
-    high: _Floats
+    time: Floats
+    low: Floats
+    high: Floats
 
     def __len__(self) -> int:
         return len(self.time)
@@ -65,7 +65,7 @@ class Bounds:
         low, high = line.offset_low - line.offset, line.offset_high - line.offset
         return Bounds(self.time, self.low + further + low, self.high + further + high)
 
-    def _arrays(self) -> tuple[_Floats, _Floats, _Floats]:
+    def _arrays(self) -> tuple[Floats, Floats, Floats]:
         return self.time, self.low, self.high
 
     def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
@@ -98,7 +98,7 @@ class ClockLine:
     since: float = -np.inf
     later: tuple[ClockLine, ...] = ()
 
-    def at(self, time: _Floats) -> _Floats:
+    def at(self, time: Floats) -> Floats:
         """The offset at some times."""
         offset = self.offset + self.drift * (time - self.reference)
         for piece in self.later:
@@ -159,7 +159,7 @@ class ClockLine:
             0,
         )
 
-    def violation(self, bounds: Bounds) -> _Floats:
+    def violation(self, bounds: Bounds) -> Floats:
         """By how much each pair contradicts the line, microseconds; 0 where it agrees.
 
         Around a step either piece may hold: a clock that is set back shows some times twice.
@@ -173,7 +173,7 @@ class ClockLine:
         return least
 
 
-def _beside(piece: ClockLine, bounds: Bounds) -> _Floats:
+def _beside(piece: ClockLine, bounds: Bounds) -> Floats:
     offset = piece.offset + piece.drift * (bounds.time - piece.reference)
     return np.maximum(0.0, np.maximum(bounds.low - offset, offset - bounds.high))
 
@@ -309,7 +309,7 @@ def _extent(bounds: Bounds, inside: ClockLine) -> tuple[float, float, float, flo
     )
 
 
-def _slopes(time: _Floats, low: _Floats, high: _Floats) -> tuple[float, float]:
+def _slopes(time: Floats, low: Floats, high: Floats) -> tuple[float, float]:
     """The smallest and the largest slope of lines above all lower and below all upper bounds, of which there are some.
 
     A line passes below an upper bound and above a lower one exactly if it is not steeper than the line through both.
@@ -320,7 +320,7 @@ def _slopes(time: _Floats, low: _Floats, high: _Floats) -> tuple[float, float]:
     return float(slope[apart < 0].max(initial=-np.inf)), float(slope[apart > 0].min(initial=np.inf))
 
 
-def _lowest(time: _Floats, low: _Floats, least: float, most: float) -> float:
+def _lowest(time: Floats, low: Floats, least: float, most: float) -> float:
     """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
 
     For a slope r it is the largest of the `low - r time`, a convex function of r. What holds such a function up at its

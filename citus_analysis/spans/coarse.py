@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.stats import Frame, as_polars
+from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 

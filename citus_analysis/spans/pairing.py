@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.spans.alternatives import Paired
 from citus_analysis.spans.anchors import name_anchors
 from citus_analysis.spans.clocks import RESOLUTION_US, Bounds
@@ -28,7 +29,6 @@ __all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pai
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
 
-_Floats = NDArray[np.float64]
 
 #: Parent node and child node.
 NodePair = tuple[str, str]
@@ -54,9 +54,9 @@ class Side:
     row: Indices
     stream: NDArray[np.int64]
     complete: Flags
-    begins: _Floats
-    ends: _Floats
-    length: _Floats
+    begins: Floats
+    ends: Floats
+    length: Floats
     first: Indices
     shared: Flags
 
@@ -104,7 +104,7 @@ class Claims:
     by_nodes: dict[NodePair, Indices]
     bounds: Bounds
     shorter: Flags
-    length: _Floats
+    length: Floats
     first: Indices
     streams: pl.DataFrame
     shared: frozenset[NodePair]
@@ -304,9 +304,9 @@ def _side(
     frame: pl.DataFrame,
     row: Indices,
     stream: NDArray[np.int64],
-    begins: _Floats,
-    ends: _Floats,
-    length: _Floats,
+    begins: Floats,
+    ends: Floats,
+    length: Floats,
     complete: Flags,
     shared: NDArray[np.int64],
 ) -> Side:
@@ -346,7 +346,7 @@ def _in_order(tasks: Side, children: Side) -> Ordered:
     )
 
 
-def _first_surplus(ordered: Ordered, side: Side, other: Side) -> _Floats:
+def _first_surplus(ordered: Ordered, side: Side, other: Side) -> Floats:
     """When the first item of each stream ended that comes after the last of the other side; NaN without one.
 
     Where the other side goes on, but incompletely, items without a partner are expected: there is no surplus.

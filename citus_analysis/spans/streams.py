@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.arrays import Floats
 from citus_analysis.spans.alignment import Intervals, align_streams, compatible_pairs
 from citus_analysis.spans.clocks import (
     RESOLUTION_US,
@@ -30,8 +31,6 @@ _LEAD: Final = 2.0
 _VOTERS: Final = 400
 _BALLOTS: Final = 2_000_000
 
-_Floats = NDArray[np.float64]
-
 
 class Streams:
     """The tasks and children of one pair of nodes in the streams that have both.
@@ -48,7 +47,7 @@ class Streams:
         self._stream_of_child = np.searchsorted(known, children["stream"].to_numpy())
         self._first_task = np.append(firsts(stream), len(stream))
         self._first_child = np.searchsorted(self._stream_of_child, np.arange(len(known) + 1))
-        self.child_begins: _Floats = self._children["child_begins"].to_numpy()
+        self.child_begins: Floats = self._children["child_begins"].to_numpy()
 
     def align(self, line: ClockLine) -> pl.DataFrame:
         """The alignment of all streams: `task`, `child`, `ambiguous`."""

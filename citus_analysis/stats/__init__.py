@@ -8,13 +8,14 @@
 docs/statistics.md says which to use when.
 """
 
+from citus_analysis.frames import Frame, as_polars
 from citus_analysis.shown import public
 from citus_analysis.stats.bootstrap import bca_interval, nested_bootstrap
 from citus_analysis.stats.comparison import Comparison, compare, compare_summaries
 from citus_analysis.stats.drift import Drift, are_interleaved, detect_drift
 from citus_analysis.stats.families import compare_many, holm
 from citus_analysis.stats.formatting import format_comparison
-from citus_analysis.stats.frames import Frame, as_polars, lower_is_better, runs_with_metric, summarise_runs
+from citus_analysis.stats.frames import lower_is_better, runs_with_metric, summarise_runs
 from citus_analysis.stats.intervals import (
     mean_interval,
     mean_interval_from_summary,

@@ -14,16 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL, NESTED_RESAMPLES, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats._validate import (
-    DEFAULT_SEED,
-    RESAMPLES,
-    Floats,
-    Seed,
-    as_sample,
-    check_level,
-    generator,
-)
+from citus_analysis.stats._validate import Seed, as_sample, check_level, generator
 from citus_analysis.stats.results import Interval
 from citus_analysis.words import counted
 
@@ -40,9 +34,9 @@ def bca_interval(
     samples: Sequence[ArrayLike],
     statistic: Callable[..., Any],
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     resamples: int = RESAMPLES,
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = SEED,
 ) -> Interval:
     """Bias-corrected and accelerated bootstrap interval of a statistic of one or more independent samples.
 
@@ -102,9 +96,9 @@ def nested_bootstrap(
     groups: Sequence[ArrayLike],
     statistic: Callable[[Floats], float] = np.mean,
     *,
-    level: float = 0.95,
-    resamples: int = 2_000,
-    seed: Seed = DEFAULT_SEED,
+    level: float = LEVEL,
+    resamples: int = NESTED_RESAMPLES,
+    seed: Seed = SEED,
 ) -> Interval:
     """Percentile interval of a statistic of nested data: runs are resampled, then the operations within each.
 

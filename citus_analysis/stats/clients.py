@@ -22,9 +22,9 @@ import polars as pl
 import polars.selectors as cs
 
 from citus_analysis.formats import summary_measures
+from citus_analysis.frames import Frame, as_polars
 from citus_analysis.runs.status import with_status
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.frames import Frame, as_polars
 from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
 
 __all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]

@@ -13,10 +13,12 @@ from typing import Final, Literal
 
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats._student import smallest, t_quantile, t_tail
-from citus_analysis.stats._validate import Floats, as_sample, check_level, unique
+from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.intervals import log_ratio_error, mean_interval_from_summary, ratio_interval_from_summaries
 from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
@@ -132,9 +134,9 @@ class Comparison(Shown):
 def compare(
     a: ArrayLike,
     b: ArrayLike,
-    margin: float = 0.05,
+    margin: float = MARGIN,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     higher_is_better: bool = True,
     label_a: str = "a",
     label_b: str = "b",
@@ -192,9 +194,9 @@ def compare(
 def compare_summaries(
     a: Summary,
     b: Summary,
-    margin: float = 0.05,
+    margin: float = MARGIN,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     higher_is_better: bool = True,
     label_a: str = "a",
     label_b: str = "b",

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import as_sample, check_level
@@ -47,7 +48,7 @@ class Drift(Shown):
     warnings: tuple[str, ...] = ()
 
 
-def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: float = 0.95) -> Drift:
+def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: float = LEVEL) -> Drift:
     """Test whether a metric rises or falls over the order of the runs.
 
     Args:

@@ -13,7 +13,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.stats._validate import Floats, as_sample, check_level, unique
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL
+from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.comparison import Comparison, decide
 
 __all__ = ["compare_many", "holm"]
@@ -34,7 +36,7 @@ def holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def compare_many(comparisons: Sequence[Comparison], *, level: float = 0.95) -> tuple[Comparison, ...]:
+def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> tuple[Comparison, ...]:
     """Adjust the verdicts of comparisons by Holm's procedure, family by family.
 
     A family is what one question asks of one operation (`Comparison.family`): all set-ups and levels that a command

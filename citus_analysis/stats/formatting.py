@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
+from citus_analysis.numbers import readable
 from citus_analysis.runs import stratum_text
-from citus_analysis.stats._numbers import readable
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.comparison import Comparison
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.runs import RunComparison
+from citus_analysis.text_tables import text_table
 from citus_analysis.units import label
 
 __all__ = ["ADJUSTED", "format_comparison", "p_text", "p_words"]
@@ -65,7 +66,7 @@ def _title(metric: str, stratum: dict[str, object]) -> list[str]:
 
 
 def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
-    rows = [list(_HEAD)]
+    rows: list[list[str]] = []
     shown: set[str] = set()
     for item in group:
         if item.label_b not in shown:
@@ -75,8 +76,7 @@ def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
         change = f"{_change(item)} {marks}".strip()
         p_values = (p_text(item.p_difference), p_text(item.p_difference_adjusted))
         rows.append([item.label_a, *_mean(item.mean_a), change, *p_values, _verdict(item)])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return text_table(_HEAD, rows)
 
 
 def _mean(interval: Interval) -> tuple[str, str, str]:

@@ -3,78 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final
 
-import narwhals as nw
 import polars as pl
-from narwhals.typing import IntoDataFrame
 
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL, METRIC
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import Frame, TableSource, as_polars
 from citus_analysis.runs import described, setting_text
-from citus_analysis.stats._validate import Floats
 from citus_analysis.stats.intervals import MeanMethod, mean_interval, mean_method
 
 __all__ = [
-    "Frame",
-    "TableSource",
-    "as_polars",
     "lower_is_better",
     "measured_runs",
     "runs_of",
     "runs_with_metric",
     "strata_of",
     "summarise_runs",
-    "tables_of",
     "times_of",
     "values_of",
     "with_values",
 ]
 
-#: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
-Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
-
 _TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
 _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
-
-
-@runtime_checkable
-class TableSource(Protocol):
-    """Anything that gives tables by name, as a dataset does."""
-
-    def table(self, name: str, /) -> Frame:
-        """The table of that name."""
-
-
-def as_polars(frame: Frame) -> pl.DataFrame:
-    """A polars, pandas or Arrow frame as a polars frame.
-
-    Raises:
-        UsageError: the object is no frame.
-    """
-    if isinstance(frame, pl.DataFrame):
-        return frame
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
-    try:
-        table: pl.DataFrame = nw.from_native(frame, eager_only=True).to_polars()
-    except TypeError as error:
-        raise UsageError(
-            f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
-        ) from error
-    return table
-
-
-def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """Tables of a dataset, or of a mapping that has them, by name.
-
-    Raises:
-        UsageError: it has not all of them.
-    """
-    if isinstance(source, TableSource):
-        return {name: as_polars(source.table(name)) for name in names}
-    if isinstance(source, Mapping) and set(names) <= set(source):
-        return {name: as_polars(source[name]) for name in names}
-    raise UsageError(f"the tables {' and '.join(names)} are needed", way_out="pass a dataset")
 
 
 def lower_is_better(metric: str) -> bool:
@@ -173,10 +126,10 @@ def _joined(source: TableSource, metric: str) -> pl.DataFrame:
 
 def summarise_runs(
     source: TableSource | Frame,
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     by: Sequence[str] = ("phase", "workload", "threads", "workers"),
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: MeanMethod | None = None,
     statuses: Sequence[str] = ("ok",),
 ) -> pl.DataFrame:

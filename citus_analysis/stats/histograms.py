@@ -31,7 +31,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.frames import Frame, as_polars
+from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["histogram_percentiles", "merge_histograms", "overlapping_buckets"]
 

@@ -13,9 +13,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._student import normal_quantile, t_quantile
-from citus_analysis.stats._validate import DEFAULT_SEED, RESAMPLES, Floats, Seed, as_sample, check_level, unique
+from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
 from citus_analysis.stats.bootstrap import FEW_FOR_BCA, bca_interval
 from citus_analysis.stats.percentiles import percentile_interval
 from citus_analysis.stats.results import Interval
@@ -43,11 +45,11 @@ _LARGE_SAMPLE: Final = 1_000
 
 def mean_interval(
     values: ArrayLike,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: MeanMethod = "t",
     *,
     resamples: int = RESAMPLES,
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = SEED,
 ) -> Interval:
     """Interval of the mean of independent values (runs, not operations); one value has none.
 
@@ -83,7 +85,7 @@ def mean_interval(
 
 
 def mean_interval_from_summary(
-    mean: float, sd: float, n: int, level: float = 0.95, method: MeanMethod = "t"
+    mean: float, sd: float, n: int, level: float = LEVEL, method: MeanMethod = "t"
 ) -> Interval:
     """Interval of a mean that is known only by its mean, standard deviation and n (published tables).
 
@@ -148,11 +150,11 @@ def mean_method(values: ArrayLike) -> Literal["t", "log-t"]:
 
 def median_interval(
     values: ArrayLike,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: Literal["auto", "bca", "order"] = "auto",
     *,
     resamples: int = RESAMPLES,
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = SEED,
 ) -> Interval:
     """Interval of the median: BCa bootstrap, or order statistics for large samples.
 
@@ -181,11 +183,11 @@ def median_interval(
 def ratio_interval(
     a: ArrayLike,
     b: ArrayLike,
-    level: float = 0.95,
+    level: float = LEVEL,
     method: Literal["auto", "bca", "t"] = "auto",
     *,
     resamples: int = RESAMPLES,
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = SEED,
 ) -> Interval:
     """Interval of mean(a) / mean(b) of two independent samples of positive values.
 
@@ -225,7 +227,7 @@ def _ratio_of_means(a: Floats, b: Floats, axis: int = -1) -> Floats:
 
 
 def ratio_interval_from_summaries(
-    a: tuple[float, float, int], b: tuple[float, float, int], level: float = 0.95
+    a: tuple[float, float, int], b: tuple[float, float, int], level: float = LEVEL
 ) -> Interval:
     """Welch's t interval of the ratio of two means, on the log scale, from (mean, sd, n) of each.
 

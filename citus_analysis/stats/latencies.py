@@ -7,8 +7,9 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats.frames import Frame, as_polars
+from citus_analysis.frames import Frame, as_polars
 from citus_analysis.stats.histograms import merge_histograms
 from citus_analysis.stats.percentiles import histogram_percentile_interval
 
@@ -22,7 +23,7 @@ def latency_percentiles(
     percentiles: Sequence[float] = (50, 95, 99),
     by: Sequence[str] = ("run_id", "section"),
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> pl.DataFrame:
     """Percentiles with order-statistic intervals from histograms that agree in the `by` columns.
 

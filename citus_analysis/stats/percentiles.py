@@ -13,17 +13,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._student import normal_quantile
-from citus_analysis.stats._validate import (
-    DEFAULT_SEED,
-    RESAMPLES,
-    Floats,
-    Seed,
-    as_sample,
-    check_level,
-    check_percentile,
-)
+from citus_analysis.stats._validate import Seed, as_sample, check_level, check_percentile
 from citus_analysis.stats.bootstrap import bca_interval
 from citus_analysis.stats.results import Interval
 
@@ -39,7 +33,7 @@ PercentileMethod = Literal["order", "harrell-davis", "bca"]
 _METHODS = ("order", "harrell-davis", "bca")
 
 
-def values_needed(q: float, level: float = 0.95) -> int:
+def values_needed(q: float, level: float = LEVEL) -> int:
     """Smallest number of independent values that supports a two-sided interval of the q-th percentile.
 
     Both ends exist once the chance that all values lie on one side of the percentile is at most half of what
@@ -53,7 +47,7 @@ def values_needed(q: float, level: float = 0.95) -> int:
     return math.ceil(math.log((1 - check_level(level)) / 2) / math.log(max(p, 1 - p)))
 
 
-def percentile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
+def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """Ranks (from 1) of the two order statistics that enclose the q-th percentile at least at the level.
 
     Raises:
@@ -85,10 +79,10 @@ def percentile_interval(
     values: ArrayLike,
     q: float,
     method: PercentileMethod = "order",
-    level: float = 0.95,
+    level: float = LEVEL,
     *,
     resamples: int = RESAMPLES,
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = SEED,
 ) -> Interval:
     """Interval of the q-th percentile (in per cent: 99 for the 99th) of independent values.
 
@@ -141,7 +135,7 @@ def _harrell_davis(ordered: Floats, p: float, level: float) -> Interval:
 
 
 def histogram_percentile_interval(
-    bucket_low: ArrayLike, bucket_high: ArrayLike, counts: ArrayLike, q: float, level: float = 0.95
+    bucket_low: ArrayLike, bucket_high: ArrayLike, counts: ArrayLike, q: float, level: float = LEVEL
 ) -> Interval:
     """Order-statistic interval of a percentile of values that are known only by their buckets (HdrHistogram).
 

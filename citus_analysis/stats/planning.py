@@ -14,10 +14,12 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.shown import Shown
 from citus_analysis.stats._student import normal_quantile, smallest, t_quantile
-from citus_analysis.stats._validate import Floats, as_sample, check_level
+from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.stats.results import Interval
 from citus_analysis.words import counted
@@ -75,7 +77,7 @@ class Influence(Shown):
 
 
 def required_runs(
-    values: ArrayLike, relative_half_width: float, level: float = 0.95, method: Literal["t", "normal"] = "t"
+    values: ArrayLike, relative_half_width: float, level: float = LEVEL, method: Literal["t", "normal"] = "t"
 ) -> int:
     """Runs needed for a mean ± the wanted relative half-width, if the spread stays that of the values.
 
@@ -116,7 +118,7 @@ def required_runs(
 def enough_runs(
     values: ArrayLike,
     relative_half_width: float = 0.05,
-    level: float = 0.95,
+    level: float = LEVEL,
     *,
     least: int = 5,
     most: int | None = None,

@@ -14,8 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import LEVEL
 from citus_analysis.stats._student import normal_quantile
-from citus_analysis.stats._validate import Floats, as_sample, check_level
+from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.stats.results import Interval
 from citus_analysis.words import counted
 
@@ -58,7 +60,7 @@ def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
     return float(below - above) / (x.size * y.size)
 
 
-def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
+def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Interval:
     """Shift of `a` against `b`: median of all differences, with the interval that Mann-Whitney's test implies.
 
     Small samples cannot bound a shift at every level, and then have no interval: 3 against 3 runs not at 95 %.

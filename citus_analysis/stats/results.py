@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from citus_analysis.numbers import readable
 from citus_analysis.shown import Shown
-from citus_analysis.stats._numbers import readable
 
 __all__ = ["Interval"]
 

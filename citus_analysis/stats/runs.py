@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.frames import Frame, TableSource
 from citus_analysis.runs import (
     closest_difference,
     comparability,
@@ -28,8 +30,6 @@ from citus_analysis.stats.comparison import Comparison, compare
 from citus_analysis.stats.drift import are_interleaved, detect_drift
 from citus_analysis.stats.families import compare_many
 from citus_analysis.stats.frames import (
-    Frame,
-    TableSource,
     lower_is_better,
     measured_runs,
     runs_of,
@@ -100,15 +100,15 @@ class RunComparison(Shown):
 
 def compare_runs(
     source: TableSource | Frame,
-    metric: str = "throughput_ops_s",
+    metric: str = METRIC,
     by: str = "system",
     base: object = None,
     *,
     within: Sequence[str] | None = None,
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
-    margin: float = 0.05,
-    level: float = 0.95,
+    margin: float = MARGIN,
+    level: float = LEVEL,
     statuses: Sequence[str] = ("ok",),
     higher_is_better: bool | None = None,
 ) -> RunComparison:
@@ -244,8 +244,8 @@ class Question:
     base: object
     strata: tuple[str, ...]
     pool: tuple[str, ...] = ()
-    margin: float = 0.05
-    level: float = 0.95
+    margin: float = MARGIN
+    level: float = LEVEL
     higher_is_better: bool = True
 
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:

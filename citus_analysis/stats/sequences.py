@@ -14,9 +14,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from citus_analysis.arrays import Floats
+from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.shown import Shown
-from citus_analysis.stats._validate import Floats, as_sample
+from citus_analysis.stats._validate import as_sample
 from citus_analysis.words import counted
 
 __all__ = [
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 #: Statements of each session that are skipped unless a caller says otherwise: connection set-up and cold caches.
-DEFAULT_SKIP: Final = 5
+DEFAULT_SKIP: Final = SKIP_FIRST
 _BATCH: Final = 5
 
 

@@ -5,7 +5,8 @@ import math
 import polars as pl
 import pytest
 
-from citus_analysis.report.tables import html_table, number_text
+from citus_analysis.numbers import aligned
+from citus_analysis.report.tables import html_table
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from citus_analysis.report.tables import html_table, number_text
     ],
 )
 def test_numbers_have_four_digits(value: float, expected: str) -> None:
-    assert number_text(value) == expected
+    assert aligned(value) == expected
 
 
 def test_everything_from_a_frame_is_escaped() -> None:

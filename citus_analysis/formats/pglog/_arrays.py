@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from citus_analysis.arrays import Integers
 from citus_analysis.formats.pglog._native import Column, gather
-from citus_analysis.formats.pglog._views import Bytes, Integers
+from citus_analysis.formats.pglog._views import Bytes
 from citus_analysis.schema import TABLES
 
 __all__ = ["category_array", "gathered_texts", "joined_numbers", "number_array", "spread_texts"]

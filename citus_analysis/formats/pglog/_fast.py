@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from citus_analysis.arrays import Integers
 from citus_analysis.formats.pglog import _native as native
 from citus_analysis.formats.pglog._arrays import (
     category_array,
@@ -25,7 +26,7 @@ from citus_analysis.formats.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.pglog._program import program_of
 from citus_analysis.formats.pglog._records import Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._rooms import Rooms
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, valid_utf8
+from citus_analysis.formats.pglog._views import Bytes, cut_to_characters, valid_utf8
 from citus_analysis.rows import repeated_text, text_array, texts_of
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 

@@ -18,6 +18,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from citus_analysis.arrays import Integers
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._layout import (
     CODE_COLUMNS,
@@ -31,7 +32,7 @@ from citus_analysis.formats.pglog._layout import (
 from citus_analysis.formats.pglog._prefix import Prefix
 from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
 from citus_analysis.formats.pglog._rooms import Rooms
-from citus_analysis.formats.pglog._views import Bytes, Integers
+from citus_analysis.formats.pglog._views import Bytes
 
 __all__ = [
     "Addresses",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from citus_analysis.arrays import Integers
 from citus_analysis.formats._base import EXCERPT_CHARS, Reject
 from citus_analysis.formats._content import Unread
-from citus_analysis.formats.pglog._views import Integers
 from citus_analysis.rows import Rows
 
 __all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Scanned", "stray_rejects"]

@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.arrays import Integers
 from citus_analysis.formats._content import EXCERPT_BYTES, LINE_CAP
 from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
 from citus_analysis.formats.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads
 from citus_analysis.formats.pglog._records import BLANK, CONTINUED, RECORD, STRAY, Chunk, Scanned, stray_rejects
 from citus_analysis.formats.pglog._times import parse_clock
-from citus_analysis.formats.pglog._views import Bytes, Integers, cut_to_characters, string_views, valid_utf8
+from citus_analysis.formats.pglog._views import Bytes, cut_to_characters, string_views, valid_utf8
 
 __all__ = [
     "Lines",

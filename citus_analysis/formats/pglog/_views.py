@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from citus_analysis.arrays import Integers
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -20,7 +22,6 @@ __all__ = ["cut_to_characters", "series_of", "string_views", "valid_utf8"]
 
 _INLINE: Final = 12
 _INVALID: Final = re.compile("[\udc80-\udcff]")
-Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 

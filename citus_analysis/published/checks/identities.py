@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from citus_analysis.published._numbers import Range, show
+from citus_analysis.numbers import readable
+from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 from citus_analysis.published.checks.ratios import compare
@@ -43,7 +44,7 @@ def _operations(row: Row) -> Range | None:
 
 def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
     implied = done / runtime.range
-    expected = f"{rate.printed((implied.low + implied.high) / 2)} ({show(done.low)} operations in {runtime})"
+    expected = f"{rate.printed((implied.low + implied.high) / 2)} ({readable(done.low)} operations in {runtime})"
     off = max(rate.range.low / implied.high - 1, implied.low / rate.range.high - 1)
     each = _per_generator(row, rate, implied)
     if off <= _CLOSE:
@@ -62,7 +63,7 @@ def _per_generator(row: Row, rate: Number, implied: Range) -> str:
         return ""
     both = implied.scaled(drivers.value)
     near = Range(both.low * (1 - _CLOSE), both.high * (1 + _CLOSE)).overlaps(rate.range)
-    return f"the operations seem to be those of one of {show(drivers.value)} load generators" if near else ""
+    return f"the operations seem to be those of one of {readable(drivers.value)} load generators" if near else ""
 
 
 @check("spread_identity", "Do standard error and coefficient of variation follow from the standard deviation?")
@@ -105,6 +106,6 @@ def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
         nearest = min(others, key=lambda other: abs(other - here))
         if abs(nearest - here) > math.log(_ALONE):
             factor = math.exp(min(abs(nearest - here), _LARGEST))
-            text = f"{show(factor)} times away from every other of its column: a unit mistaken?"
+            text = f"{readable(factor)} times away from every other of its column: a unit mistaken?"
             expected = f"about {row[stem].printed(math.exp(nearest))}"
             yield finding("amber", "same_magnitude", row, expected, f"{stem} {row[stem]}", text)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from citus_analysis.numbers import readable
 from citus_analysis.published._metrics import level_in
-from citus_analysis.published._numbers import Range, show
+from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.stats import mean_interval_from_summary
@@ -69,7 +70,7 @@ def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
     width = half.range.scaled(mean.value / 100) if relative else half.range
     about = Range.exact(mean.value)
     low, high = (
-        replace(half, value=(end.low + end.high) / 2, range=end, stated=show((end.low + end.high) / 2))
+        replace(half, value=(end.low + end.high) / 2, range=end, stated=readable((end.low + end.high) / 2))
         for end in (about - width, about + width)
     )
     return low, high
@@ -148,7 +149,7 @@ def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Fin
 def _needed_sigma(interval: StatedInterval) -> str:
     factor, half = interval.row["sigma"].metric.factor, _middle(interval.half_width)
     needed = {k: half / _unit_half_width(k, interval.level, "normal") / factor for k in (3, 4, 5)}
-    return "sigma " + ", ".join(f"{show(sigma)} at n = {k}" for k, sigma in needed.items())
+    return "sigma " + ", ".join(f"{readable(sigma)} at n = {k}" for k, sigma in needed.items())
 
 
 @check("interval_quantile", "Is the interval as wide as Student's t makes it at that n?")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from citus_analysis.published._numbers import Range, show
+from citus_analysis.numbers import readable
+from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.scaling.laws import TOLERANCE
@@ -47,11 +48,11 @@ def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Find
     n = connections.range
     busy = rate.value * latency.value / connections.value
     implied = connections.value / latency.value if latency.value else float("inf")
-    division = f"{show(connections.value)} / {latency}"
+    division = f"{readable(connections.value)} / {latency}"
     if inside.low > n.high * (1 + TOLERANCE):
         text = (
-            f"{rate} × {latency} are {show(rate.value * latency.value)} requests at once, but there are only "
-            f"{show(connections.value)} connections{_slip(busy)}{_remark(rate)}"
+            f"{rate} × {latency} are {readable(rate.value * latency.value)} requests at once, but there are only "
+            f"{readable(connections.value)} connections{_slip(busy)}{_remark(rate)}"
         )
         return finding("red", "littles_law", row, f"{rate.printed(implied)} ({division})", str(rate), text)
     expected = f"{rate.printed(implied)} ({division})"
@@ -77,7 +78,7 @@ def _slip(busy: float) -> str:
     if busy <= 0:
         return ""
     near = next((slip for slip in _UNIT_SLIPS if _is_busy(busy * slip) or _is_busy(busy / slip)), None)
-    return f" (off by about {show(near)}: a unit mistaken?)" if near else ""
+    return f" (off by about {readable(near)}: a unit mistaken?)" if near else ""
 
 
 def _is_busy(share: float) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from citus_analysis.numbers import readable
 from citus_analysis.published._metrics import COUNTS
-from citus_analysis.published._numbers import show
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 
@@ -109,10 +109,10 @@ def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
                 continue
             rate = row.get("sampling_hz")
             hertz = rate.value if rate is not None and rate.value > 0 else DEFAULT_SAMPLING_HZ
-            samples, stated = seconds * hertz, f"{show(seconds)} s"
-            expected = f"at least {show(ENOUGH_SAMPLES / hertz)} s at {show(hertz)} Hz"
+            samples, stated = seconds * hertz, f"{readable(seconds)} s"
+            expected = f"at least {readable(ENOUGH_SAMPLES / hertz)} s at {readable(hertz)} Hz"
             if samples < ENOUGH_SAMPLES:
-                text = f"about {samples:.0f} samples at {show(hertz)} Hz: start-up and chance dominate"
+                text = f"about {samples:.0f} samples at {readable(hertz)} Hz: start-up and chance dominate"
                 yield finding("amber", "run_length", row, expected, stated, text)
             else:
                 yield finding("green", "run_length", row, expected, stated, "long enough")

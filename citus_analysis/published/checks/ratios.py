@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from citus_analysis.published._numbers import Range, show
+from citus_analysis.numbers import readable
+from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 
@@ -182,8 +183,8 @@ def compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
 
 
 def _span(number: Number, expected: Range) -> str:
-    low, high = (show(end / number.metric.factor) for end in (expected.low, expected.high))
-    middle = show((expected.low + expected.high) / 2 / number.metric.factor)
+    low, high = (readable(end / number.metric.factor) for end in (expected.low, expected.high))
+    middle = readable((expected.low + expected.high) / 2 / number.metric.factor)
     return (
         f"{middle} {number.unit}".strip() if low == high else f"{middle} {number.unit}".strip() + f" ({low} to {high})"
     )

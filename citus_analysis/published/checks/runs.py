@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from citus_analysis.published._numbers import show
+from citus_analysis.numbers import readable
 from citus_analysis.published.checks._registry import Finding, Severity
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
@@ -91,7 +91,8 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         implied = run["throughput_ops_s"] * run["runtime_ms"] / 1e3
         failed = run["failed_operations"] or 0
         low, high = done * (1 - _SUMS), (done + failed) * (1 + _SUMS)
-        stated = f"{show(run['throughput_ops_s'])} operations/s × {show(run['runtime_ms'] / 1e3)} s = {show(implied)}"
+        rate, seconds = readable(run["throughput_ops_s"]), readable(run["runtime_ms"] / 1e3)
+        stated = f"{rate} operations/s × {seconds} s = {readable(implied)}"
         severity: Severity = "green"
         text = "they agree"
         if implied > high and (run["drivers"] or 1) > 1:
@@ -101,8 +102,8 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         elif not low <= implied <= high:
             severity, text = "red", "throughput and run time do not give the operations that were done"
         elif implied > done * (1 + _SUMS):
-            severity, text = "amber", f"the client's throughput counts {show(failed)} failed operations"
-        yield _about(severity, "throughput_identity", run, f"{show(done)} operations", stated, text, implied - done)
+            severity, text = "amber", f"the client's throughput counts {readable(failed)} failed operations"
+        yield _about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
 
 
 def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -118,7 +119,7 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
             off = abs(total / added - 1) > _SUMS
             severity: Severity = "red" if off else "green"
             text = f"{name} over {run['parts']} load generators {'does not add' if off else 'adds'} up"
-            yield _about(severity, "parts_add_up", run, show(added), show(total), text)
+            yield _about(severity, "parts_add_up", run, readable(added), readable(total), text)
 
 
 def littles_law(tables: RunTables) -> Iterator[Weighted]:
@@ -135,7 +136,7 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
             continue
         inside = run["waited_us"] / (run["runtime_ms"] * 1e3)
         share = inside / run["threads"]
-        stated = f"{show(inside)} of {counted(run['threads'], 'thread')} in the system"
+        stated = f"{readable(inside)} of {counted(run['threads'], 'thread')} in the system"
         expected = f"at most {counted(run['threads'], 'thread')}"
         if share > 1 + TOLERANCE:
             text = "the operations took more time than all threads had"
@@ -158,7 +159,7 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
         ends = dict(known)
         mean = cells["mean_us"]
         outside = mean is not None and not ends.get("min_us", mean) <= mean <= ends.get("max_us", mean)
-        stated = ", ".join(f"{name.removesuffix('_us')} {show(value)}" for name, value in known)
+        stated = ", ".join(f"{name.removesuffix('_us')} {readable(value)}" for name, value in known)
         row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
         if wrong or outside:
             text = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else "the mean lies outside minimum and maximum"
@@ -183,7 +184,10 @@ def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
             continue
         row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
         name, least = min(known.items(), key=lambda item: item[1])
-        stated, expected = f"{name.removesuffix('_us')} {show(least)} µs", f"{show(_BUCKET_US / _WIDE)} µs or more"
+        stated, expected = (
+            f"{name.removesuffix('_us')} {readable(least)} µs",
+            f"{readable(_BUCKET_US / _WIDE)} µs or more",
+        )
         share = _BUCKET_US / max(least, _BUCKET_US)
         if share > _WIDE:
             text = "its buckets are 1 ms wide: percentiles are known to 1 ms; measure with hdrhistogram"
@@ -212,7 +216,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
 def _beside_intended(row: Cells, actual: Cells, intended: Cells) -> Weighted:
     shown = [name for name in ("mean_us", "p99_us") if actual[name] and intended[name]]
     texts = [
-        ", ".join(f"{name.removesuffix('_us')} {show(cells[name] / 1e3)} ms" for name in shown)
+        ", ".join(f"{name.removesuffix('_us')} {readable(cells[name] / 1e3)} ms" for name in shown)
         for cells in (intended, actual)
     ]
     late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
@@ -240,7 +244,7 @@ def series_add_up(tables: RunTables) -> Iterator[Weighted]:
         .filter(pl.col("lines") > 2, pl.col("counted") > 0)
     )
     for cells in per_client.iter_rows(named=True):
-        expected, stated = f"{show(cells['counted'])} operations", f"{show(cells['integral'])} operations"
+        expected, stated = f"{readable(cells['counted'])} operations", f"{readable(cells['integral'])} operations"
         off = abs(cells["integral"] / cells["counted"] - 1)
         if off > _SERIES:
             text = "the interval throughputs do not integrate to the operations counted between the status lines"
@@ -253,8 +257,8 @@ def run_length(tables: RunTables) -> Iterator[Weighted]:
     """Run time × sampling rate is the number of samples of iostat and of the status lines."""
     for run in tables.finished().iter_rows(named=True):
         samples = run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ
-        stated = f"{show(run['runtime_ms'] / 1e3)} s"
-        expected = f"at least {show(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
+        stated = f"{readable(run['runtime_ms'] / 1e3)} s"
+        expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
         if samples < ENOUGH_SAMPLES:
             text = f"about {samples:.0f} samples per second-by-second series: start-up weighs, utilisation is coarse"
             yield _about("amber", "run_length", run, expected, stated, text, -samples)

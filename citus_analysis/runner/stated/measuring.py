@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from citus_analysis.defaults import LEVEL
 from citus_analysis.runner.stated.fields import LocalPath, Part, Positive
 
 __all__ = ["Limits", "Monitor", "Samplers", "StopRule"]
@@ -60,5 +61,5 @@ class StopRule(Part):
         "fixed", description="`interval`: at least `iterations`, then until the mean's interval is narrow enough"
     )
     relative_half_width: float = Field(0.05, gt=0, lt=1, description="of the mean throughput's interval")
-    level: float = Field(0.95, gt=0, lt=1, description="confidence level of the interval (Student's t)")
+    level: float = Field(LEVEL, gt=0, lt=1, description="confidence level of the interval (Student's t)")
     max_iterations: Positive = Field(20, description="end in any case")
