@@ -106,6 +106,12 @@ STATEMENT_KINDS: Final = (
     "other",
 )
 
+#: Kinds of statements that read or change rows of tables: what a benchmark measures.
+DATA_STATEMENTS: Final = ("select", "insert", "update", "delete", "merge", "copy")
+
+#: Kinds of statements whose transaction writes WAL that its commit has to flush.
+WRITING_STATEMENTS: Final = (*(kind for kind in DATA_STATEMENTS if kind != "select"), "ddl")
+
 SEVERITIES: Final = (
     "DEBUG",
     "INFO",

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from citus_analysis.shown import public
 
-__all__ = ["SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
+__all__ = ["SECONDS_PER_UNIT", "SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
 
 __dir__ = public(__all__)
 
@@ -53,7 +53,8 @@ class Unit(NamedTuple):
     factor: float
 
 
-_TIMES: Final[dict[str, float]] = {
+#: Units of time as people and tools print them, in seconds.
+SECONDS_PER_UNIT: Final[dict[str, float]] = {
     **dict.fromkeys(["ns", "nsec", "nanosecond", "nanoseconds"], 1e-9),
     **dict.fromkeys(["us", "usec", "usecs", "µs", "μs", "microsec", "microsecs", "microsecond", "microseconds"], 1e-6),
     **dict.fromkeys(["ms", "msec", "msecs", "millisec", "millisecs", "millisecond", "milliseconds"], 1e-3),
@@ -94,7 +95,7 @@ def printed_unit(text: str) -> Unit | None:
     plain = spelt.lower()
     if plain in ("%", "percent", "per cent", "pct"):
         return Unit("percent", 1.0)
-    time = _TIMES.get(_PER_REQUEST.sub("", plain))
+    time = SECONDS_PER_UNIT.get(_PER_REQUEST.sub("", plain))
     if time is not None:
         return Unit("time", time)
     if rate := _RATE.fullmatch(plain):

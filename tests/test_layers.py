@@ -17,6 +17,7 @@ LAYER = {
     "lazily": 0,
     "names": 0,
     "numbers": 0,
+    "operations": 0,
     "output_files": 0,
     "printable": 0,
     "redaction": 0,

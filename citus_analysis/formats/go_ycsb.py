@@ -36,8 +36,9 @@ from citus_analysis.formats._content import Block, Content
 from citus_analysis.formats._lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.ycsb._measures import MEASURES
+from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
 from citus_analysis.schema import TABLES
-from citus_analysis.units import US_PER_MS, US_PER_S
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 
 __all__ = ["FORMAT", "GoYcsb"]
 
@@ -65,11 +66,8 @@ _NAMES: Final = {
     "Min": "MinLatency",
     "Max": "MaxLatency",
 }
-_OVERALL: Final = "OVERALL"
-_COMPOUND: Final = "READ-MODIFY-WRITE"
 _UNKNOWN: Final = "no line of go-ycsb"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 _MAX_COUNT: Final = 10**15
 _MAX_CLIENTS: Final = 2**31 - 1
 
@@ -167,7 +165,7 @@ class _Report:
             operations=pl.col("Count") - pl.col("Count").shift(fill_value=0).over("section"),
             seconds=pl.col("Takes") - pl.col("Takes").shift(fill_value=0).over("section"),
         ).filter(pl.col("offset").is_in(counted["offset"].implode()))
-        total = pl.col("section") == _OVERALL
+        total = pl.col("section") == OVERALL
         rows = since.select(
             section=pl.when(~total).then("section"),
             elapsed_s="Takes",
@@ -183,7 +181,7 @@ class _Report:
         for section, name, value in measured.select("section", "name", "value").iter_rows():
             self._summary.setdefault((section, name), value)
         name = pl.col("name").replace(_NAMES)
-        rows = measured.filter((pl.col("section") != _OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
+        rows = measured.filter((pl.col("section") != OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
             "section",
             metric=pl.when(name.str.ends_with("th")).then(name + "PercentileLatency").otherwise(name),
             unit=pl.when(pl.col("name") == "OPS").then(pl.lit("ops/sec")).otherwise("unit"),
@@ -193,13 +191,9 @@ class _Report:
 
     def _client(self) -> pl.DataFrame:
         counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
-        failed = sum(count for section, count in counts.items() if section.endswith("-FAILED"))
-        done = sum(
-            count
-            for section, count in counts.items()
-            if not section.endswith("-FAILED") and section not in {_OVERALL, _COMPOUND}
-        )
-        rate = self._summary.get((_OVERALL, "OPS"))
+        failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
+        done = sum(count for section, count in counts.items() if is_counted_once(section))
+        rate = self._summary.get((OVERALL, "OPS"))
         loading = self._properties.get("dotransactions") == "false"
         planned = ("insertcount", "recordcount") if loading else ("operationcount",)
         runtime_s = self._runtime_s
@@ -225,11 +219,11 @@ class _Report:
 def _measured(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per printed value: offset, ended, section (YCSB's name), name, unit, value."""
     part = pl.col("text").str.extract_groups(_MEASURED).struct
-    section = part.field("1").str.replace(r"_ERROR$", "-FAILED").replace({"TOTAL": _OVERALL})
+    section = part.field("1").str.replace(r"_ERROR$", FAILED).replace({"TOTAL": OVERALL})
     printed = lines.select(
         "offset",
         "ended",
-        section=section.str.replace(r"^READ_MODIFY_WRITE", _COMPOUND),
+        section=section.str.replace(r"^READ_MODIFY_WRITE", COMPOUND),
         printed=part.field("2").str.split(", "),
     ).explode("printed")
     value = pl.col("printed").str.extract_groups(_PRINTED).struct
@@ -245,7 +239,8 @@ def _measured(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _seconds(duration: str) -> float:
     """A duration as Go prints it (`1h2m3.5s`, `11.7ms`) in seconds."""
-    return sum(float(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9.]+)(h|ms|m|µs|ns|s)", duration))
+    parts = re.findall(r"([0-9.]+)(h|ms|m|µs|ns|s)", duration)
+    return sum(float(number) * SECONDS_PER_UNIT["min" if unit == "m" else unit] for number, unit in parts)
 
 
 FORMAT: Final = GoYcsb()

@@ -19,6 +19,7 @@ from citus_analysis.frames import TableSource, as_polars
 from citus_analysis.report.series import Selection
 from citus_analysis.report.words import size_expr
 from citus_analysis.runs import Windowed, within_measured
+from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans import coarse_profile
 from citus_analysis.stats import Comparison, compare, compare_many
 
@@ -28,7 +29,6 @@ _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 _SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
-_DATA_KINDS: Final = ("insert", "select", "update", "delete")
 _PERCENTILES: Final = ("p50_us", "p95_us", "p99_us")
 
 
@@ -153,7 +153,7 @@ def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFr
 
 def _windowed(selection: Selection, dataset: TableSource) -> Windowed:
     statements = as_polars(dataset.table("statements")).filter(
-        pl.col("statement_kind").cast(pl.String).is_in(list(_DATA_KINDS)) & pl.col("executed").is_not_null()
+        pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS) & pl.col("executed").is_not_null()
     )
     found = statements.join(selection.runs.select(_SETUP), on=["resource", "run_id"], maintain_order="left")
     return within_measured(found, selection.runs)

@@ -15,6 +15,7 @@ import polars as pl
 
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UnknownNameError
+from citus_analysis.operations import is_operation
 from citus_analysis.report.series import Selection, series_names
 from citus_analysis.runs import comparability
 from citus_analysis.scaling import ScalePoint, relative_scaling
@@ -36,8 +37,6 @@ _MEANS: Final = {
     "method": pl.String(),
     "warnings": pl.String(),
 }
-#: Sections of a client's summary that are no operations of the workload.
-_NO_OPERATION: Final = r"^CLEANUP$|-FAILED$"
 
 
 @dataclass(frozen=True)
@@ -151,9 +150,9 @@ def latency_by_load(
 
     Columns: operation, series, threads, throughput_ops_s, n, mean, sd, low, high (of `metric`).
     """
-    own = latencies.filter(
-        (pl.col("role").cast(pl.String) == "main") & ~pl.col("operation").str.contains(_NO_OPERATION)
-    ).select("run_id", "resource", pl.col("operation").alias("section"), metric)
+    own = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation")).select(
+        "run_id", "resource", pl.col("operation").alias("section"), metric
+    )
     runs = _placed(selection.runs).drop_nulls("operation")
     keys = _keys(comparability(runs, "threads").strata, "threads")
     runs = runs.filter(_in_series("threads", keys))

@@ -22,13 +22,13 @@ from citus_analysis.scaling._structures import PARTS
 from citus_analysis.scaling.laws import little_runs
 from citus_analysis.scaling.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.whatif_results import Placement, RunTimes, WhatIf
+from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.stats import DEFAULT_SKIP
 from citus_analysis.stats.frames import strata_of
 from citus_analysis.words import counted
 
 __all__ = ["blocked_time"]
 
-_KINDS: Final = ("select", "insert", "update", "delete")
 _KEY: Final = ("resource", "run_id")
 #: A sampled statement is like the client's operations as long as it takes no longer than their mean, and some noise.
 _SLOWER: Final = 1.05
@@ -106,7 +106,7 @@ def _common(runs: pl.DataFrame) -> dict[str, object]:
 def _parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     """Mean times per run over data statements after the warm-up; a local statement is all parent."""
     local = pl.col("executed").cast(pl.String) == "local"
-    data = statements.filter(pl.col("statement_kind").cast(pl.String).is_in(_KINDS))
+    data = statements.filter(pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS))
     numbered = data.with_columns(_number=pl.col("session_seq").rank("ordinal").over(*_KEY, "node", "pid"))
     kept = numbered.filter(
         (pl.col("_number") > skip_first)

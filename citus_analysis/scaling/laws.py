@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.arrays import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.frames import Frame, TableSource, tables_of
+from citus_analysis.operations import adds_up
 from citus_analysis.units import US_PER_S
 
 __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
@@ -25,9 +26,6 @@ __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "se
 
 #: Rounding of reported means and run times explains this much; more is a contradiction.
 TOLERANCE: Final = 0.02
-#: Operations that contain others (YCSB counts a read-modify-write and also its read and its update), or are none;
-#: `Intended-` ones measure the same operations from when they were due.
-_CONTAINERS: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL")
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,8 @@ def little(throughput_ops_s: float, response_time_us: float, threads: float, thi
 def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
     """Little's law for every run of a dataset that has latencies.
 
-    Requests in the system are the summed latencies of the main clients' operations over the run time; operations
-    that contain others are left out of the sum.
+    Requests in the system are the summed latencies of the main clients' operations over the run time; which
+    operations may be summed, :func:`citus_analysis.operations.adds_up` says.
 
     Args:
         source: a dataset, or a mapping with the tables `runs` and `operation_latencies`.
@@ -102,33 +100,38 @@ def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
         InsufficientDataError: no run has latencies.
     """
     runs, latencies = tables_of(source, ("runs", "operation_latencies")).values()
+    found = concurrency(runs, latencies)
+    if found.is_empty():
+        raise InsufficientDataError("no run has both a throughput and latencies")
+    return found
+
+
+def concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
+    """The rows of :func:`little_runs`, none where no run has both a throughput and latencies."""
     busy = (
         latencies.filter(
-            (pl.col("role").cast(pl.String) == "main")
-            & ~pl.col("operation").is_in(_CONTAINERS)
-            & ~pl.col("operation").str.contains("-FAILED$|^Intended-")
-            & pl.col("mean_us").is_finite()
+            (pl.col("role").cast(pl.String) == "main") & adds_up("operation") & pl.col("mean_us").is_finite()
         )
         .group_by("run_id", "resource")
         .agg(busy_us=(pl.col("mean_us") * pl.col("operations")).sum())
     )
-    joined = runs.filter((pl.col("throughput_ops_s") > 0) & (pl.col("operations_done") > 0)).join(
-        busy, on=["run_id", "resource"]
-    )
-    if joined.is_empty():
-        raise InsufficientDataError("no run has both a throughput and latencies")
-    return joined.select(
-        "run_id",
-        "resource",
-        "threads",
-        "throughput_ops_s",
-        response_time_us=pl.col("busy_us") / pl.col("operations_done"),
-    ).with_columns(
-        in_system=pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S,
-        share_in_system=pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S / pl.col("threads"),
-        client_time_us=pl.col("threads") / pl.col("throughput_ops_s") * US_PER_S - pl.col("response_time_us"),
-        contradicts=pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S
-        > (1 + TOLERANCE) * pl.col("threads"),
+    measured = runs.filter((pl.col("throughput_ops_s") > 0) & (pl.col("operations_done") > 0))
+    in_system = pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S
+    return (
+        measured.join(busy, on=["run_id", "resource"], maintain_order="left")
+        .select(
+            "run_id",
+            "resource",
+            "threads",
+            "throughput_ops_s",
+            response_time_us=pl.col("busy_us") / pl.col("operations_done"),
+        )
+        .with_columns(
+            in_system=in_system,
+            share_in_system=in_system / pl.col("threads"),
+            client_time_us=pl.col("threads") / pl.col("throughput_ops_s") * US_PER_S - pl.col("response_time_us"),
+            contradicts=in_system > (1 + TOLERANCE) * pl.col("threads"),
+        )
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.frames import Frame, as_polars
+from citus_analysis.schema import DATA_STATEMENTS
 
 __all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
 
@@ -21,7 +22,6 @@ QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "ch
 
 _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
-_DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 
 
 def coarse_profile(
@@ -140,7 +140,7 @@ def log_line_profile(
     """
     lines = _numbered_lines(as_polars(log_events))
     names = ["statement_kind"]
-    data = lines.filter(pl.col("statement_kind").is_in(_DATA_KINDS) & (pl.col("number") > skip_first))
+    data = lines.filter(pl.col("statement_kind").is_in(DATA_STATEMENTS) & (pl.col("number") > skip_first))
     timed = pl.col("duration_us").is_not_null()
     opener = pl.col("opens")
     parent = data.filter(pl.col("gpid").is_null())

@@ -28,13 +28,10 @@ from citus_analysis.spans.records import (
     read_records,
 )
 
-__all__ = ["GPID_NODE_FACTOR", "WRITING_KINDS", "Sessions", "are_distributed", "place", "read_sessions"]
+__all__ = ["GPID_NODE_FACTOR", "Sessions", "are_distributed", "place", "read_sessions"]
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
-
-#: Statement kinds whose transaction writes WAL that its commit has to flush.
-WRITING_KINDS: Final = ("insert", "update", "delete", "merge", "copy", "ddl")
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.clocks import RESOLUTION_US
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.ordered import changes, firsts
-from citus_analysis.spans.sessions import WRITING_KINDS, Sessions
+from citus_analysis.spans.sessions import Sessions
 
 __all__ = ["statement_profile"]
 
@@ -32,8 +32,6 @@ _COLUMNS: Final = (
     "execute_us", "total_us", "parent_us", "connect_us", "parent_low_us", "parent_high_us", "wait_us", "child_us",
     "latency_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
 )  # fmt: skip
-#: Statements that read or write a table's rows.
-_DATA_KINDS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 _EXECUTED: Final = TABLES["statements"]["executed"].dtype
 
 
@@ -71,7 +69,7 @@ def statement_profile(
 
 
 def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
-    on_data = pl.col("statement_kind").cast(pl.String).is_in(_DATA_KINDS)
+    on_data = pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS)
     alone = on_data & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks")
     executed = (
@@ -140,7 +138,7 @@ def _commits_inside() -> pl.Expr:
     return (
         pl.when(kind.is_in(["commit"]))
         .then(pl.lit(value=True))
-        .when(~kind.is_in(list(WRITING_KINDS)) | pl.col("failed"))
+        .when(~kind.is_in(list(WRITING_STATEMENTS)) | pl.col("failed"))
         .then(None)
         .when(in_block)
         .then(pl.lit(value=False))

@@ -9,9 +9,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.sessions import WRITING_KINDS, Sessions
+from citus_analysis.spans.sessions import Sessions
 
 __all__ = ["span_tree"]
 
@@ -232,7 +232,7 @@ def _child_commits_inside() -> pl.Expr:
     return (
         pl.when(kind == "commit")
         .then(pl.lit(value=True))
-        .when(kind.is_in(list(WRITING_KINDS)) & ~pl.col("failed"))
+        .when(kind.is_in(list(WRITING_STATEMENTS)) & ~pl.col("failed"))
         .then(~pl.col("extended") & (pl.col("closing_xid") == 0))
     )
 

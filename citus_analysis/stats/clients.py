@@ -23,11 +23,13 @@ import polars.selectors as cs
 
 from citus_analysis.formats import summary_measures
 from citus_analysis.frames import Frame, as_polars
+from citus_analysis.operations import is_of_workload
 from citus_analysis.runs.status import with_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.histograms import histogram_percentiles, overlapping_buckets
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
-__all__ = ["MERGE_RULES", "NOT_OPERATIONS", "derive_operation_latencies", "derive_runs", "merge_clients"]
+__all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_clients"]
 
 Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
@@ -61,16 +63,12 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "p999_us": "never",
 }
 
-#: Sections of a client's summary that measure the client itself, not operations of the workload, or that sum
-#: over operations which have sections of their own.
-NOT_OPERATIONS: Final = ("OVERALL", "CLEANUP", "INIT", "multiple scripts")
-
 _RUN: Final = ("run_id", "resource")
 _OPERATION: Final = (*_RUN, "iteration", "role", "section")
 _CLIENT: Final = ("source_id", "part")
 _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 
-_US_PER_UNIT: Final = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
+_US_PER_UNIT: Final = {unit: seconds * US_PER_S for unit, seconds in SECONDS_PER_UNIT.items()}
 
 
 def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
@@ -230,8 +228,7 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     long = metrics.filter(
         pl.col("metric").is_in(list(measures)),
         pl.col("unit").fill_null("") != "%",
-        ~pl.col("section").is_in(NOT_OPERATIONS),
-        ~pl.col("section").str.starts_with("TOTAL_GC"),
+        is_of_workload(),
     ).with_columns(field=pl.col("metric").replace_strict(dict(measures), return_dtype=pl.String), value=in_us)
     wide = long.group_by(*_OPERATION, *_CLIENT, maintain_order=True).agg(
         pl.col("value").filter(pl.col("field") == field).first().alias(field) for field in fields

@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 from citus_analysis.schema import TABLES
 
 __all__ = ["Client"]
@@ -17,10 +18,6 @@ __all__ = ["Client"]
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
 #: The code of an operation that did not fail; clients whose status has no name print none.
 _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")
-#: Sections that are no operations of the workload of their own: a read-modify-write is counted as the read and
-#: the update it consists of, VERIFY checks what a read returned.
-_COMPOUND: Final = "READ-MODIFY-WRITE"
-_COUNTED_ELSEWHERE: Final = frozenset({"OVERALL", "CLEANUP", "VERIFY", _COMPOUND})
 _MAX_COUNT: Final = 10**15
 #: No summary has more values that count operations; what claims to is kept from filling the memory.
 _MAX_VALUES: Final = 10_000
@@ -84,7 +81,7 @@ class Client:
         if not times.is_empty():
             self.end_time = times[-1]
         self.last_total = status["operations_total"][-1]
-        failed = series.filter(pl.col("section").str.ends_with("-FAILED"))
+        failed = series.filter(pl.col("section").str.ends_with(FAILED))
         self.failed_so_far += int(failed["operations"].sum())
         if series["max_us"].count():
             self.saw(["hdrhistogram"])
@@ -160,7 +157,7 @@ class Client:
         twice = sum(
             n
             for (section, metric), n in self.values.items()
-            if section.removesuffix("-FAILED") == _COMPOUND and metric in _OPERATIONS
+            if section.removesuffix(FAILED) == COMPOUND and metric in _OPERATIONS
         )
         attempted = max(int(succeeded + failed - twice), 0)
         failures = min(int(failed), attempted)
@@ -169,10 +166,8 @@ class Client:
 
 def _split_failed(counts: dict[str, float]) -> tuple[float, float]:
     own = {section: n for section, n in counts.items() if not section.startswith(("Intended-", "TOTAL_GC"))}
-    failed = sum(n for section, n in own.items() if section.endswith("-FAILED"))
-    succeeded = sum(
-        n for section, n in own.items() if not section.endswith("-FAILED") and section not in _COUNTED_ELSEWHERE
-    )
+    failed = sum(n for section, n in own.items() if section.endswith(FAILED))
+    succeeded = sum(n for section, n in own.items() if is_counted_once(section))
     return succeeded, failed
 
 

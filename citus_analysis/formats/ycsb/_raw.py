@@ -9,6 +9,7 @@ import polars as pl
 
 from citus_analysis.formats._delimited import read_uniform
 from citus_analysis.formats.ycsb._lines import RAW
+from citus_analysis.operations import FAILED
 from citus_analysis.schema import TABLES
 
 __all__ = ["latency_rows", "raw_fields", "uniform_fields"]
@@ -52,6 +53,6 @@ def latency_rows(fields: pl.DataFrame, first_ms: int | None) -> tuple[pl.DataFra
         "latency_us",
         time=pl.from_epoch("time_ms", "ms").dt.replace_time_zone("UTC"),
         elapsed_s=((pl.col("time_ms") - start) / 1000).round(3),
-        failed=pl.col("section").str.ends_with("-FAILED"),
+        failed=pl.col("section").str.ends_with(FAILED),
     )
     return TABLES["client_latencies"].parsed().conform(rows), start

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from citus_analysis.numbers import readable
+from citus_analysis.operations import INTENDED, is_counted_once
 from citus_analysis.published.checks._registry import Finding, Severity
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
 from citus_analysis.runs import CONFIGURATION
-from citus_analysis.scaling.laws import TOLERANCE
+from citus_analysis.scaling.laws import concurrency
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
 from citus_analysis.words import counted
@@ -30,8 +31,6 @@ Cells = Mapping[str, Any]
 _REPEATED: Final = tuple(
     name for name in ("resource", *CONFIGURATION, "rate_limited", "target_ops_s") if name in TABLES["runs"].names()
 )
-#: Sections that hold the time of other sections, or none of the workload's.
-_COMPOSITE: Final = ("READ-MODIFY-WRITE", "CLEANUP", "OVERALL", "TOTAL")
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
 _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
 _BUCKET_US: Final = 1_000.0
@@ -40,7 +39,6 @@ _BUCKET_US: Final = 1_000.0
 _WIDE: Final = 0.10
 #: Intended latencies this far above the actual ones say that operations began late.
 _LATE: Final = 0.10
-_INTENDED: Final = "Intended-"
 _SUMS: Final = 0.01
 _SERIES: Final = 0.05
 _COARSE: Final = 0.10
@@ -124,21 +122,14 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
 
 def littles_law(tables: RunTables) -> Iterator[Weighted]:
     """The time spent in operations over the run time is the number of threads that waited for the system."""
-    latencies = tables.operation_latencies.filter(
-        pl.col("role") == "main",
-        ~pl.col("operation").is_in(_COMPOSITE),
-        ~pl.col("operation").str.starts_with(_INTENDED),
-    )
-    waited = latencies.group_by("run_id").agg(waited_us=(pl.col("operations") * pl.col("mean_us")).sum())
     throttled = set(tables.clients.filter("rate_limited", role="main")["run_id"])
-    for run in tables.finished().join(waited, on="run_id").iter_rows(named=True):
-        if not run["threads"] or not run["waited_us"]:
+    for run in concurrency(tables.finished(), tables.operation_latencies).iter_rows(named=True):
+        if not run["threads"] or not run["in_system"]:
             continue
-        inside = run["waited_us"] / (run["runtime_ms"] * 1e3)
-        share = inside / run["threads"]
-        stated = f"{readable(inside)} of {counted(run['threads'], 'thread')} in the system"
+        share = run["share_in_system"]
+        stated = f"{readable(run['in_system'])} of {counted(run['threads'], 'thread')} in the system"
         expected = f"at most {counted(run['threads'], 'thread')}"
-        if share > 1 + TOLERANCE:
+        if run["contradicts"]:
             text = "the operations took more time than all threads had"
             yield _about("red", "littles_law", run, expected, stated, text)
         elif share < BUSY and run["run_id"] not in throttled:
@@ -202,7 +193,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
     main = tables.operation_latencies.filter(role="main")
     for run in limited.iter_rows(named=True):
         own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
-        pairs = {name: own[_INTENDED + name] for name in own if _INTENDED + name in own and name not in _COMPOSITE}
+        pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
         if own and not pairs:
             text = (
                 "latencies count from when operations were sent: those that waited behind a slow one look fast "

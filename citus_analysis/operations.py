@@ -1,0 +1,66 @@
+"""Which sections of a load generator's summary are operations.
+
+A summary has sections of several kinds, named as YCSB names them:
+
+- operations of the workload: READ, INSERT, UPDATE ...;
+- their failures (`READ-FAILED`);
+- the same operations measured from when they were due (`Intended-READ`);
+- an operation that consists of others, which have sections of their own (`READ-MODIFY-WRITE`), and what verifies a
+  read (`VERIFY`);
+- the client itself: `OVERALL`, `CLEANUP`, the garbage collector.
+
+Example:
+    >>> import polars as pl
+    >>> sections = pl.DataFrame({"section": ["READ", "READ-FAILED", "READ-MODIFY-WRITE", "Intended-READ", "CLEANUP"]})
+    >>> [sections.filter(rule)["section"].to_list() for rule in (is_operation(), adds_up())]
+    [['READ', 'READ-MODIFY-WRITE', 'Intended-READ'], ['READ']]
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+__all__ = ["COMPOUND", "FAILED", "INTENDED", "OVERALL", "adds_up", "is_counted_once", "is_of_workload", "is_operation"]
+
+#: Section of the client as a whole.
+OVERALL: Final = "OVERALL"
+#: Operation that consists of a read and an update, which are counted as well.
+COMPOUND: Final = "READ-MODIFY-WRITE"
+#: How the section of an operation's failures ends.
+FAILED: Final = "-FAILED"
+#: How the section of an operation begins that is measured from when it was due.
+INTENDED: Final = "Intended-"
+_GARBAGE_COLLECTOR: Final = "TOTAL_GC"
+#: Sections of the client itself, and sums over operations that have sections of their own.
+_OF_CLIENT: Final = (OVERALL, "CLEANUP", "INIT", "TOTAL", "multiple scripts")
+_WITHIN_OTHERS: Final = (COMPOUND, "VERIFY")
+
+
+def is_of_workload(section: str = "section") -> pl.Expr:
+    """Whether a section measures the workload, and not the client itself; failures are of the workload."""
+    name = pl.col(section)
+    return ~name.is_in(_OF_CLIENT) & ~name.str.starts_with(_GARBAGE_COLLECTOR)
+
+
+def is_operation(section: str = "section") -> pl.Expr:
+    """Whether a section is an operation that succeeded."""
+    return is_of_workload(section) & ~pl.col(section).str.ends_with(FAILED)
+
+
+def adds_up(section: str = "section") -> pl.Expr:
+    """Whether a section is an operation whose number and time no other section holds too: such ones may be summed."""
+    name = pl.col(section)
+    return is_operation(section) & ~name.is_in(_WITHIN_OTHERS) & ~name.str.starts_with(INTENDED)
+
+
+def is_counted_once(section: str) -> bool:
+    """:func:`adds_up` for one name.
+
+    Example:
+        >>> [is_counted_once(name) for name in ("READ", "READ-FAILED", "VERIFY")]
+        [True, False, False]
+    """
+    elsewhere = section in (*_OF_CLIENT, *_WITHIN_OTHERS)
+    return not (elsewhere or section.endswith(FAILED) or section.startswith((INTENDED, _GARBAGE_COLLECTOR)))
