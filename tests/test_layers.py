@@ -26,6 +26,7 @@ LAYER = {
     "spreadsheets": 0,
     "units": 0,
     "shipped": 0,
+    "study_tree": 0,
     "text_tables": 0,
     "yaml_text": 0,
     "words": 0,

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.printable import printable
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
+from citus_analysis.study_tree import ClientName, NodeName
 
 __all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
 
@@ -98,21 +99,6 @@ _NUMBERS: Final = frozenset(
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES}
 
 _COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2)$", re.IGNORECASE)
-_CLIENT: Final = re.compile(
-    r"(?P<monitor>monitor_)?"
-    r"(?:(?P<load>load)|run)_(?P<workload>[^_]+)_(?P<threads>\d+)_(?P<records>\d+)_"
-    r"(?(load)|(?P<operations>\d+)_)(?P<iteration>\d+)_(?P<workers>\d+)_(?P<tail>.+)\.\w+"
-)
-_TAIL: Final = re.compile(r"(?P<resource>.+?)(?:_(?P<drivers>\d+)_(?P<part>\d+))?")
-#: What rotation adds to a name: `PGLOG-1-2-20261120_2100.log`, `PGLOG-1-2.log.1`, `PGLOG-1-2.log-20261120`.
-_ROTATED: Final = r"(?:[-_.]\d[\d_.:T-]*)?"
-#: A number is a server's; the machines of load generators are driver1, driver2, ...
-_NODE: Final = re.compile(
-    rf"(?:PGLOG-(?P<node>\d+)-(?P<iteration>\d+){_ROTATED}"
-    # In `postgresql-2026-11-20.log` the numbers are a date.
-    rf"|(?!.*\d{{4}}-\d\d-\d\d).+?-(?P<other>(?:driver)?\d+)-(?P<its>\d+))\.[A-Za-z]\w*{_ROTATED}",
-    re.IGNORECASE,
-)
 
 
 def plain_name(name: str) -> str:
@@ -128,31 +114,10 @@ def name_facts(name: str, folder: str | None = None) -> Facts:
         folder: the resource as the folder names it; decides where the resource ends in names like `V3_2_1_0`.
     """
     plain = plain_name(name)
-    if client := _CLIENT.fullmatch(plain):
-        return _client_facts(client, folder)
-    if node := _NODE.fullmatch(plain):
-        return {"node": node["node"] or node["other"], "iteration": int(node["iteration"] or node["its"])}
-    return {}
-
-
-def _client_facts(match: re.Match[str], folder: str | None) -> Facts:
-    facts: Facts = {
-        "phase": "load" if match["load"] else "run",
-        "workload": match["workload"],
-        "role": "monitor" if match["monitor"] else "main",
-        **{name: int(match[name]) for name in ("threads", "records", "iteration", "workers")},
-    }
-    if match["operations"]:
-        facts["operations"] = int(match["operations"])
-    tail = match["tail"]
-    if tail == folder:
-        return facts | {"resource": tail}
-    ending = _TAIL.fullmatch(tail)
-    assert ending is not None  # noqa: S101 - `.+?` with an optional group matches a whole non-empty tail
-    facts["resource"] = ending["resource"]
-    if ending["part"]:
-        facts |= {"drivers": int(ending["drivers"]), "part": int(ending["part"])}
-    return facts
+    client, node = ClientName.parse(plain, folder), NodeName.parse(plain)
+    if client:
+        return {fact: value for fact, value in asdict(client).items() if value is not None}
+    return {"node": node.node, "iteration": node.iteration} if node else {}
 
 
 def convert_facts(stated: Mapping[str, str], where: str) -> Facts:

@@ -13,13 +13,11 @@ from citus_analysis.dataset.walk import Found, is_there, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.study_config import load_config
+from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES
 
 __all__ = ["Identified", "Identifier"]
 
-#: Folders of the study's tree; the folder above them is the resource.
-_STUDY_FOLDERS: Final = frozenset({"YCSB", "pglogs", "general", "perf"})
-_CONFIG_NAMES: Final = ("config.yml", "config.yaml")
 #: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
 _OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
 
@@ -72,7 +70,7 @@ class Identifier:
         resource = self._resource_of(found)
         labels = self._labels.setdefault(found.root, Labels(found.root))
         stated = labels.facts(found.path) | self.meta
-        in_study = any(part in _STUDY_FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
+        in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
         named = name_facts(path_text(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
         fallback = {"resource": path_text(Path(resource.folder.name)) or "unnamed"}
         by_folder = fallback | resource.facts
@@ -99,7 +97,7 @@ class Identifier:
     def _configured(self, folder: Path) -> _Resource | None:
         if folder not in self._resources:
             self._resources[folder] = next(
-                (_read_config(path) for name in _CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
+                (_read_config(path) for name in CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
                 None,
             )
         return self._resources[folder]
@@ -110,7 +108,7 @@ def _about_all_runs(facts: Facts) -> Facts:
 
 
 def _study_root(path: Path) -> Path | None:
-    return next((folder.parent for folder in path.parents if folder.name in _STUDY_FOLDERS), None)
+    return next((folder.parent for folder in path.parents if folder.name in FOLDERS), None)
 
 
 def _top_folder(found: Found) -> Path:

@@ -25,6 +25,7 @@ from citus_analysis.formats._content import Content
 from citus_analysis.formats._numbers import whole_number
 from citus_analysis.redaction import redact_values, redacted_items
 from citus_analysis.schema import TABLES
+from citus_analysis.study_tree import CONFIG_NAMES
 from citus_analysis.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
@@ -119,7 +120,7 @@ class StudyConfig(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By name: nothing in YAML itself says what it configures."""
-        return 0.9 if name.lower() in ("config.yml", "config.yaml") else 0.0
+        return 0.9 if name.lower() in CONFIG_NAMES else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all settings and nodes."""

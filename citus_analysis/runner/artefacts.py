@@ -1,4 +1,4 @@
-"""Names of files in the artefact tree: what `ingest` reads as the tree of the study.
+"""Where the files of a planned run are in the artefact tree, named by :mod:`citus_analysis.study_tree`.
 
 Example:
     >>> from citus_analysis.runner.experiment import parse_experiment
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath, PurePosixPath
 
+from citus_analysis import study_tree
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.study_tree import ClientName
 
-__all__ = ["client_log", "inside", "resource_folder", "sampler_output", "server_log", "snapshot_file"]
+__all__ = ["client_log", "inside", "perf_report", "resource_folder", "sampler_output", "server_log", "snapshot_file"]
 
 
 def inside(tree: Path, place: PurePath | str) -> Path:
@@ -47,34 +49,36 @@ def resource_folder(run: PlannedRun) -> PurePosixPath:
 def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosixPath:
     """Output of one load generator."""
     configuration = run.configuration
-    numbers = [configuration.threads, configuration.records]
-    if configuration.phase == "run":
-        numbers.append(configuration.operations)
-    fields = [
-        configuration.phase,
-        configuration.workload,
-        *numbers,
-        run.iteration,
-        configuration.workers,
-        configuration.resource,
-        configuration.drivers,
-        part,
-    ]
-    prefix = "monitor_" if monitor else ""
-    return resource_folder(run) / "YCSB" / "raw" / f"{prefix}{'_'.join(str(field) for field in fields)}.log"
+    return ClientName(
+        role="monitor" if monitor else "main",
+        phase=configuration.phase,
+        workload=configuration.workload,
+        threads=configuration.threads,
+        records=configuration.records,
+        operations=configuration.operations if configuration.phase == "run" else None,
+        iteration=run.iteration,
+        workers=configuration.workers,
+        resource=configuration.resource,
+        drivers=configuration.drivers,
+        part=part,
+    ).path
 
 
 def server_log(run: PlannedRun, node: str) -> PurePosixPath:
     """Server log of one node."""
-    return resource_folder(run) / "pglogs" / f"PGLOG-{node}-{run.iteration}.log"
+    return study_tree.server_log(run.configuration.resource, node, run.iteration)
 
 
 def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
-    """Output of a sampler on one node; iostat's is named `worker` as in the study."""
-    prefix = "worker" if sampler == "iostat" else sampler
-    return resource_folder(run) / "general" / f"{prefix}-{node}-{run.iteration}.out"
+    """Output of a sampler on one node."""
+    return study_tree.sampler_output(run.configuration.resource, sampler, node, run.iteration)
+
+
+def perf_report(run: PlannedRun, report: str) -> PurePosixPath:
+    """A report of perf."""
+    return study_tree.perf_report(run.configuration.resource, report, run.iteration)
 
 
 def snapshot_file(run: PlannedRun, view: str, node: str) -> PurePosixPath:
     """Snapshots of a view of one node."""
-    return resource_folder(run) / "snapshots" / f"{view}-{node}-{run.iteration}.csv"
+    return study_tree.snapshot_file(run.configuration.resource, view, node, run.iteration)

@@ -19,6 +19,7 @@ from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.stated.fields import setting_text
 from citus_analysis.runner.targets.base import Description, Node, Placement
 from citus_analysis.runner.targets.shards import PLACEMENT_COLUMNS, placement_rows
+from citus_analysis.study_tree import CONFIG_NAMES
 
 __all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
 
@@ -58,7 +59,7 @@ def write_description(
         "skipped": list(description.skipped),
         "measured": {iteration: dict(seen) for iteration, seen in (measured or {}).items()},
     }
-    _write(folder / "config.yml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    _write(folder / CONFIG_NAMES[0], yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     if any(node.nodeid is not None for node in nodes):
         rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
         _write_csv(folder / "pg_dist_node.csv", _NODE_COLUMNS, rows)

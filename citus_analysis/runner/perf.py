@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol, Self
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.artefacts import resource_folder
+from citus_analysis.runner.artefacts import perf_report
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.processes import Launched, Processes
 from citus_analysis.runner.shells import Shell, SshShell
@@ -155,7 +155,7 @@ class Perf:
             reporter = one.machine.launch("perf report", arguments, report)
             self.processes.wait(reporter, timeout_s=_TIMEOUT_S)
             self.processes.stop(reporter)
-            reports[resource_folder(run) / "perf" / f"{name}{one.machine.suffix}-{run.iteration}.txt"] = report
+            reports[perf_report(run, f"{name}{one.machine.suffix}")] = report
         if not one.machine.remove(one.data):
             return [_NOTHING.format(place=one.machine.place)]
         files.update(reports)

@@ -3,8 +3,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from citus_analysis.dataset.identity import Identity, convert_facts, name_facts, plain_name
 from citus_analysis.errors import UnknownNameError, UsageError
@@ -53,41 +51,6 @@ RUN = {**CLIENT, "phase": "run", "workload": "C", "operations": 130000}
 )
 def test_a_name_says(name: str, folder: str | None, facts: dict[str, object]) -> None:
     assert name_facts(name, folder) == facts
-
-
-@settings(max_examples=100)
-@given(
-    resource=st.from_regex(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}", fullmatch=True),
-    monitor=st.booleans(),
-    operations=st.none() | st.integers(1, 10**9),
-    parts=st.none() | st.tuples(st.integers(1, 9), st.integers(0, 9)),
-    numbers=st.tuples(*[st.integers(0, 10**6)] * 4),
-)
-def test_every_name_of_the_study_is_read_back(
-    resource: str,
-    monitor: bool,
-    operations: int | None,
-    parts: tuple[int, int] | None,
-    numbers: tuple[int, int, int, int],
-) -> None:
-    threads, records, iteration, workers = numbers
-    phase = "load" if operations is None else "run"
-    planned = [] if operations is None else [operations]
-    words = [phase, "B", threads, records, *planned, iteration, workers, resource, *(parts or ())]
-    facts = name_facts(("monitor_" if monitor else "") + "_".join(map(str, words)) + ".log", resource)
-    expected: dict[str, object] = {
-        "phase": phase,
-        "workload": "B",
-        "threads": threads,
-        "records": records,
-        "iteration": iteration,
-        "workers": workers,
-        "resource": resource,
-        "role": "monitor" if monitor else "main",
-    }
-    expected |= {} if operations is None else {"operations": operations}
-    expected |= {} if parts is None else {"drivers": parts[0], "part": parts[1]}
-    assert facts == expected
 
 
 @pytest.mark.parametrize(
