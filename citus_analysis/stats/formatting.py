@@ -19,7 +19,10 @@ from citus_analysis.units import label
 __all__ = ["ADJUSTED", "format_comparison", "p_text", "p_words"]
 
 #: What the adjusted p-values are, for a legend.
-ADJUSTED: Final = "verdicts rest on p adjusted by Holm over all comparisons of one operation"
+ADJUSTED: Final = (
+    "verdicts rest on p adjusted by Holm over all comparisons of one operation, and the intervals of their ratios hold "
+    "together (simultaneous, Bonferroni)"
+)
 _HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 
 
@@ -52,11 +55,10 @@ def _legend(items: list[Comparison]) -> list[str]:
     if not items:
         return []
     mean, ratio = items[0].mean_a, items[0].ratio
-    level = f"{ratio.level * 100:g} %"
+    level, method = f"{ratio.level * 100:g} %", ratio.method.split(", simultaneous")[0]
     adjusted = f"; {ADJUSTED}" if any(item.family_size > 1 for item in items) else ""
     return [
-        f"interval: {level}, of the mean ({mean.method}); "
-        f"vs base: ratio with {level} interval ({ratio.method}){adjusted}"
+        f"interval: {level}, of the mean ({mean.method}); vs base: ratio with {level} interval ({method}){adjusted}"
     ]
 
 

@@ -241,15 +241,35 @@ def ratio_interval_from_summaries(
     """
     check_level(level)
     _check_positive(_RATIO, a[0], b[0])
-    ratio = a[0] / b[0]
-    error, freedom = log_ratio_error(a, b)
-    n = min(a[2], b[2])
+    return log_ratio_interval(a[0] / b[0], *log_ratio_error(a, b), min(a[2], b[2]), level)
+
+
+def log_ratio_interval(
+    ratio: float, error: float, freedom: float, n: int, level: float = LEVEL, family: int = 1
+) -> Interval:
+    """Interval of a ratio from the standard error of its logarithm; none where the error has no degrees of freedom.
+
+    Args:
+        ratio: the estimate.
+        error: standard error of its logarithm.
+        freedom: degrees of freedom of the error.
+        n: values of the smaller side.
+        level: with which all intervals of the family hold together.
+        family: number of ratios that are looked at together (Bonferroni).
+
+    Example:
+        >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4))
+        2 [1.566, 2.554] (95 %, Welch t on the log ratio, n = 4)
+        >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4, family=10))
+        2 [1.299, 3.08] (95 %, Welch t on the log ratio, simultaneous over 10, n = 4)
+    """
+    method = "Welch t on the log ratio" + (f", simultaneous over {family}" if family > 1 else "")
     if not freedom:
-        return Interval.absent(ratio, level, n, "Welch t on the log ratio", _ONE_VALUE)
-    reach = t_quantile((1 + level) / 2, freedom) * error
+        return Interval.absent(ratio, level, n, method, _ONE_VALUE)
+    reach = t_quantile(1 - (1 - level) / 2 / family, freedom) * error
     notes = unique([_EQUAL_VALUES] if error == 0 else [])
     low, high = _ends_on_log_scale(ratio, reach * ratio)
-    return Interval(ratio, low, high, level, n, "Welch t on the log ratio", notes)
+    return Interval(ratio, low, high, level, n, method, notes)
 
 
 def log_ratio_error(a: tuple[float, float, int], b: tuple[float, float, int]) -> tuple[float, float]:

@@ -101,8 +101,16 @@ def test_an_outlier_makes_the_tests_disagree_and_is_warned_about() -> None:
 
 
 def test_holm_is_statsmodels() -> None:
-    p = [0.01, 0.001, 0.04, 0.03, 0.2]
-    np.testing.assert_allclose(stats.holm(p), multipletests(p, method="holm")[1])
+    rng = np.random.default_rng(3)
+    for size in (1, 2, 7, 40):
+        p = rng.beta(0.5, 3, size).round(2)
+        np.testing.assert_allclose(stats.holm(p), multipletests(p, method="holm")[1])
+
+
+def test_holm_steps_down() -> None:
+    # 5 x 0.001, 4 x 0.01, 3 x 0.03, then no less than the one before; worked by hand.
+    np.testing.assert_allclose(stats.holm([0.01, 0.001, 0.04, 0.03, 0.2]), [0.04, 0.005, 0.09, 0.09, 0.2])
+    assert stats.holm([]).size == 0
 
 
 def test_many_comparisons_are_adjusted_and_say_so() -> None:
@@ -129,3 +137,40 @@ def test_what_makes_no_sense_is_refused() -> None:
         stats.compare([1, 2], [1, 2], margin=0)
     with pytest.raises(InsufficientDataError, match="set new has 0 values"):
         stats.compare([], [1, 2], label_a="new")
+
+
+def test_intervals_of_a_family_are_those_of_single_comparisons_at_a_higher_level() -> None:
+    a, b = [10.0, 11, 12, 13], [8.0, 9, 9.5, 10]
+    family = stats.compare_many([stats.compare(a, b)] * 5, level=0.9)
+    alone = stats.compare(a, b, level=1 - (1 - 0.95) / 5)
+    assert {one.family_size for one in family} == {5}
+    assert family[0].ratio.ends == pytest.approx(alone.ratio.ends)
+    assert family[0].ratio.level == 0.95
+    assert stats.compare_many([stats.compare(a, b)])[0].ratio == stats.compare(a, b).ratio
+
+
+def test_intervals_of_a_family_hold_together_as_often_as_they_state() -> None:
+    rng = np.random.default_rng(11)
+    truths = np.array([0.8, 0.9, 1.0, 1.1, 1.3])
+
+    def all_hold() -> bool:
+        pairs = [(100 * truth * rng.normal(1, 0.03, 4), 100 * rng.normal(1, 0.03, 4)) for truth in truths]
+        found = stats.compare_many([stats.compare(a, b) for a, b in pairs])
+        return all(truth in one.ratio for truth, one in zip(truths, found, strict=True))
+
+    held = sum(all_hold() for _ in range(300))
+    # Bonferroni holds at least 95 %; single intervals would hold together in 77 % only.
+    assert held >= 300 * 0.92
+
+
+def test_a_verdict_of_holm_that_the_wider_interval_does_not_show_says_so() -> None:
+    clear = stats.compare([20.0, 20.1, 19.9, 20.05], [10.0, 10.1, 9.9, 10.05])
+    near = stats.compare([9.8, 11, 12, 13], [8.0, 9, 9.5, 10])
+    first, second = stats.compare_many([clear, near])
+    # Between half of 5 %, which Bonferroni asks of each of two, and 5 %, which Holm asks of the second.
+    assert 0.025 < near.p_difference < 0.05
+    assert second.verdict == "faster"
+    assert 1.0 in second.ratio
+    assert "Holm's procedure decides, although the simultaneous interval" in second.warnings[-1]
+    assert 1.0 not in first.ratio
+    assert not any("Holm" in warning for warning in first.warnings)
