@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["counted", "counted_expr", "listed", "noun_for", "size_text"]
+__all__ = ["counted", "counted_expr", "listed", "noun_for", "size_expr", "size_text"]
 
 #: Nouns whose plural is no `s` more.
 _PLURALS = {"series": "series", "child": "children", "stretch": "stretches"}
@@ -62,6 +62,20 @@ def size_text(workers: int) -> str:
         ('1 worker', '4 workers', 'one server')
     """
     return counted(workers, "worker") if workers else "one server"
+
+
+def size_expr(workers: str = "workers") -> pl.Expr:
+    """:func:`size_text` for a column.
+
+    Example:
+        >>> import polars as pl
+        >>> pl.DataFrame({"workers": [0, 2]}).select(size_expr()).to_series().to_list()
+        ['one server', '2 workers']
+    """
+    import polars as pl
+
+    single = pl.col(workers) == 0
+    return pl.when(single).then(pl.lit(size_text(0))).otherwise(counted_expr(workers, "worker"))
 
 
 def listed(items: Sequence[str], most: int = 8) -> str:

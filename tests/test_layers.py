@@ -49,7 +49,9 @@ LAYER = {
 #: Within a layer only these edges exist: statistics are the floor of layer 2, figures of layer 4.
 WITHIN_LAYER = {
     ("stats", "runs"),
+    ("spans", "runs"),
     ("spans", "stats"),
+    ("bottleneck", "runs"),
     ("scaling", "runs"),
     ("scaling", "stats"),
     ("scaling", "bottleneck"),

@@ -2,6 +2,7 @@
 
 - `published`, `read_published`: the transcribed tables, and anybody's own;
 - `audit`, `audit_runs`: contradictions in tables of results, and in runs of our own;
+- `published_numbers`, `published_systems`: what is published, at a glance;
 - `published_summaries`, `runs_like`: published means in the form that statistics and models take.
 
 docs/published.md lists the sources, the format, the names of metrics and the checks.
@@ -21,6 +22,7 @@ import polars as pl
 
 from citus_analysis.published._audit import AuditResult, audit, audit_runs
 from citus_analysis.published._load import published, read_published
+from citus_analysis.published._overview import published_numbers, published_systems
 from citus_analysis.published._summaries import published_summaries, runs_like
 from citus_analysis.shown import public
 
@@ -29,7 +31,9 @@ __all__ = [
     "audit",
     "audit_runs",
     "published",
+    "published_numbers",
     "published_summaries",
+    "published_systems",
     "read_published",
     "runs_like",
 ]

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
+from citus_analysis.bottleneck.resources import study_resources
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.published import published
 from citus_analysis.report.comparison import base_variant
 from citus_analysis.report.notebooks import Scalar, report_parameters
-from citus_analysis.report.profile import profiled_statements, profiled_threads
-from citus_analysis.report.resources import study_resources
 from citus_analysis.report.scalability import Axis, check_base
-from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.spans.profile import profiled_statements, profiled_threads
 
 __all__ = ["check_choices"]
 

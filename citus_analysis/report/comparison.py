@@ -15,25 +15,23 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.series import Selection
-from citus_analysis.report.words import counted, interval_text, listed, size_text
+from citus_analysis.report.words import interval_text, joint_text
 from citus_analysis.runs import comparability
-from citus_analysis.stats import Comparison, summarise_runs
-from citus_analysis.stats.runs import Question, compare_levels
+from citus_analysis.runs.selection import Selection
+from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
+from citus_analysis.words import counted, listed, size_text
 
 __all__ = [
-    "ComparisonStudy",
+    "POOLED",
+    "ComparisonPanels",
     "base_variant",
+    "comparison_panels",
     "comparison_sentences",
-    "published_numbers",
-    "published_systems",
     "ratio_rows",
-    "study_comparison",
 ]
 
-_METRIC: Final = "throughput_ops_s"
 #: Columns that are not held equal, because variants were often measured with tables of another size.
 POOLED: Final = ("records", "scale_factor", "operations")
 _CELL: Final = ("operation", "workers", "threads")
@@ -54,32 +52,37 @@ _NUMBERS: Final = {
 
 
 @dataclass(frozen=True)
-class ComparisonStudy:
-    """Variants against a base.
+class ComparisonPanels:
+    """A comparison of variants as tables for figures.
 
     Attributes:
         base: name of the base variant.
+        found: the comparisons, cell by cell.
         means: per cell that is compared and variant: n, mean, sd, low, high; of all cells where none is compared.
         ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, and what
             else differs.
-        comparisons: what `ratios` rests on.
         alone: variants with no cell in common with the base.
     """
 
     base: str
+    found: RunComparison
     means: pl.DataFrame
     ratios: pl.DataFrame
-    comparisons: tuple[Comparison, ...]
     alone: tuple[str, ...] = field(default=())
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """What `ratios` rests on; the stratum says to which cell each belongs, and what else differs there."""
+        return tuple(_placed(self.found.comparisons, self.found.runs))
 
     def operations(self) -> list[str]:
         """Names of the operations in which something is compared."""
         return self.ratios["operation"].unique(maintain_order=True).to_list()
 
 
-def study_comparison(
+def comparison_panels(
     selection: Selection, *, base: str = "", level: float = LEVEL, margin: float = MARGIN
-) -> ComparisonStudy:
+) -> ComparisonPanels:
     """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
 
     Args:
@@ -100,16 +103,22 @@ def study_comparison(
         )
     names = _variants(runs)
     start = _resolved_base(base, names)
-    strata = comparability(runs, "variant", POOLED).strata
-    question = Question(_METRIC, "variant", start, strata, POOLED, margin, level)
-    comparisons = tuple(_placed(compare_levels(runs, question), runs))
-    ratios = _ratios(comparisons)
+    found = _compared(runs, start, level, margin)
+    ratios = _ratios(tuple(_placed(found.comparisons, found.runs)))
     met = set(ratios["variant"]) | {start}
     compared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
-    groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
-    means = summarise_runs(shown, _METRIC, by=groups, level=level)
-    return ComparisonStudy(start, means, ratios, comparisons, tuple(name for name in sorted(names) if name not in met))
+    groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
+    means = summarise_runs(shown, METRIC, by=groups, level=level)
+    return ComparisonPanels(start, found, means, ratios, tuple(name for name in sorted(names) if name not in met))
+
+
+def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> RunComparison:
+    """As `compare DIR --by variant --base BASE --pool ...` compares; nothing where no cell has two variants."""
+    try:
+        return compare_runs(runs, METRIC, "variant", base, pool=POOLED, level=level, margin=margin)
+    except InsufficientDataError:
+        return RunComparison((), "variant", METRIC, comparability(runs, "variant", POOLED).strata, POOLED, (), runs)
 
 
 def base_variant(selection: Selection, base: str) -> str:
@@ -187,7 +196,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema).sort("operation", "variant", "workers", "threads")
 
 
-def comparison_sentences(study: ComparisonStudy) -> list[str]:
+def comparison_sentences(study: ComparisonPanels) -> list[str]:
     """What the comparisons decided; three to six sentences."""
     total = study.ratios.height
     if not (total or study.alone):
@@ -219,14 +228,15 @@ def comparison_sentences(study: ComparisonStudy) -> list[str]:
     return sentences
 
 
-def _decided(study: ComparisonStudy, most: int = 3) -> list[str]:
+def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
     """The clearest decisions."""
     decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
+    joint = f"; {words}" if (words := joint_text(decided)) else ""
     shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
-    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({interval_text(c.ratio)})." for c in shown]
+    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({interval_text(c.ratio)}{joint})." for c in shown]
 
 
-def _undecided(study: ComparisonStudy) -> list[str]:
+def _undecided(study: ComparisonPanels) -> list[str]:
     """The span of what was observed without proving anything."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
     if rows.height < 2:
@@ -249,7 +259,7 @@ def _place(c: Comparison) -> str:
     return f"{c.stratum['operation']}, {size_text(workers)}, {counted(threads, 'thread')}"
 
 
-def ratio_rows(study: ComparisonStudy, operation: str) -> pl.DataFrame:
+def ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
     """The ratios of one operation with a `name` per row, for a figure."""
     rows = study.ratios.filter(pl.col("operation") == operation)
     short = rows["variant"].str.split(", ").list.first()
@@ -258,31 +268,4 @@ def ratio_rows(study: ComparisonStudy, operation: str) -> pl.DataFrame:
     several = rows.select("workers", "threads").unique().height > 1
     return rows.with_columns(name=short if unique else rows["variant"]).with_columns(
         pl.col("name") + (sizes if several else pl.lit(""))
-    )
-
-
-def published_systems(published: pl.DataFrame) -> pl.DataFrame:
-    """Per system in the publications: how much is known of it, and the range of its published throughputs."""
-    throughput = pl.col("value").filter(pl.col("metric") == _METRIC)
-    return (
-        published.with_columns(pl.col("system").fill_null("several"))
-        .group_by("system")
-        .agg(
-            pl.len().alias("numbers"),
-            pl.col("source").unique().sort().str.join(", ").alias("sources"),
-            throughput.len().alias("throughputs"),
-            throughput.min().alias("smallest_throughput_ops_s"),
-            throughput.max().alias("largest_throughput_ops_s"),
-        )
-        .sort("system")
-    )
-
-
-def published_numbers(
-    published: pl.DataFrame, metrics: Sequence[str] = (_METRIC, "latency_ms", "nopm")
-) -> pl.DataFrame:
-    """The published rates and latencies, with the place each was read from; never part of a computed number."""
-    columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
-    return (
-        published.filter(pl.col("metric").is_in(list(metrics))).select(columns).sort("system", "source", "table", "row")
     )

@@ -22,10 +22,10 @@ from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
 from citus_analysis.report.audit import audit_block, latency_warnings
 from citus_analysis.report.notebooks import Scalar
-from citus_analysis.report.series import matching
 from citus_analysis.report.tables import html_table
-from citus_analysis.report.words import counted
+from citus_analysis.runs.selection import matching
 from citus_analysis.spreadsheets import guarded
+from citus_analysis.words import counted
 
 __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
 

@@ -9,9 +9,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.pglog import STUDY_PREFIX
-from citus_analysis.report.profile import ProfileStudy
-from citus_analysis.report.words import counted, interval_text, listed, size_text
+from citus_analysis.report.words import interval_text, joint_text
+from citus_analysis.spans.profile import ProfileStudy
 from citus_analysis.stats import Comparison
+from citus_analysis.words import counted, listed, size_text
 
 __all__ = ["profile_sentences", "profile_warnings"]
 
@@ -70,9 +71,10 @@ def _sizes(study: ProfileStudy) -> list[str]:
         small, large = (int(str(mine[0].stratum[end])) for end in ("small", "large"))
         sizes = f"from {small} to {counted(large, 'worker')}"
         ratios = [f"{interval_text(c.ratio)} at {counted(int(str(c.stratum['threads'])), 'thread')}" for c in mine]
+        joint = f" ({words})" if (words := joint_text(mine)) else ""
         sentences.append(
             f"Time of a remote {kind.upper()} on the server, {sizes}: {_claim(mine)}. "
-            f"The ratio of the runs' means is {listed(ratios)}."
+            f"The ratio of the runs' means{joint} is {listed(ratios)}."
         )
     return sentences
 

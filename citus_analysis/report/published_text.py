@@ -8,10 +8,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.plots.published import model_name
-from citus_analysis.report.published import PublishedStudy
-from citus_analysis.report.words import counted, listed
+from citus_analysis.published.study import PublishedStudy
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
+from citus_analysis.words import counted, listed
 
 __all__ = ["band_sentence", "monitoring_sentence", "opening_sentences", "study_warnings"]
 

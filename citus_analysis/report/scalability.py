@@ -1,8 +1,7 @@
-"""Throughput, speedup and efficiency along workers and threads, and latency against load.
+"""The tables of the scalability report: a scaling study laid out by operation and series.
 
-Speedup, efficiency and psi are those of :func:`citus_analysis.scaling.relative_scaling`. Whether throughput
-changed is decided by :func:`citus_analysis.stats.runs.compare_levels`, as the commands `compare` and `scale` decide it:
-adjusted by Holm's procedure over all comparisons of the same operation along the axis.
+What forms a curve, its points, comparisons and models are those of :func:`citus_analysis.scaling.scale_runs`, as the
+command `scale` prints them.
 """
 
 from __future__ import annotations
@@ -13,58 +12,108 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.operations import is_operation
-from citus_analysis.report.series import Selection, series_names
-from citus_analysis.runs import comparability
-from citus_analysis.scaling import ScalePoint, relative_scaling
+from citus_analysis.runs.naming import series_names
+from citus_analysis.runs.selection import Selection
+from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.intervals import MeanMethod
-from citus_analysis.stats.runs import Question, compare_levels
 
-__all__ = ["Axis", "ScalabilityStudy", "check_base", "latency_by_load", "outside_series", "study_scalability"]
+__all__ = ["Axis", "Panel", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
 
 Axis = Literal["workers", "threads"]
 
-_METRIC: Final = "throughput_ops_s"
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
+_ENDS: Final = ("", "_low", "_high")
+_PLACE: Final = {"operation": pl.String(), "series": pl.String()}
 _MEANS: Final = {
-    "operation": pl.String(),
-    "series": pl.String(),
     **dict.fromkeys(("mean", "sd", "low", "high", "level"), pl.Float64()),
     "n": pl.Int64(),
     "method": pl.String(),
     "warnings": pl.String(),
 }
+_DECISION: Final = {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
+_MODELS: Final = {
+    "model": pl.String(),
+    **dict.fromkeys(("gamma", "alpha", "beta", "aicc", "weight", "lack_of_fit_p"), pl.Float64()),
+    "rejected": pl.String(),
+    "decided": pl.Boolean(),
+    "peak": pl.String(),
+    "warnings": pl.String(),
+}
 
 
 @dataclass(frozen=True)
-class ScalabilityStudy:
-    """Throughput along one axis.
+class Panel:
+    """A curve with its place in the figures: the operation (one figure each), and the name of the series."""
+
+    operation: str
+    series: str
+    curve: ScalingCurve
+
+
+@dataclass(frozen=True)
+class ScalingPanels:
+    """A scaling study as tables for figures.
 
     Attributes:
         axis: `workers` or `threads`.
+        study: the curves.
         base: value of the axis that speedup and efficiency of most series refer to; 0 where there is no series.
-        runs: single runs that stand in a series, with `operation` and `series`.
+        panels: the curves with their places, in the order of the figures.
         means: per operation, series and value: n, mean, sd, low, high, level, method, warnings.
-        relative: per operation, series and value: speedup, efficiency, psi, each with its interval, and the
-            verdict of the comparison with the base and its p-value, raw and adjusted.
-        comparisons: what the verdicts rest on; their stratum names operation, series and value.
-        order: names of all series, so that each keeps its colour over several figures.
     """
 
     axis: Axis
+    study: ScalingStudy
     base: int
-    runs: pl.DataFrame
+    panels: tuple[Panel, ...]
     means: pl.DataFrame
-    relative: pl.DataFrame
-    comparisons: tuple[Comparison, ...]
-    order: tuple[str, ...]
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of all series, so that each keeps its colour over several figures."""
+        return tuple(dict.fromkeys(panel.series for panel in self.panels))
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """Single runs of the series."""
+        return _runs(self.panels, self.axis).select(*_PLACE, self.axis, METRIC, "iteration", "run_id", "resource")
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Each value against the base; `stratum` holds operation, series and value of the axis."""
+        return tuple(
+            replace(one, stratum={"operation": p.operation, "series": p.series, self.axis: int(one.label_a)})
+            for p in self.panels
+            for one in p.curve.comparisons
+        )
+
+    @property
+    def relative(self) -> pl.DataFrame:
+        """Per operation, series and value: speedup, efficiency and psi with their intervals, and the verdict.
+
+        Intervals of speedup and efficiency hold together over all comparisons of an operation, as the verdicts do.
+        """
+        numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
+        schema = {**_PLACE, self.axis: pl.Int32(), **numbers, **_DECISION, "n": pl.Int64()}
+        rows = [row for panel in self.panels for row in _relative_rows(panel, self.axis)]
+        return pl.DataFrame(rows, schema=schema)
+
+    @property
+    def models(self) -> pl.DataFrame:
+        """Per operation, series and fitted model: parameters, weight, what speaks against it, and its peak."""
+        rows = [
+            {"operation": panel.operation, "series": panel.series, **row}
+            for panel in self.panels
+            for row in panel.curve.model_rows()
+        ]
+        return pl.DataFrame(rows, schema={**_PLACE, **_MODELS})
 
     def operations(self) -> list[str]:
         """Names of the operations that have a series."""
-        return self.means["operation"].unique(maintain_order=True).to_list()
+        return list(dict.fromkeys(panel.operation for panel in self.panels))
 
     def panel(self, operation: str, table: Literal["means", "runs", "relative"]) -> pl.DataFrame:
         """The rows of one operation."""
@@ -76,8 +125,12 @@ class ScalabilityStudy:
         rows = self.panel(operation, "relative")
         return rows.select("series", self.axis, mean=name, low=f"{name}_low", high=f"{name}_high")
 
+    def means_of(self, panel: Panel) -> pl.DataFrame:
+        """The means of one series."""
+        return self.means.filter(operation=panel.operation, series=panel.series)
 
-def study_scalability(
+
+def scaling_panels(
     selection: Selection,
     axis: Axis = "workers",
     *,
@@ -85,11 +138,8 @@ def study_scalability(
     level: float = LEVEL,
     method: MeanMethod = "log-t",
     margin: float = MARGIN,
-) -> ScalabilityStudy:
-    """Means, speedup and efficiency of every set-up that was measured at two or more values of an axis.
-
-    Raises:
-        UnknownNameError: nothing was measured at the base.
+) -> ScalingPanels:
+    """Means, speedup, efficiency and models of every set-up that was measured at two or more values of an axis.
 
     Args:
         selection: runs with their set-up.
@@ -98,26 +148,19 @@ def study_scalability(
         level: confidence level of every interval and test.
         method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
+
+    Raises:
+        UnknownNameError: nothing was measured at the base.
     """
     check_base(selection, axis, base)
     # A single server is no cluster of 0 workers, but another system.
     runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
-    strata = comparability(runs, axis).strata
-    question = Question(_METRIC, axis, base or None, strata, margin=margin, level=level)
-    compared = compare_levels(runs, question)
-    keys = _keys(strata, axis)
-    inside = _in_series(axis, keys) & ((pl.col(axis) == base).any().over(keys) if base else pl.lit(value=True))
-    runs = _with_series(runs.filter(inside), keys).sort("operation", _OTHER[axis], "series", axis)
-    comparisons = tuple(_in_figures(compared, runs, strata, axis))
-    return ScalabilityStudy(
-        axis,
-        base if base and compared else _usual_base(comparisons),
-        runs.select("operation", "series", axis, _METRIC, "iteration", "run_id", "resource"),
-        _means(runs, axis, level, method),
-        _relative(runs, comparisons, axis, base or None, level),
-        comparisons,
-        tuple(runs["series"].unique(maintain_order=True)),
-    )
+    study = ScalingStudy(axis, METRIC, ())
+    if base in (0, *runs[axis]) and not runs.is_empty():
+        study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level)
+    panels = tuple(_panels(study, axis))
+    usual = base if base and panels else _usual_base(panels)
+    return ScalingPanels(axis, study, usual, panels, _means(_runs(panels, axis), axis, level, method))
 
 
 def check_base(selection: Selection, axis: Axis, base: int) -> None:
@@ -131,49 +174,16 @@ def check_base(selection: Selection, axis: Axis, base: int) -> None:
         raise UnknownNameError(f"number of {axis} in these runs", str(base), map(str, measured))
 
 
-def outside_series(selection: Selection, studies: Sequence[ScalabilityStudy]) -> pl.DataFrame:
+def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.DataFrame:
     """Configurations that stand in no series, because nothing with the same set-up was measured beside them."""
-    inside = pl.concat([study.runs.select("run_id", "resource") for study in studies])
+    inside = pl.concat([panels.runs.select("run_id", "resource") for panels in shown])
     return (
         _placed(selection.runs)
         .join(inside, on=["run_id", "resource"], how="anti")
         .group_by("resource", "operation", "limit", "threads", "workers", "records", maintain_order=True)
-        .agg(pl.len().alias("runs"), pl.col(_METRIC).mean())
+        .agg(pl.len().alias("runs"), pl.col(METRIC).mean())
         .sort("resource", "operation", "threads")
     )
-
-
-def latency_by_load(
-    selection: Selection, latencies: pl.DataFrame, metric: str = "p99_us", *, level: float = LEVEL
-) -> pl.DataFrame:
-    """Latency and throughput per set-up and number of threads: means over runs of each run's own value.
-
-    Columns: operation, series, threads, throughput_ops_s, n, mean, sd, low, high (of `metric`).
-    """
-    own = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation")).select(
-        "run_id", "resource", pl.col("operation").alias("section"), metric
-    )
-    runs = _placed(selection.runs).drop_nulls("operation")
-    keys = _keys(comparability(runs, "threads").strata, "threads")
-    runs = runs.filter(_in_series("threads", keys))
-    joined = runs.join(own, on=["run_id", "resource"]).drop_nulls(metric).sort("workers", "threads", "section")
-    if joined.is_empty():
-        return pl.DataFrame(schema=_MEANS | {"threads": pl.Int32(), _METRIC: pl.Float64()})
-    several = joined["section"].n_unique() > joined["operation"].n_unique()
-    section = pl.format(", {}", "section") if several else pl.lit("")
-    joined = _with_series(joined, keys).with_columns(pl.col("series") + section)
-    by = ["operation", "series", "threads"]
-    means = summarise_runs(joined, metric, by=by, level=level)
-    return means.join(joined.group_by(by).agg(pl.col(_METRIC).mean()), on=by, maintain_order="left")
-
-
-def _keys(strata: Sequence[str], axis: Axis) -> list[str]:
-    """Columns whose values make a series; the other axis stands last and is always among them."""
-    return [*(name for name in strata if name != _OTHER[axis]), _OTHER[axis]]
-
-
-def _in_series(axis: Axis, keys: Sequence[str]) -> pl.Expr:
-    return pl.col(axis).n_unique().over(keys) > 1
 
 
 def _placed(runs: pl.DataFrame) -> pl.DataFrame:
@@ -181,59 +191,59 @@ def _placed(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.drop_nulls(["workers", "threads"])
 
 
-def _usual_base(comparisons: Sequence[Comparison]) -> int:
-    bases = pl.Series([int(one.label_b) for one in comparisons], dtype=pl.Int64)
+def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
+    """Names are made per operation: what the panel's title says (operation, one size) is no part of them."""
+    other = _OTHER[axis]
+    if not study.curves:
+        return
+    keys = [*(name for name in study.curves[0].stratum if name != other), other]
+    firsts = pl.concat([_one_row(curve, keys) for curve in study.curves]).with_row_index("curve")
+    for (operation,), rows in firsts.sort("operation", other).group_by("operation", maintain_order=True):
+        names = series_names(rows.select(*keys), ignore=["workload"], always=[other])
+        for number, name in sorted(zip(rows["curve"], names, strict=True), key=lambda pair: _rank(rows, pair, other)):
+            yield Panel(str(operation), name, study.curves[number])
+
+
+def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
+    """The set-up of a curve; the other axis is null where it changes along the curve."""
+    row = curve.runs.head(1).select({"operation", *keys})
+    changing = [name for name in keys if curve.runs[name].n_unique() > 1]
+    return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
+
+
+def _rank(rows: pl.DataFrame, pair: tuple[int, str], other: str) -> tuple[int, str]:
+    value = rows.filter(pl.col("curve") == pair[0])[other][0]
+    return (-1 if value is None else int(value), pair[1])
+
+
+def _usual_base(panels: Sequence[Panel]) -> int:
+    bases = pl.Series([int(one.label_b) for panel in panels for one in panel.curve.comparisons], dtype=pl.Int64)
     return int(bases.mode().sort()[0]) if len(bases) else 0
 
 
-def _with_series(runs: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Names are made per operation: what the panel's title says (operation, one size) is no part of them."""
-    parts = []
-    for _, part in runs.group_by("operation", maintain_order=True):
-        names = series_names(part.select(*keys), ignore=["workload"], always=[keys[-1]])
-        parts.append(part.with_columns(names))
-    return pl.concat(parts) if parts else runs.with_columns(series=pl.lit(None, pl.String))
+def _runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
+    if not panels:
+        ids = {"iteration": pl.Int32(), "run_id": pl.String(), "resource": pl.String()}
+        return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), METRIC: pl.Float64(), **ids})
+    parts = [
+        p.curve.runs.sort(axis).with_columns(operation=pl.lit(p.operation), series=pl.lit(p.series)) for p in panels
+    ]
+    return pl.concat(parts)
 
 
 def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> pl.DataFrame:
     if runs.is_empty():
-        return pl.DataFrame(schema=_MEANS | {axis: pl.Int32()})
-    means = summarise_runs(runs, _METRIC, by=["operation", "series", axis], level=level, method=method)
-    order = runs.select("operation", "series").unique(maintain_order=True)
-    return order.join(means, on=["operation", "series"], how="left", maintain_order="left_right")
+        return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), **_MEANS})
+    means = summarise_runs(runs, METRIC, by=[*_PLACE, axis], level=level, method=method)
+    order = runs.select(*_PLACE).unique(maintain_order=True)
+    return order.join(means, on=list(_PLACE), how="left", maintain_order="left_right")
 
 
-def _parts(runs: pl.DataFrame) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
-    for (operation, series), part in runs.group_by("operation", "series", maintain_order=True):
-        yield {"operation": operation, "series": series}, part
-
-
-def _in_figures(
-    comparisons: Sequence[Comparison], runs: pl.DataFrame, strata: Sequence[str], axis: Axis
-) -> Iterator[Comparison]:
-    """Comparisons that say by `stratum` where in the figures they belong: operation, series and value of the axis."""
-    places = {
-        tuple(row[name] for name in strata): (row["operation"], row["series"])
-        for row in runs.select({"operation", "series", *strata}).unique().iter_rows(named=True)
-    }
-    for one in comparisons:
-        operation, series = places[tuple(one.stratum[name] for name in strata)]
-        yield replace(one, stratum={"operation": operation, "series": series, axis: int(one.label_a)})
-
-
-def _relative(
-    runs: pl.DataFrame, comparisons: Sequence[Comparison], axis: Axis, base: int | None, level: float
-) -> pl.DataFrame:
-    compared = {(c.stratum["operation"], c.stratum["series"], c.stratum[axis]): c for c in comparisons}
-    rows = []
-    for stratum, part in _parts(runs):
-        for point in relative_scaling(part[axis].to_numpy(), part[_METRIC].to_numpy(), base, level=level):
-            one = compared.get((stratum["operation"], stratum["series"], int(point.size)))
-            rows.append({**stratum, axis: int(point.size), **_point(point), **_decision(one), "n": point.throughput.n})
-    numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
-    schema = {"operation": pl.String(), "series": pl.String(), axis: pl.Int32(), **numbers}
-    decision = {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
-    return pl.DataFrame(rows, schema=schema | decision | {"n": pl.Int64()})
+def _relative_rows(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
+    compared = {float(one.label_a): one for one in panel.curve.comparisons}
+    for point in panel.curve.points:
+        place = {"operation": panel.operation, "series": panel.series, axis: int(point.size)}
+        yield {**place, **_point(point), **_decision(compared.get(point.size)), "n": point.throughput.n}
 
 
 def _decision(one: Comparison | None) -> dict[str, object]:
@@ -245,9 +255,6 @@ def _decision(one: Comparison | None) -> dict[str, object]:
         "p_difference": one.p_difference if tested else None,
         "p_difference_adjusted": one.p_difference_adjusted if tested else None,
     }
-
-
-_ENDS: Final = ("", "_low", "_high")
 
 
 def _point(point: ScalePoint) -> dict[str, float | None]:

@@ -7,20 +7,21 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.scalability import Axis, ScalabilityStudy
-from citus_analysis.report.series import Selection, caveats
-from citus_analysis.report.words import counted, interval_text, listed
+from citus_analysis.report.scalability import Axis, ScalingPanels
+from citus_analysis.report.words import interval_text, joint_text
+from citus_analysis.runs.selection import Selection
 from citus_analysis.stats import Comparison
 from citus_analysis.stats.comparison import CHANGE_WORDS
 from citus_analysis.stats.formatting import p_words
+from citus_analysis.words import counted, listed
 
-__all__ = ["IN_OPENING", "growth_sentences", "opening_sentences", "scalability_warnings"]
+__all__ = ["IN_OPENING", "caveats", "growth_sentences", "model_sentences", "opening_sentences", "scalability_warnings"]
 
 #: The opening states at most this many operations per axis; the sections state all.
 IN_OPENING: Final = 2
 
 
-def opening_sentences(selection: Selection, studies: Sequence[ScalabilityStudy]) -> list[str]:
+def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
     """What entered, whether throughput changes along each axis, and where it is highest: three to six sentences."""
     sentences = [_entered(selection)]
     for study in studies:
@@ -38,7 +39,7 @@ def _entered(selection: Selection) -> str:
     return f"{entered}; {gone}: {listed(names)}."
 
 
-def growth_sentences(study: ScalabilityStudy) -> list[str]:
+def growth_sentences(study: ScalingPanels) -> list[str]:
     """One sentence per operation: whether throughput changes from the base to the largest value of each series."""
     if not study.operations():
         return [
@@ -47,7 +48,7 @@ def growth_sentences(study: ScalabilityStudy) -> list[str]:
     return [_growth(operation, study) for operation in study.operations()]
 
 
-def _growth(operation: str, study: ScalabilityStudy) -> str:
+def _growth(operation: str, study: ScalingPanels) -> str:
     axis = study.axis
     largest: dict[str, Comparison] = {}
     for comparison in sorted(study.comparisons, key=lambda c: _value(c, axis)):
@@ -62,11 +63,26 @@ def _growth(operation: str, study: ScalabilityStudy) -> str:
     at = {name: "" if len(ends) == 1 else f" and {counted(_value(c, axis), noun)}" for name, c in shown.items()}
     ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
     claim = _claim([c.verdict for c in shown.values()])
-    return f"{operation}: from {start} {to}, throughput {claim}. The ratio is {listed(ratios)}."
+    joint = f" ({words})" if (words := joint_text(list(shown.values()))) else ""
+    return f"{operation}: from {start} {to}, throughput {claim}. The ratio{joint} is {listed(ratios)}."
 
 
 def _tested(comparison: Comparison) -> str:
     return f" ({words})" if (words := p_words(comparison)) else ""
+
+
+def model_sentences(study: ScalingPanels) -> list[str]:
+    """One sentence per operation: what its series say about the models, and which could not be fitted."""
+    sentences = []
+    for operation in study.operations():
+        found: dict[str, list[str]] = {}
+        for panel in study.panels:
+            if panel.operation == operation and (words := panel.curve.models_sentence()):
+                found.setdefault(words, []).append(panel.series)
+        said = [f"at {listed(series)}, {words}" for words, series in found.items()]
+        if said:
+            sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(said)}.")
+    return sentences
 
 
 def _claim(verdicts: Sequence[str]) -> str:
@@ -80,7 +96,7 @@ def _claim(verdicts: Sequence[str]) -> str:
     return listed([f"{first[0]} in {first[1]} of {total} series", *(f"{word} in {count}" for word, count in rest)])
 
 
-def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:
+def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
     study = next((study for study in studies if study.operations()), None)
     if study is None:
         return []
@@ -93,7 +109,7 @@ def _highest(studies: Sequence[ScalabilityStudy]) -> list[str]:
     return [f"Highest mean throughput in a series: {listed(places)}."]
 
 
-def scalability_warnings(selection: Selection, studies: Sequence[ScalabilityStudy]) -> list[str]:
+def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
     """What a reader must know before believing the figures: hardware, set-ups that change along, few runs."""
     notes = [f"Measured on: {text}." for text in selection.hardware]
     for study in studies:
@@ -112,3 +128,25 @@ def _value(comparison: Comparison, axis: Axis) -> int:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
+
+
+def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
+    """What changes along a series beside its axis: the node that clients connect to.
+
+    Args:
+        runs: runs that stand in series, with `entry` and the columns of the set-up.
+        along: the series' axis.
+        others: further columns in which series differ.
+    """
+    keys = ["family", *others]
+    known = runs.drop_nulls("entry").group_by(*keys, along).agg(pl.col("entry").unique().sort().str.join(" or the "))
+    changing = known.filter(pl.col("entry").n_unique().over(keys) > 1)
+    sentences = []
+    for (family,), part in changing.sort(along).group_by("family", maintain_order=True):
+        places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
+        words = [f"at {listed(values)} through the {entry}" for entry, values in places.iter_rows()]
+        sentences.append(
+            f"In {family or 'the main grid'}, clients connect to other nodes as {along} change ({'; '.join(words)}): "
+            f"{along} are not the only difference between these runs."
+        )
+    return sentences

@@ -1,19 +1,12 @@
-"""Small pieces of sentences: counts and lists (:mod:`citus_analysis.words`), and numbers with their intervals."""
+"""Numbers with their intervals, as they stand in sentences of reports."""
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Sequence
 
-from citus_analysis.stats import Interval
-from citus_analysis.words import counted, counted_expr, listed, size_text
+from citus_analysis.stats import Comparison, Interval
 
-__all__ = ["counted", "interval_text", "listed", "size_expr", "size_text"]
-
-
-def size_expr(workers: str = "workers") -> pl.Expr:
-    """:func:`size_text` for a column."""
-    number = pl.col(workers)
-    return pl.when(number == 0).then(pl.lit(size_text(0))).otherwise(counted_expr(workers, "worker"))
+__all__ = ["interval_text", "joint_text"]
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:
@@ -28,3 +21,18 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
     if not interval.exists:
         return f"{interval.estimate:.{digits}f} (one run: no interval)"
     return f"{interval.estimate:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def joint_text(comparisons: Sequence[Comparison]) -> str:
+    """What the intervals of ratios are where several were adjusted together; empty where none was.
+
+    Example:
+        >>> from citus_analysis.stats import compare, compare_many
+        >>> one = compare([20.0, 21, 22], [10.0, 11, 12])
+        >>> joint_text([one]), joint_text(compare_many([one] * 4))
+        ('', 'simultaneous 95 % intervals over 4 comparisons')
+    """
+    sizes = [one.family_size for one in comparisons if one.ratio.exists]
+    if not sizes or max(sizes) < 2:
+        return ""
+    return f"simultaneous {comparisons[0].ratio.level * 100:g} % intervals over {max(sizes)} comparisons"

@@ -11,9 +11,10 @@
 
 from citus_analysis.scaling.blocked import blocked_time
 from citus_analysis.scaling.cost import CostFigures, cost_figures
+from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
 from citus_analysis.scaling.formatting import format_scaling
-from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy, scale_runs
+from citus_analysis.scaling.frames import scale_runs
 from citus_analysis.scaling.laws import (
     Bounds,
     Little,

@@ -7,7 +7,7 @@ from typing import Final
 
 from citus_analysis.numbers import readable
 from citus_analysis.runs import stratum_text
-from citus_analysis.scaling.frames import ScalingCurve, ScalingStudy
+from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.formatting import ADJUSTED
 from citus_analysis.stats.results import Interval
@@ -60,10 +60,11 @@ def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) ->
 
 
 def _model_lines(curve: ScalingCurve) -> list[str]:
+    said = curve.models_sentence()
+    lines = [f"{said[0].upper()}{said[1:]}."] if said else []
     if curve.fits is None:
-        return []
+        return lines
     fits = curve.fits
-    lines = [f"{fits.sentence()[0].upper()}{fits.sentence()[1:]}."]
     for name, one in sorted(fits.fits.items(), key=lambda item: -fits.weights[item[0]]):
         values = ", ".join(f"{key} = {readable(value)}" for key, value in one.parameters.items())
         weight = f"weight {fits.weights[name]:.2f}" if math.isfinite(one.aicc) else "too few runs to weigh"

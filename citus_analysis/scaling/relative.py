@@ -6,7 +6,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,6 +129,20 @@ def _ratio(groups: Mapping[float, Floats], size: float, base: float, level: floa
     if size == base:
         return Interval(1.0, 1.0, 1.0, level, groups[size].size, "by definition")
     return ratio_interval(groups[size], groups[base], level, "t")
+
+
+def beside(points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base: float) -> tuple[ScalePoint, ...]:
+    """Points whose speedup and efficiency have the intervals of ratios that were compared together.
+
+    Args:
+        points: of one curve.
+        ratios: size -> throughput over that of the base.
+        base: size k0.
+    """
+    return tuple(
+        replace(p, speedup=ratios[p.size], efficiency=_scaled(ratios[p.size], base / p.size)) if p.size in ratios else p
+        for p in points
+    )
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:

@@ -1,10 +1,11 @@
 """Several comparisons at once: Holm's adjustment of their verdicts, and simultaneous intervals of their ratios.
 
 Holm's adjustment is written here and held to statsmodels' by a test: `multipletests` collects the garbage of the whole
-process at each call, which takes 0.06 s and more, and a report adjusts dozens of families. The intervals are Bonferroni's: with the stated confidence, all intervals of a
-family hold the ratio that they are about. Holm's procedure has no intervals of its own that say more (those that
-belong to it end at 1 wherever it decides), and it may decide where Bonferroni's interval still holds 1; a warning
-then says so.
+process at each call, which takes 0.06 s and more, and a report adjusts dozens of families.
+
+The intervals are Bonferroni's: with the stated confidence, all intervals of a family hold the ratio that they are
+about. Holm's procedure has no intervals of its own that say more (those that belong to it end at 1 wherever it
+decides), and it may decide where Bonferroni's interval still holds 1; a warning then says so.
 
 References:
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.

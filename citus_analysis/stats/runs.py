@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -53,6 +53,7 @@ class RunComparison(Shown):
         strata: columns that each comparison holds equal.
         pool: columns that need not be equal, as asked for.
         warnings: about the table as a whole: runs left out, columns that differ along with `by`.
+        runs: the runs that entered, with their set-up.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -61,6 +62,7 @@ class RunComparison(Shown):
     strata: tuple[str, ...]
     pool: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
@@ -158,7 +160,7 @@ def compare_runs(
         notes = (*notes, _nothing_to_compare(runs, question))
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in along if found)
     kept = tuple(one for one in found if _is_shown(one, shown))
-    return RunComparison(kept, by, metric, strata, tuple(pool), unique((*notes, *unusable, *also)))
+    return RunComparison(kept, by, metric, strata, tuple(pool), unique((*notes, *unusable, *also)), runs)
 
 
 def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:

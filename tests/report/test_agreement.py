@@ -9,10 +9,10 @@ import pytest
 
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.report.comparison import POOLED, study_comparison
-from citus_analysis.report.scalability import Axis, study_scalability
+from citus_analysis.report.comparison import POOLED, comparison_panels
+from citus_analysis.report.scalability import Axis, scaling_panels
 from citus_analysis.report.scalability_text import growth_sentences
-from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import Comparison, compare_runs
 from citus_analysis.stats.comparison import CHANGE_WORDS
@@ -44,7 +44,7 @@ def test_scale_compare_and_the_report_agree_on_every_series(
         for curve in scale_runs(recorded_dataset, axis, models=(), resamples=0)
         for one in curve.comparisons
     }
-    study = study_scalability(selection, axis)
+    study = scaling_panels(selection, axis)
     setups = {
         (row["operation"], row["series"]): row
         for row in study.runs.join(selection.runs, on=["run_id", "resource"], suffix="_").iter_rows(named=True)
@@ -65,7 +65,7 @@ def test_the_words_follow_the_verdict_in_both(recorded_dataset: Dataset, selecti
     curves = scale_runs(recorded_dataset, "workers", models=(), resamples=0, only={"phase": "load"})
     for curve in curves:
         assert curve.sentence().startswith(f"throughput {CHANGE_WORDS[curve.growth.verdict]} from 1 to 4 workers: ")
-    (insert, *_) = growth_sentences(study_scalability(selection, "workers"))
+    (insert, *_) = growth_sentences(scaling_panels(selection, "workers"))
     words = {CHANGE_WORDS[curve.growth.verdict] for curve in curves}
     assert all(word in insert for word in words)
 
@@ -79,7 +79,7 @@ def test_compare_and_the_report_agree_on_every_cell(recorded_dataset: Dataset, s
             for one in found
         }
 
-    study = study_comparison(selection)
+    study = comparison_panels(selection)
     found = compare_runs(recorded_dataset, by="variant", base=study.base, pool=POOLED)
     assert len(found) >= 10
     assert cells(found) == cells(study.comparisons)

@@ -4,15 +4,9 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.published import published
-from citus_analysis.report.comparison import (
-    comparison_sentences,
-    published_numbers,
-    published_systems,
-    ratio_rows,
-    study_comparison,
-)
-from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.published import published, published_numbers, published_systems
+from citus_analysis.report.comparison import comparison_panels, comparison_sentences, ratio_rows
+from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -23,7 +17,7 @@ def selection(recorded: Tables) -> Selection:
 
 
 def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
-    study = study_comparison(selection)
+    study = comparison_panels(selection)
     assert study.base == "main grid"
     rows = study.ratios.filter(operation="INSERT (load)").rows_by_key("variant", named=True, unique=True)
     binary = rows["binary, citus.enable_binary_protocol=on"]
@@ -36,36 +30,36 @@ def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
 
 
 def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) -> None:
-    sentences = comparison_sentences(study_comparison(selection))
+    sentences = comparison_sentences(comparison_panels(selection))
     assert 3 <= len(sentences) <= 6
     assert sentences[0].endswith(" inconclusive.")
     assert "one side was run only once" in sentences[2]
 
 
 def test_repeated_variants_get_a_verdict() -> None:
-    sentences = comparison_sentences(study_comparison(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
+    sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
     assert sentences[1] == "INSERT (load), 2 workers, 16 threads: binary is faster than main grid (1.50 [1.47, 1.53])."
 
 
 def test_equivalent_variants_are_called_so() -> None:
-    sentences = comparison_sentences(study_comparison(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
+    sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
     assert "binary is equivalent to main grid within 5%" in sentences[1]
 
 
 def test_nothing_in_common_is_said(selection: Selection) -> None:
     alone = Selection(selection.runs.filter(pl.col("family").is_in(["binary", "local"])), selection.left_out)
-    study = study_comparison(alone)
+    study = comparison_panels(alone)
     assert study.ratios.is_empty()
     assert comparison_sentences(study)[0].startswith("No variant shares")
 
 
 def test_an_unknown_base_is_named(selection: Selection) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'main grid'"):
-        study_comparison(selection, base="main grit")
+        comparison_panels(selection, base="main grit")
 
 
 def test_rows_of_the_figure_are_named_shortly(selection: Selection) -> None:
-    names = ratio_rows(study_comparison(selection), "Workload C")["name"].to_list()
+    names = ratio_rows(comparison_panels(selection), "Workload C")["name"].to_list()
     assert "binary (2w, 16t)" in names
     assert "local (1w, 16t)" in names
 
@@ -99,7 +93,7 @@ def selection_of(text: list[float], binary: list[float]) -> Selection:
 
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
-    study = study_comparison(select_runs(recorded, "w2-t16-*"))
+    study = comparison_panels(select_runs(recorded, "w2-t16-*"))
     assert comparison_sentences(study) == [
         "All runs have the same set-up, main grid: there is no other to compare it with."
     ]

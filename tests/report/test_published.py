@@ -12,14 +12,14 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_fits, plot_stated_intervals
 from citus_analysis.plots.published import model_name
 from citus_analysis.published import published
-from citus_analysis.report import render_report
-from citus_analysis.report.published import (
+from citus_analysis.published.study import (
     PublishedStudy,
     monitoring_comparison,
     published_identity,
     reproduced,
     study_published,
 )
+from citus_analysis.report import render_report
 from citus_analysis.report.published_text import band_sentence, monitoring_sentence, opening_sentences, study_warnings
 from citus_analysis.words import listed
 

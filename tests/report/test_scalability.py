@@ -8,15 +8,10 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.report.scalability import (
-    Axis,
-    ScalabilityStudy,
-    latency_by_load,
-    outside_series,
-    study_scalability,
-)
+from citus_analysis.report.scalability import Axis, ScalingPanels, outside_series, scaling_panels
 from citus_analysis.report.scalability_text import growth_sentences, opening_sentences, scalability_warnings
-from citus_analysis.report.series import Selection, select_runs
+from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -28,9 +23,9 @@ def selection(recorded: Tables) -> Selection:
     return select_runs(recorded)
 
 
-def studies(selection: Selection, **options: Any) -> list[ScalabilityStudy]:
+def studies(selection: Selection, **options: Any) -> list[ScalingPanels]:
     axes: tuple[Axis, ...] = ("workers", "threads")
-    return [study_scalability(selection, axis, **options) for axis in axes]
+    return [scaling_panels(selection, axis, **options) for axis in axes]
 
 
 def test_series_hold_the_main_grid_and_nothing_else(selection: Selection) -> None:
@@ -50,7 +45,7 @@ def pgbench(tmp_path_factory: pytest.TempPathFactory) -> Selection:
 
 
 def test_scripts_protocols_and_rates_are_set_ups_of_their_own(pgbench: Selection) -> None:
-    threads = study_scalability(pgbench, "threads")
+    threads = scaling_panels(pgbench, "threads")
     shown = threads.runs.select("operation", "series", pl.col("run_id").str.split("/").list.last())
     scripts = {"select only": "select-only-c", "TPC-B (sort of)": "tpcb-like-c"}
     assert set(threads.operations()) == set(scripts)
@@ -118,8 +113,9 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
     )
     assert sentences[2] == (
         "Workload C: from 1 to 4 workers, throughput falls in 1 of 3 series and shows no change that these runs can "
-        "prove in 2. The ratio is 0.69 [0.63, 0.76] at 4 threads (p = 0.001, adjusted 0.007), 0.68 [0.54, 0.87] at "
-        "16 threads (p = 0.022, adjusted 0.086) and 0.72 [0.51, 1.01] at 64 threads (p = 0.052, adjusted 0.104)."
+        "prove in 2. The ratio (simultaneous 95 % intervals over 6 comparisons) is 0.69 [0.58, 0.83] at 4 threads "
+        "(p = 0.001, adjusted 0.007), 0.68 [0.37, 1.27] at 16 threads (p = 0.022, adjusted 0.086) and "
+        "0.72 [0.32, 1.59] at 64 threads (p = 0.052, adjusted 0.104)."
     )
     assert sentences[-1] == (
         "Highest mean throughput in a series: INSERT (load) 6,347 operations/s at 16 threads and 1 worker (n = 3) "
@@ -130,7 +126,7 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
 def test_the_verdict_decides_the_word() -> None:
     def sentence(*throughputs: float) -> str:
         runs = [(k, x * f) for k, x in zip((1, 2), throughputs, strict=True) for f in (0.999, 1.0, 1.001)]
-        return growth_sentences(study_scalability(selection_of(runs)))[0]
+        return growth_sentences(scaling_panels(selection_of(runs)))[0]
 
     assert "throughput grows." in sentence(100, 190)
     assert "throughput falls." in sentence(100, 60)
@@ -138,7 +134,7 @@ def test_the_verdict_decides_the_word() -> None:
 
 
 def test_one_run_each_proves_nothing() -> None:
-    study = study_scalability(selection_of([(1, 100.0), (2, 200.0)]))
+    study = scaling_panels(selection_of([(1, 100.0), (2, 200.0)]))
     assert growth_sentences(study) == [
         "INSERT (load): from 1 to 2 workers, throughput shows no change that these runs can prove. "
         "The ratio is 2.00 (one run: no interval) at 16 threads."
@@ -160,13 +156,13 @@ def test_a_base_that_no_series_has_leaves_no_series(selection: Selection) -> Non
     four = Selection(selection.runs.filter(pl.col("workers") != 2), selection.left_out)
     apart = four.runs.head(1).with_columns(workers=pl.lit(3, pl.Int32), family=pl.lit("apart"))
     mixed = Selection(pl.concat([four.runs, apart]), four.left_out)
-    assert study_scalability(mixed, "workers", base=3).operations() == []
+    assert scaling_panels(mixed, "workers", base=3).operations() == []
 
 
 def test_a_base_that_nothing_was_measured_at_is_refused(selection: Selection) -> None:
     with pytest.raises(UnknownNameError, match="known: 1, 2, 4"):
-        study_scalability(selection, "workers", base=3)
-    assert study_scalability(selection, "workers", base=2).relative.filter(workers=2)["speedup"].to_list() == [1.0] * 6
+        scaling_panels(selection, "workers", base=3)
+    assert scaling_panels(selection, "workers", base=2).relative.filter(workers=2)["speedup"].to_list() == [1.0] * 6
 
 
 def test_warnings_name_hardware_and_changing_entry(selection: Selection) -> None:

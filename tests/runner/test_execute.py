@@ -20,16 +20,16 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import EnvironmentChangedError, UsageError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.report import render_reports
-from citus_analysis.report.comparison import study_comparison
-from citus_analysis.report.scalability import study_scalability
+from citus_analysis.report.comparison import comparison_panels
+from citus_analysis.report.scalability import scaling_panels
 from citus_analysis.report.scalability_text import opening_sentences
-from citus_analysis.report.series import select_runs
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measurement
 from citus_analysis.runner.results import read_client
 from citus_analysis.runner.targets.embedded import Embedded
 from citus_analysis.runner.targets.programs import find_programs
+from citus_analysis.runs.selection import select_runs
 
 pytestmark = pytest.mark.server
 
@@ -115,8 +115,8 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     assert dataset.runs()["set_up"].unique().to_list() == ["quick"]
     selection = select_runs(dataset)
     assert selection.runs["family"].unique().to_list() == ["quick"]  # loads, reads, all thread counts
-    assert study_comparison(selection).means.height == 4
-    sentences = opening_sentences(selection, [study_scalability(selection, axis="threads")])
+    assert comparison_panels(selection).means.height == 4
+    sentences = opening_sentences(selection, [scaling_panels(selection, axis="threads")])
     assert any(sentence.startswith("INSERT (load): from 1 to 2 threads") for sentence in sentences)
     assert any(sentence.startswith("Workload C: from 1 to 2 threads") for sentence in sentences)
     assert not any("0 workers" in sentence for sentence in sentences)

@@ -16,12 +16,12 @@ import polars as pl
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.frames import TableSource, as_polars
-from citus_analysis.report.series import Selection
-from citus_analysis.report.words import size_expr
 from citus_analysis.runs import Windowed, within_measured
+from citus_analysis.runs.selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.spans import coarse_profile
+from citus_analysis.spans.coarse import coarse_profile
 from citus_analysis.stats import Comparison, compare, compare_many
+from citus_analysis.words import size_expr
 
 __all__ = ["ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 

@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.series import caveats, select_runs, series_names
+from citus_analysis.report.scalability_text import caveats
 from citus_analysis.runs import family_of
+from citus_analysis.runs.naming import series_names
+from citus_analysis.runs.selection import select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 

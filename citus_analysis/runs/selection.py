@@ -1,15 +1,12 @@
-"""Which runs may stand in one series: those that differ only in what the axis shows.
+"""The runs that enter a report, with their set-up, and those that do not.
 
-What a set-up is, :mod:`citus_analysis.runs` defines for commands and reports alike; no series mixes two. A run of
-which nobody says what it did has no operation, and stands in none.
-
-Where clients connect to (the coordinator or the workers) follows the cluster's size in many studies; it does
-not split a series, and :func:`caveats` says in words where it changes along one.
+A run of which nobody says what it did has no operation, and stands in no series. Where clients connect to (the
+coordinator or the workers) is told beside the set-up: it follows the cluster's size in many studies, and does not
+split a series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -18,27 +15,10 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.frames import TableSource, as_polars
-from citus_analysis.report.words import counted, listed, size_text
-from citus_analysis.runs import described, monitored_text, setting_text, with_operations
+from citus_analysis.runs.setups import described, with_operations
 
-__all__ = ["Selection", "caveats", "check_known", "matching", "select_runs", "series_names"]
+__all__ = ["Selection", "check_known", "matching", "select_runs"]
 
-#: Columns that can stand in a series' name, in this order.
-_NAMING: Final = (
-    "system",
-    "family",
-    "settings",
-    "workload",
-    "query_mode",
-    "limit",
-    "threads",
-    "workers",
-    "drivers",
-    "records",
-    "scale_factor",
-    "operations",
-    "monitored",
-)
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
 
 
@@ -158,58 +138,3 @@ def _reasons(left_out: pl.DataFrame) -> pl.DataFrame:
 def _hardware(settings: pl.DataFrame, runs: pl.DataFrame) -> tuple[str, ...]:
     chosen = settings.filter((pl.col("name") == "hardware") & pl.col("resource").is_in(runs["resource"].implode()))
     return tuple(chosen["value"].unique().sort().to_list())
-
-
-def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Sequence[str] = ()) -> pl.Series:
-    """A short name per row from the set-up columns in which the rows differ.
-
-    Args:
-        series: one row per series, with (some of) the columns of a configuration.
-        ignore: columns that are said elsewhere, such as in a figure's title.
-        always: columns that are named even where the rows do not differ.
-    """
-    possible = [name for name in _NAMING if name in series.columns and name not in ignore]
-    words = [name for name in possible if name in always or series[name].n_unique() > 1]
-    names = []
-    for row in series.iter_rows(named=True):
-        parts = [_word(name, row[name]) for name in words]
-        names.append(", ".join(part for part in parts if part) or str(row.get("family") or row.get("system") or "runs"))
-    return pl.Series("series", names, dtype=pl.String)
-
-
-def _word(name: str, value: object) -> str:
-    if name == "family":
-        return setting_text(name, value)
-    if name == "workers" and isinstance(value, int):
-        return size_text(value)
-    if name in {"threads", "drivers"} and isinstance(value, int):
-        return counted(value, name.removesuffix("s"))
-    if name in {"records", "operations"} and isinstance(value, int):
-        return counted(value, name.removesuffix("s"))
-    if name == "monitored":
-        return monitored_text(None if value is None else bool(value))
-    if name == "scale_factor":
-        return f"scale {value}" if value is not None else ""
-    return f"workload {value}" if name == "workload" else str(value or "")
-
-
-def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
-    """What changes along a series beside its axis: the node that clients connect to.
-
-    Args:
-        runs: runs that stand in series, with `entry` and the columns of the set-up.
-        along: the series' axis.
-        others: further columns in which series differ.
-    """
-    keys = ["family", *others]
-    known = runs.drop_nulls("entry").group_by(*keys, along).agg(pl.col("entry").unique().sort().str.join(" or the "))
-    changing = known.filter(pl.col("entry").n_unique().over(keys) > 1)
-    sentences = []
-    for (family,), part in changing.sort(along).group_by("family", maintain_order=True):
-        places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
-        words = [f"at {listed(values)} through the {entry}" for entry, values in places.iter_rows()]
-        sentences.append(
-            f"In {family or 'the main grid'}, clients connect to other nodes as {along} change ({'; '.join(words)}): "
-            f"{along} are not the only difference between these runs."
-        )
-    return sentences

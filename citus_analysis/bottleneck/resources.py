@@ -11,11 +11,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck import align_to_runs, one_source
+from citus_analysis.bottleneck.alignment import align_to_runs, one_source
+from citus_analysis.bottleneck.profiles import top_symbols
+from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.frames import TableSource, as_polars
-from citus_analysis.report.series import check_known, matching
 from citus_analysis.runs import with_operations
+from citus_analysis.runs.selection import check_known, matching
 
 __all__ = ["Detail", "ResourceStudy", "study_resources"]
 
@@ -145,13 +147,13 @@ def _seconds(duration: pl.Expr) -> pl.Expr:
 def _cpu_summary(cpu: pl.DataFrame) -> pl.DataFrame:
     shares = cpu.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     means = shares.group_by("resource", "phase", "workload", "workers", "threads").agg(
-        pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), *(pl.col(s).mean() for s in _SHARES)
+        pl.col("run_id").n_unique().alias("runs"),
+        pl.len().alias("samples"),
+        busy_percent().mean().alias("busy_percent"),
+        *(pl.col(s).mean() for s in _SHARES),
     )
     return (
         with_operations(means)
-        .with_columns(
-            busy_percent=100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0),
-        )
         .select("resource", "operation", "workers", "threads", "runs", "samples", "busy_percent", *_SHARES[:-1])
         .sort("operation", "workers", "threads", "resource")
     )
@@ -199,14 +201,14 @@ def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.D
 
 
 def _symbols(symbols: pl.DataFrame) -> pl.DataFrame:
-    """Several reports of one recording show the same samples in different order: one of them is enough."""
-    named = symbols.drop_nulls(["self_percent", "symbol"])
-    order = ["resource", "event", "samples_total", "source_id"]
-    best = named.sort(order, descending=[False, False, True, False], nulls_last=True)
-    best = best.filter(pl.col("source_id") == pl.col("source_id").first().over("resource", "event"))
+    """Of each resource and event, the recording with the most samples (:func:`top_symbols` chooses its report)."""
+    shares = top_symbols(symbols, "symbol", n=max(1, symbols.height))
+    least = -pl.col("samples_total").fill_null(0)
+    best = pl.col("source_id").sort_by(least, "source_id").first().over("resource", "event")
+    columns = ["resource", "event", "shared_object", "symbol", "self_percent", "samples_total"]
     return (
-        best.group_by("resource", "event", "shared_object", "symbol")
-        .agg(pl.col("self_percent").sum(), pl.col("samples_total").first())
+        shares.filter(pl.col("source_id") == best)
+        .select(columns)
         .sort("resource", "event", "self_percent", "symbol", descending=[False, False, True, False])
     )
 

@@ -9,9 +9,10 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.frames import TableSource, as_polars
-from citus_analysis.report.profile import ProfileStudy
-from citus_analysis.report.words import counted, size_text
-from citus_analysis.spans import TailProfile, autovacuum_intervals, percentile_profile, tail_profile
+from citus_analysis.spans.composition import percentile_profile
+from citus_analysis.spans.profile import ProfileStudy
+from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
+from citus_analysis.words import counted, size_text
 
 __all__ = ["TraceStudy", "trace_studies"]
 

@@ -12,7 +12,9 @@ import polars as pl
 
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.published import AuditResult, audit, published, published_summaries, runs_like
+from citus_analysis.published._audit import AuditResult, audit
+from citus_analysis.published._load import published
+from citus_analysis.published._summaries import published_summaries, runs_like
 from citus_analysis.scaling import ScalingFit, fit
 from citus_analysis.shipped import shipped
 from citus_analysis.stats import Comparison, compare_summaries, ratio_interval_from_summaries

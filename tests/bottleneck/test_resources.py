@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
+from citus_analysis.bottleneck.resources import study_resources
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.resources import study_resources
 from citus_analysis.report.resources_text import resource_sentences
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
@@ -95,7 +95,7 @@ def test_what_was_not_recorded_is_said() -> None:
     assert "No symbols of perf were recorded for these resources." in sentences
 
 
-def test_of_several_reports_of_perf_the_one_with_most_samples_counts() -> None:
+def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts() -> None:
     rows = [("a", 10, "f", 50.0), ("b", 1000, "f", 20.0), ("b", 1000, "g", 30.0), ("c", 1000, "g", 99.0)]
     perf = pl.DataFrame(
         [
@@ -105,7 +105,7 @@ def test_of_several_reports_of_perf_the_one_with_most_samples_counts() -> None:
         ]
     )
     study = study_resources(tables(perf_symbols=perf))
-    assert study.symbols.select("symbol", "self_percent").rows() == [("g", 30.0), ("f", 20.0)]
+    assert study.symbols.select("symbol", "self_percent").rows() == [("g", 99.0)]
     assert "the first symbol is g with 30.0 %" in resource_sentences(study)[-1]
 
 

@@ -1,0 +1,36 @@
+"""What is published, at a glance: what is known of each system, and the numbers with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from citus_analysis.defaults import METRIC
+
+__all__ = ["published_numbers", "published_systems"]
+
+
+def published_systems(published: pl.DataFrame) -> pl.DataFrame:
+    """Per system in the publications: how much is known of it, and the range of its published throughputs."""
+    throughput = pl.col("value").filter(pl.col("metric") == METRIC)
+    return (
+        published.with_columns(pl.col("system").fill_null("several"))
+        .group_by("system")
+        .agg(
+            pl.len().alias("numbers"),
+            pl.col("source").unique().sort().str.join(", ").alias("sources"),
+            throughput.len().alias("throughputs"),
+            throughput.min().alias("smallest_throughput_ops_s"),
+            throughput.max().alias("largest_throughput_ops_s"),
+        )
+        .sort("system")
+    )
+
+
+def published_numbers(published: pl.DataFrame, metrics: Sequence[str] = (METRIC, "latency_ms", "nopm")) -> pl.DataFrame:
+    """The published rates and latencies, with the place each was read from; never part of a computed number."""
+    columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
+    return (
+        published.filter(pl.col("metric").is_in(list(metrics))).select(columns).sort("system", "source", "table", "row")
+    )

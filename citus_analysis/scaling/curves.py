@@ -1,0 +1,200 @@
+"""Results of a scaling study: curves with their points, comparisons and models, and the tables made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from citus_analysis.runs import stratum_text
+from citus_analysis.scaling.relative import ScalePoint
+from citus_analysis.scaling.results import ScalingFit
+from citus_analysis.shown import Shown
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.comparison import CHANGE_WORDS, Comparison
+from citus_analysis.stats.formatting import p_words
+from citus_analysis.stats.results import Interval
+from citus_analysis.words import counted, listed
+
+__all__ = ["ScalingCurve", "ScalingStudy"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingCurve(Shown):
+    """Throughput against size for runs that agree in everything else.
+
+    Attributes:
+        x: what the size is (`workers`, `threads` ...).
+        stratum: what the runs have in common.
+        points: throughput, speedup, efficiency and psi per size. Intervals of speedup and efficiency hold together
+            with those of all comparisons of the operation; those of throughput and psi are each for itself.
+        fits: fitted models; None where there are too few sizes for any.
+        comparisons: each size against the base, as `compare_runs` compares them; adjusted by Holm's procedure over
+            all curves of the same operation.
+        warnings: what a reader must know.
+        runs: the runs of the curve, with their set-up.
+        too_few: models that were asked for and have more parameters than the curve has sizes.
+    """
+
+    x: str
+    stratum: dict[str, object]
+    points: tuple[ScalePoint, ...]
+    fits: ScalingFit | None
+    comparisons: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
+    too_few: tuple[str, ...] = ()
+
+    @property
+    def growth(self) -> Comparison:
+        """The largest size against the base: whether throughput grew at all."""
+        return self.comparisons[-1]
+
+    def notes(self) -> tuple[str, ...]:
+        """Warnings of the curve and of its growth."""
+        return unique((*self.warnings, *self.growth.warnings))
+
+    def summary_lines(self) -> list[str]:
+        """The finding and what the models say."""
+        where = stratum_text(self.stratum)
+        models = f"  {self.models_sentence()}"
+        return [f"{where}: {self.sentence()}" if where else self.sentence(), models]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Throughput, speedup and efficiency per size."""
+        return pl.DataFrame([_record(self, point) for point in self.points], infer_schema_length=None)
+
+    def model_rows(self) -> list[dict[str, object]]:
+        """One row per fitted model: parameters, AICc, weight, what speaks against it, peak, warnings."""
+        if self.fits is None:
+            return []
+        return [
+            {
+                "model": name,
+                "gamma": one.parameters["gamma"],
+                "alpha": one.parameters.get("alpha"),
+                "beta": one.parameters.get("beta"),
+                "aicc": one.aicc if math.isfinite(one.aicc) else None,
+                "weight": self.fits.weights[name],
+                "lack_of_fit_p": one.lack_of_fit_p,
+                "rejected": self.fits.rejected.get(name),
+                "decided": name == self.fits.decided,
+                "peak": one.peak.words if one.peak and name not in self.fits.rejected else None,
+                "warnings": "; ".join(one.warnings),
+            }
+            for name, one in self.fits.fits.items()
+        ]
+
+    def models_sentence(self) -> str:
+        """What the runs say about the models, and which could not be fitted."""
+        fitted = self.fits.sentence() if self.fits else ""
+        if not self.too_few:
+            return fitted
+        sizes = counted(len(self.points), "size")
+        refused = f"{listed(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
+        return f"{fitted}; {refused}" if fitted else refused
+
+    def sentence(self) -> str:
+        """Whether throughput grew with size, in one sentence."""
+        growth = self.growth
+        span = f"from {growth.label_b} to {growth.label_a} {self.x}"
+        tested = f"; {p_words(growth)}" if growth.ratio.exists else ""
+        return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.ratio}{tested}."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingStudy(Shown):
+    """All curves that a table of runs holds.
+
+    Attributes:
+        x: what the size is.
+        metric: measured metric.
+        curves: one per stratum with at least two sizes.
+        warnings: runs left out, columns that change along with the size, strata with a single size.
+    """
+
+    x: str
+    metric: str
+    curves: tuple[ScalingCurve, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[ScalingCurve]:
+        return iter(self.curves)
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def summary_lines(self) -> list[str]:
+        """One line per curve, and what was left out."""
+        first = f"{len(self)} curves of {self.metric} over {self.x} (format_scaling prints them all)"
+        curves = [f"  {curve.summary_lines()[0]}" for curve in self.curves]
+        return [first, *curves, *(f"  note: {note}" for note in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Throughput, speedup and efficiency per curve and size."""
+        return self.to_polars() if self.curves else None
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per curve and size: stratum, size, n, throughput, speedup, efficiency, psi with intervals."""
+        return pl.DataFrame(
+            [_record(curve, point) for curve in self.curves for point in curve.points], infer_schema_length=None
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Curves with points, growth and models as plain values, for JSON."""
+        return {
+            "x": self.x,
+            "metric": self.metric,
+            "curves": [_curve_dict(curve) for curve in self.curves],
+            "warnings": list(self.warnings),
+        }
+
+    def models(self) -> pl.DataFrame:
+        """One row per curve and model: parameters, AICc, weight, peak, warnings."""
+        return pl.DataFrame(
+            [{**curve.stratum, **row} for curve in self.curves for row in curve.model_rows()], infer_schema_length=None
+        )
+
+
+def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
+    return {
+        "stratum": curve.stratum,
+        "finding": curve.sentence(),
+        "growth": _growth_dict(curve.growth),
+        "points": [_record(curve, point) for point in curve.points],
+        "model_finding": curve.models_sentence() or None,
+        "models": [{**curve.stratum, **row} for row in curve.model_rows()],
+        "warnings": list(curve.notes()),
+    }
+
+
+def _growth_dict(growth: Comparison) -> dict[str, object]:
+    tested = growth.ratio.exists
+    return {
+        "verdict": growth.verdict,
+        "n": growth.ratio.n,
+        **_ends("ratio", growth.ratio),
+        "p_difference": growth.p_difference if tested else None,
+        "p_difference_adjusted": growth.p_difference_adjusted if tested else None,
+        "family": growth.family,
+        "family_size": growth.family_size,
+    }
+
+
+def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:
+    return {
+        **curve.stratum,
+        curve.x: point.size,
+        "n": point.throughput.n,
+        **_ends("throughput", point.throughput),
+        **_ends("speedup", point.speedup),
+        **_ends("efficiency", point.efficiency),
+        **_ends("psi", point.psi),
+    }
+
+
+def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
+    estimate, (low, high) = (interval.estimate, interval.ends) if interval else (None, (None, None))
+    return {name: estimate, f"{name}_low": low, f"{name}_high": high}
