@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
 from citus_analysis.errors import InputError, UsageError
+from citus_analysis.redaction import redact_values
 from citus_analysis.runner.choice import Choice
 from citus_analysis.runner.experiment import Experiment
-from citus_analysis.runner.journal import Journal, without_secrets
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.life import Ledger
 from citus_analysis.runner.plan import PlannedRun, last_iteration, make_plan
 
@@ -40,7 +41,7 @@ def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool)
     Raises:
         UsageError: it holds another experiment, or one already begun and `resume` is not set, or none to resume.
     """
-    document = without_secrets(experiment.model_dump(mode="json"))
+    document = _without_secrets(experiment)
     begun = journal.last(_EXPERIMENT)
     if begun is None:
         if resume:
@@ -128,13 +129,17 @@ def _is_added(run: PlannedRun, experiment: Experiment, before: Ledger, more: Map
     return resource in more and run.iteration > last_iteration(experiment) + before.more[resource]
 
 
+def _without_secrets(experiment: Experiment) -> dict[str, Any]:
+    return cast("dict[str, Any]", redact_values(experiment.model_dump(mode="json")))
+
+
 def _as_read_today(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document with the defaults of fields that an earlier version did not have."""
     try:
         read = Experiment.model_validate(document)
     except ValidationError:
         return document
-    return dict(without_secrets(read.model_dump(mode="json")))
+    return _without_secrets(read)
 
 
 def _differences(before: Any, now: Any, place: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:  # noqa: ANN401 - JSON

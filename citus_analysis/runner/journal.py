@@ -3,6 +3,10 @@
 The journal is append-only JSON lines, flushed and fsynced line by line. A line cut off by a crash is ignored
 when the journal is read again, and overwritten by the next append. Secrets do not get into it.
 
+Every byte is read once, however many lines are appended. A database would store the same with more: lines can be read
+with any tool while an experiment runs, a folder on a network file system needs no locks, and what a crash cuts off is
+one line.
+
 Example:
     >>> import tempfile, pathlib
     >>> journal = Journal(pathlib.Path(tempfile.mkdtemp()) / "journal.jsonl")
@@ -16,16 +20,16 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from citus_analysis.formats import redact
 from citus_analysis.output_files import naming
+from citus_analysis.redaction import redact_values
 
-__all__ = ["STATES", "Entry", "Journal", "without_secrets"]
+__all__ = ["STATES", "Entry", "Journal"]
 
 #: States of a run, in order. A run is done when it is `verified`, `degraded` or `failed`.
 STATES: Final = (
@@ -52,27 +56,6 @@ class Entry:
     detail: dict[str, Any]
 
 
-def without_secrets(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Nested mappings and lists with the values of secrets hidden, by the name that a value has or by what it holds.
-
-    Example:
-        >>> without_secrets({"properties": {"db.passwd": "s3cret", "fieldcount": 10}, "java_options": ["-Dtoken=abc"]})
-        {'properties': {'db.passwd': '***', 'fieldcount': 10}, 'java_options': ['-Dtoken=***']}
-    """
-    if isinstance(value, Mapping):
-        return {name: _hidden(str(name)) or without_secrets(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_secrets(inner) for inner in value]
-    return redact(value) if isinstance(value, str) else value
-
-
-def _hidden(name: str) -> str | None:
-    """What stands for a value of this name where it is a secret's name."""
-    probe = f"{name}=probe"
-    shown = redact(probe)
-    return None if shown == probe else shown.removeprefix(f"{name}=")
-
-
 class Journal:
     """The journal in one file, kept in memory: every byte of the file is read once.
 
@@ -93,7 +76,8 @@ class Journal:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._catch_up()
-        line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, without_secrets(detail))))
+        shown = cast("dict[str, Any]", redact_values(detail))
+        line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, shown)))
         with naming(self.path), self.path.open("ab") as file:
             file.truncate(self._read_bytes)  # what follows was cut off by a crash
             file.write(line.encode() + b"\n")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from citus_analysis.runs import stratum_text
+from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint
 from citus_analysis.scaling.results import ScalingFit
 from citus_analysis.shown import Shown
@@ -89,12 +90,21 @@ class ScalingCurve(Shown):
 
     def models_sentence(self) -> str:
         """What the runs say about the models, and which could not be fitted."""
-        fitted = self.fits.sentence() if self.fits else ""
+        fitted = "; ".join([self.fits.sentence(), *self._interpolating()]) if self.fits else ""
         if not self.too_few:
             return fitted
         sizes = counted(len(self.points), "size")
         refused = f"{listed(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
         return f"{fitted}; {refused}" if fitted else refused
+
+    def _interpolating(self) -> list[str]:
+        """Words on a model that passes through all means, whatever they are."""
+        names = [
+            name
+            for name in (self.fits.candidates if self.fits else ())
+            if len(MODELS[name].parameters) == len(self.points)
+        ]
+        return [f"{listed(names)} has a parameter for each size, so that no mean can contradict it"] if names else []
 
     def sentence(self) -> str:
         """Whether throughput grew with size, in one sentence."""

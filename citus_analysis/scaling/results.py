@@ -229,7 +229,10 @@ class ScalingFit(Shown):
     def sentence(self) -> str:
         """Which model the runs decide for, in words."""
         if self.decided is not None:
-            return f"the runs decide for {self.decided} (weight {self.weights[self.decided]:.2f})"
+            if len(self.fits) > 1 and self.candidates == (self.decided,):
+                return f"the runs reject all models but {self.decided}"
+            left = sum(self.weights[name] for name in self.candidates)
+            return f"the runs decide for {self.decided} (weight {self.weights[self.decided] / left:.2f})"
         if not self.candidates:
             return "each model is rejected by these runs"
         if len(self.candidates) == 1:

@@ -1,12 +1,15 @@
 """Commands and reports say the same of the same runs: numbers, p-values and words."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report.comparison import POOLED, comparison_panels
@@ -90,3 +93,50 @@ def test_monitored_and_other_runs_share_no_set_up_here(recorded_dataset: Dataset
     with pytest.raises(InsufficientDataError, match="no two levels of monitored have runs with equal") as no:
         compare_runs(recorded_dataset, by="monitored")
     assert "--pool " in str(no.value.way_out)
+
+
+@pytest.mark.parametrize("axis", ["workers", "threads"])
+def test_scale_and_the_report_agree_on_every_point_and_model(
+    recorded_dataset: Dataset, selection: Selection, axis: Axis
+) -> None:
+    study, panels = scale_runs(recorded_dataset, axis), scaling_panels(selection, axis)
+    curves = {place(curve.stratum, axis, ""): curve for curve in study}
+    shown = {place(panel.curve.stratum, axis, ""): panel for panel in panels.panels}
+    assert curves.keys() == shown.keys()
+    for where, panel in shown.items():
+        curve = curves[where]
+        assert [*map(str, curve.points)] == [*map(str, panel.curve.points)]
+        assert curve.model_rows() == panel.curve.model_rows()
+        assert curve.models_sentence() == panel.curve.models_sentence()
+        rows = panels.relative.filter(operation=panel.operation, series=panel.series).sort(axis)
+        points = [(p.size, p.speedup.estimate, *p.speedup.ends, p.efficiency.estimate) for p in curve.points]
+        assert rows.select(axis, "speedup", "speedup_low", "speedup_high", "efficiency").rows() == points
+        means = panels.means_of(panel).sort(axis)
+        throughputs = [(p.throughput.n, p.throughput.estimate, *p.throughput.ends) for p in curve.points]
+        assert means.select("n", "mean", "low", "high").rows() == throughputs
+    assert panels.models.height == sum(len(curve.model_rows()) for curve in study)
+
+
+def test_the_commands_print_what_the_reports_show(recorded_dataset: Dataset, selection: Selection) -> None:
+    def printed(*arguments: str) -> Any:
+        done = CliRunner().invoke(commands, [*arguments, "--json"], standalone_mode=False)
+        assert done.exception is None, done.output
+        return json.loads(done.stdout)
+
+    folder = str(recorded_dataset.path)
+    scaled = printed("scale", folder, "--x", "workers")
+    panels = scaling_panels(selection, "workers")
+    factors = sorted(curve["growth"]["ratio"] for curve in scaled["curves"])
+    assert factors == sorted(panel.curve.growth.ratio.estimate for panel in panels.panels)
+    study = comparison_panels(selection)
+    compared = printed("compare", folder, "--by", "variant", "--base", study.base, "--pool", ",".join(POOLED))
+    numbers = ("ratio", "ratio_low", "ratio_high", "verdict")
+    rows = sorted(tuple(str(one[name]) for name in numbers) for one in compared["comparisons"])
+    assert rows == sorted(tuple(map(str, row)) for row in study.ratios.select("ratio", "low", "high", "verdict").rows())
+
+
+def test_an_interval_that_holds_1_and_a_verdict_never_argue(recorded_dataset: Dataset) -> None:
+    for axis in ("workers", "threads"):
+        for one in compare_runs(recorded_dataset, by=axis):
+            if one.ratio.exists and one.verdict == "inconclusive":
+                assert 1.0 in one.ratio, one.sentence()

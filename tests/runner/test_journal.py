@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.runner.journal import Journal, without_secrets
+from citus_analysis.redaction import redact_values
+from citus_analysis.runner.journal import Journal
 
 
 def test_what_is_appended_is_read_in_order(tmp_path: Path) -> None:
@@ -95,4 +96,4 @@ def test_secrets_stay_out_of_it(tmp_path: Path, detail: dict[str, Any]) -> None:
     journal.append("experiment", "begun", **detail)
     assert "Tr0ub4dor" not in journal.path.read_text()
     assert "***" in journal.path.read_text()
-    assert without_secrets(detail) == next(iter(journal.entries())).detail
+    assert redact_values(detail) == next(iter(journal.entries())).detail

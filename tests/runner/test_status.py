@@ -1,17 +1,23 @@
 """One rule of status: the runner and `ingest` agree on what the same bytes are."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.identity import plain_name
 from citus_analysis.runner import make_plan, parse_experiment
 from citus_analysis.runner.artefacts import client_log
 from citus_analysis.runner.describe import write_description
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.plan import Configuration, PlannedRun
 from citus_analysis.runner.results import judge_run
 from citus_analysis.runner.targets.base import Description
 from citus_analysis.runs.status import OUTCOME_OF
+from citus_analysis.study_tree import ClientName
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
 SUMMARY = """\
 YCSB Client 0.17.0
@@ -99,3 +105,51 @@ def test_a_sampled_run_without_a_sample_is_not_verified(tmp_path: Path) -> None:
     nothing = judge_run(run, [main], silent, [full])
     assert (without.status, nothing.status) == ("degraded", "degraded")
     assert nothing.reason == "the monitor client left nothing readable in silent: no sampled statements"
+
+
+def recorded_outputs() -> dict[tuple[str, str, int], dict[ClientName, Path]]:
+    """Outputs of the load generators of the shipped recordings, by resource, phase and iteration."""
+    found: dict[tuple[str, str, int], dict[ClientName, Path]] = defaultdict(dict)
+    for path in sorted(RECORDED.glob("*/YCSB/raw/*")):
+        name = ClientName.parse(plain_name(path.name), path.parents[2].name)
+        assert name is not None, path
+        found[name.resource, name.phase, name.iteration][name] = path
+    return found
+
+
+def planned(name: ClientName) -> PlannedRun:
+    configuration = Configuration(
+        resource=name.resource,
+        set_up="",
+        phase=name.phase,
+        workload=name.workload,
+        threads=name.threads,
+        workers=name.workers,
+        records=name.records,
+        operations=name.records if name.operations is None else name.operations,
+        drivers=name.drivers or 1,
+        protocol=None,
+        monitored=True,
+        settings=(),
+    )
+    return PlannedRun(configuration, name.iteration)
+
+
+def test_runner_and_ingest_agree_on_every_recorded_run(recorded_dataset: Dataset) -> None:
+    runs = recorded_dataset.runs()
+    derived = {
+        (resource, phase, iteration): (status, reason)
+        for resource, phase, iteration, status, reason in runs.select(
+            "resource", "phase", "iteration", "status", "status_reason"
+        ).iter_rows()
+    }
+    judged = {}
+    for where, files in recorded_outputs().items():
+        mains = {name: path for name, path in files.items() if name.role == "main"}
+        monitor = next((path for name, path in files.items() if name.role == "monitor"), None)
+        run = planned(next(iter(mains or files)))
+        result = judge_run(run, list(mains.values()), monitor)
+        judged[where] = (result.status, result.reason)
+    assert len(judged) >= 90
+    assert {status for status, _ in judged.values()} == {"ok", "degraded", "failed"}
+    assert judged == {where: derived[where] for where in judged}
