@@ -1,4 +1,9 @@
-"""Tables of the caller's kind: polars, pandas or Arrow frames, and things that give tables by name."""
+"""Tables that callers pass: polars, pandas or Arrow frames, and things that give tables by name.
+
+Functions take any of them and give polars frames: results are often several frames in an object with its warnings, and
+what a caller needs of them is one call away (`to_pandas()`, `to_arrow()`, or Arrow's PyCapsule interface, which pandas,
+DuckDB and pyarrow read themselves).
+"""
 
 from __future__ import annotations
 
