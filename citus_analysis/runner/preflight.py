@@ -22,6 +22,7 @@ from citus_analysis.runner.stated.targets import LOG_LINE_PREFIX, ClusterTarget,
 from citus_analysis.runner.stated.workloads import CommandDriver
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
+from citus_analysis.runner.targets.joining import unlisted_workers
 from citus_analysis.runner.targets.shards import read_placements
 from citus_analysis.runner.targets.sizes import coordinator_of, with_known_workers
 from citus_analysis.runner.targets.task_level import STOCK_LEVEL, level_of, probe_task_level
@@ -165,9 +166,11 @@ def _nodes(target: ClusterTarget) -> list[Node]:
         return [first, *(Node(one.name or one.host, one.host, one.port, one.role) for one in others)]
     with sql.connect(first, database=target.database, user=target.user) as connection:
         rows = sql.read_citus_nodes(connection)
+        addable = unlisted_workers(target, connection)
     return [
         first,
         *(Node(str(group), host, port, "worker", nodeid, group) for nodeid, group, host, port in rows if group),
+        *(Node(one.name or f"{one.host}:{one.port}", one.host, one.port, "worker") for one in addable),
     ]
 
 

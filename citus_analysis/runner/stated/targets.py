@@ -82,6 +82,11 @@ class ClusterTarget(Part):
         description="Citus, where a run has more workers than the one before it: make the table anew, or move shards "
         "to the new workers and measure how long that takes",
     )
+    add_nodes: bool = Field(
+        False,
+        description="Citus: a run that needs more workers than pg_dist_node has gets those that `nodes` lists beside "
+        "them (citus_add_node); at the end they are taken out again",
+    )
     reload_with: Literal["alter_system", "none"] = Field(
         "none",
         description="`alter_system` lets the runner set server settings of the matrix by ALTER SYSTEM and reload",
@@ -93,6 +98,12 @@ class ClusterTarget(Part):
             raise ValueError("shard_count and shards_per_worker exclude each other; leave one of them out")
         if self.shards_per_worker and self.growth == "rebalance":
             raise ValueError("growth: rebalance moves shards and makes no new ones; use shard_count")
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_can_be_added(self) -> ClusterTarget:
+        if self.add_nodes and (self.system != "citus" or not self.discover):
+            raise ValueError("add_nodes: needs system: citus and discover: true")
         return self
 
 

@@ -62,6 +62,8 @@ class Growth:
         shards_moved: shards that are on another worker than before.
         bytes_moved: their size on disk before they were moved, with indexes.
         strategy: of the rebalancer.
+        nodes_added: workers that were not in the cluster before it.
+        adding_s: time that adding them took, which `duration_s` does not hold.
     """
 
     workers_before: int
@@ -70,11 +72,16 @@ class Growth:
     shards_moved: int
     bytes_moved: int
     strategy: str
+    nodes_added: int = 0
+    adding_s: float = 0.0
 
     def __str__(self) -> str:
         moved = f"{counted(self.shards_moved, 'shard')} ({self.bytes_moved / 2**20:,.1f} MiB) moved"
         way = f"{self.workers_before} to {counted(self.workers_after, 'worker')}"
-        return f"growing from {way} took {self.duration_s:.2f} s: {moved}"
+        added = (
+            f", adding {counted(self.nodes_added, 'node')} another {self.adding_s:.2f} s" if self.nodes_added else ""
+        )
+        return f"growing from {way} took {self.duration_s:.2f} s{added}: {moved}"
 
 
 @dataclass(frozen=True)

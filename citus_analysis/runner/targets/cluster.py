@@ -25,6 +25,7 @@ from citus_analysis.runner.targets.base import ConnectionInfo, Description, LogM
 from citus_analysis.runner.targets.emptying import empty_table
 from citus_analysis.runner.targets.found import FILE_NAME, Found, restore_under
 from citus_analysis.runner.targets.growth import GrowthLog, can_grow, rebalance
+from citus_analysis.runner.targets.joining import add_worker, unlisted_workers
 from citus_analysis.runner.targets.logs import LogReader, make_log_reader
 from citus_analysis.runner.targets.ownership import ClusterInUseError, ClusterLock, claim_table
 from citus_analysis.runner.targets.passwords import monitor_password, password_in_use
@@ -97,7 +98,7 @@ class Cluster:
         self._check_settings(experiment.matrix.settings)
         self._lock = ClusterLock(self._all[0], target.database, target.user)
         self._found = Found(private / FILE_NAME, self._all[0], target.database, target.user)
-        self._readers = self._log_readers() if self._can.server_logs and target.collect_logs else {}
+        self._readers = self._log_readers(self._all)
         self._unread: dict[str, str] = {}
         self._workers_in_use = len(self._workers())
         self._asked: dict[str, str] = {}
@@ -105,6 +106,7 @@ class Cluster:
         self._passwords: dict[str, str | None] = {}
         self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
         self._growths = GrowthLog(Journal(private / "growths.jsonl"))
+        self._adding_s: list[float] = []  # of the workers that this run's growth added
         self._emptied: str | None = None
         self._monitored = False
         self._task_level: TaskLevel | None = None
@@ -119,6 +121,7 @@ class Cluster:
         if self._can.locks:
             self._lock.hold()
         if self.system == "citus":
+            self._add_workers(configuration.workers)
             self._workers_in_use = configuration.workers
         self._check_logs(monitored=configuration.monitored)
         self._set({name: setting_text(value) for name, value in configuration.settings})
@@ -297,8 +300,23 @@ class Cluster:
     def _address(self, node: Node) -> NodeAddress | None:
         return next((one for one in self._target.nodes if (one.host, one.port) == (node.host, node.port)), None)
 
-    def _log_readers(self) -> dict[str, LogReader]:
-        return {node.name: make_log_reader(node, self._address(node), self._target) for node in self._all}
+    def _log_readers(self, nodes: Sequence[Node]) -> dict[str, LogReader]:
+        if not (self._can.server_logs and self._target.collect_logs):
+            return {}
+        return {node.name: make_log_reader(node, self._address(node), self._target) for node in nodes}
+
+    def _add_workers(self, workers: int) -> None:
+        """Workers that the run needs beyond those of the cluster, where the experiment may add some."""
+        self._adding_s = []
+        lacking = workers - len(self._workers())
+        if lacking <= 0 or not self._target.add_nodes:
+            return
+        with self._connection() as connection:
+            for address in unlisted_workers(self._target, connection)[:lacking]:
+                self._found.note_added(address.host, address.port)
+                self._adding_s.append(add_worker(connection, address))
+        self._all = self._discover()
+        self._readers |= self._log_readers([node for node in self._all if node.name not in self._readers])
 
     def _spread_table(self, connection: sql.Connection, workers: int) -> None:
         """The first workers carry the table's shards, no other node does; without workers, the coordinator does."""
@@ -306,7 +324,8 @@ class Cluster:
         shard_count = self._shard_count(connection, len(groups))
         placed = read_placements(connection)
         if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
-            self._growths.grown(rebalance(connection))
+            grown = rebalance(connection)
+            self._growths.grown(replace(grown, nodes_added=len(self._adding_s), adding_s=sum(self._adding_s)))
         if make_distributed_table(connection, shard_count=shard_count, groups=groups):
             self._growths.made_anew()
 
@@ -321,7 +340,7 @@ class Cluster:
         if workers > len(available):
             raise RunnerError(
                 f"{workers} workers asked for, the cluster has {len(available)}",
-                way_out="correct matrix.workers, or add nodes",
+                way_out="correct matrix.workers, or list further nodes and set target.add_nodes: true",
             )
         carriers = available[:workers] or self._all[:1]
         groups = [node.groupid for node in carriers if node.groupid is not None]

@@ -1,8 +1,9 @@
 """The cluster as it was found: what the runner changes is on disk before it changes it, and is put back afterwards.
 
-`OUT/.runner/found.json` holds, for every node, the values that ALTER SYSTEM had set before (null for none), and which
-groups of Citus could have shards. What is restored is taken out; the file is gone when nothing is left. It outlives a
-runner that was killed: the next call on the same folder restores, and so does `citus-analysis run --restore OUT`.
+`OUT/.runner/found.json` holds, for every node, the values that ALTER SYSTEM had set before (null for none); which
+groups of Citus could have shards; and which workers were added. What is restored is taken out; the file is gone when
+nothing is left. It outlives a runner that was killed: the next call on the same folder restores, and so does
+`citus-analysis run --restore OUT`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.output_files import open_output
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
+from citus_analysis.runner.targets.joining import remove_worker
 from citus_analysis.runner.targets.ownership import ClusterInUseError, ClusterLock
 from citus_analysis.runner.targets.server_settings import alter_system, altered_values
 from citus_analysis.runner.targets.shards import groups_with_shards, let_group_have_shards
@@ -49,13 +51,14 @@ class Found:
         self._coordinator, self._database, self._user = coordinator, database, user
         self._nodes: dict[str, _NodeFound] = {}
         self._groups: dict[int, bool] = {}
+        self._added: list[tuple[str, int]] = []
         if path.exists():
             self._load(_read(path))
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to restore."""
-        return not self._nodes and not self._groups
+        return not (self._nodes or self._groups or self._added)
 
     def note_settings(self, node: Node, names: Collection[str]) -> None:
         """Remember a node's values of these settings, unless an earlier change is remembered already."""
@@ -73,6 +76,12 @@ class Found:
             self._groups[groupid] = allowed
             self._save()
 
+    def note_added(self, host: str, port: int) -> None:
+        """Remember that a worker was not in the cluster."""
+        if (host, port) not in self._added:
+            self._added.append((host, port))
+            self._save()
+
     def restore(self) -> list[str]:
         """Put everything back, each node by itself.
 
@@ -82,7 +91,9 @@ class Found:
         problems = [problem for one in list(self._nodes.values()) if (problem := self._attempt(self._put_back, one))]
         if self._groups and (problem := self._attempt(self._put_back_groups)):
             problems.append(problem)
-        return problems
+        # Their shards move to nodes that may have shards by now.
+        added = [problem for one in list(self._added) if (problem := self._attempt(self._take_out, *one))]
+        return problems + added
 
     def _attempt(self, restore: Callable[..., None], *arguments: object) -> str | None:
         try:
@@ -109,12 +120,18 @@ class Found:
                     let_group_have_shards(connection, groupid, allowed)
         self._groups.clear()
 
+    def _take_out(self, host: str, port: int) -> None:
+        with self._connection(self._coordinator) as connection:
+            remove_worker(connection, host, port)
+        self._added.remove((host, port))
+
     def _connection(self, node: Node) -> sql.Connecting:
         return sql.connect(node, database=self._database, user=self._user)
 
     def _load(self, document: Mapping[str, Any]) -> None:
         self._nodes = {one["node"]["name"]: _NodeFound(Node(**one["node"]), one["values"]) for one in document["nodes"]}
         self._groups = {int(groupid): bool(allowed) for groupid, allowed in document["shouldhaveshards"].items()}
+        self._added = [(str(host), int(port)) for host, port in document.get("added", ())]
 
     def _save(self) -> None:
         if self.is_empty:
@@ -126,6 +143,7 @@ class Found:
             "user": self._user,
             "nodes": [{"node": asdict(one.node), "values": one.values} for one in self._nodes.values()],
             "shouldhaveshards": self._groups,
+            "added": self._added,
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with open_output(self._path) as out:

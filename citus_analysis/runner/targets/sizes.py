@@ -6,6 +6,7 @@ from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.stated.targets import ClusterTarget
 from citus_analysis.runner.targets import sql
 from citus_analysis.runner.targets.base import Node
+from citus_analysis.runner.targets.joining import unlisted_workers
 
 __all__ = ["coordinator_of", "with_known_workers"]
 
@@ -27,7 +28,8 @@ def _count_workers(target: ClusterTarget) -> int:
     if not target.discover:
         return sum(address.role == "worker" for address in target.nodes)
     with sql.connect(coordinator_of(target), database=target.database, user=target.user) as connection:
-        return sum(groupid != 0 for _, groupid, _, _ in sql.read_citus_nodes(connection))
+        active = sum(groupid != 0 for _, groupid, _, _ in sql.read_citus_nodes(connection))
+        return active + len(unlisted_workers(target, connection))
 
 
 def coordinator_of(target: ClusterTarget) -> Node:
