@@ -203,11 +203,11 @@ class Measurement:
         Returns:
             a sentence for each sampler whose output lacks something.
         """
+        if monitor:  # first, for each second more is sampled statements that are not the load's
+            self.driver.finish(self.processes, monitor, is_timed=self.experiment.limits.duration_s is not None)
         if perf:
             perf.stop()
         problems = [(sampled, sampled.sampling.stop()) for sampled in samplers]
-        if monitor:
-            self.driver.finish(self.processes, monitor)
         return [f"{one.sampler} of node {one.node} is not complete: {why}" for one, why in problems if why]
 
     def works(self, run: PlannedRun) -> list[Work]:

@@ -106,8 +106,14 @@ class Driver(Protocol):
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """What a reader must know of how so many load generators reach the nodes; nothing where all is as asked."""
 
-    def finish(self, processes: Processes, monitor: Launched) -> None:
-        """End a monitor client whose main clients are done, at once; with its summary where it can print one then."""
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
+        """End a monitor client whose main clients are done, at once; with its summary where it can print one then.
+
+        Args:
+            processes: where it was started.
+            monitor: the client.
+            is_timed: it has the main clients' time limit, and will end by itself in a moment.
+        """
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
         """The rate closest to the one asked for that the client can keep with so many threads."""

@@ -86,7 +86,7 @@ class CommandLine:
             "name {hosts} or {addresses} in its arguments"
         ]
 
-    def finish(self, processes: Processes, monitor: Launched) -> None:
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
         """End it."""
         processes.stop(monitor)
 

@@ -116,7 +116,7 @@ class Pgbench:
             return connection
         return replace(connection, nodes=[connection.nodes[part % len(connection.nodes)]])
 
-    def finish(self, processes: Processes, monitor: Launched) -> None:
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
         """SIGALRM is what pgbench sends itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
 

@@ -115,9 +115,10 @@ class Ycsb:
         """Nothing: pgjdbc spreads connections in every version."""
         return []
 
-    def finish(self, processes: Processes, monitor: Launched) -> None:
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
         """End it, for what it does alone is not the load's; its last status line tells what it did."""
-        processes.wait(monitor, timeout_s=_GRACE_S)
+        if is_timed:
+            processes.wait(monitor, timeout_s=_GRACE_S)
         processes.stop(monitor)
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
