@@ -23,17 +23,15 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.measure import Measured, Measurement, Window, publish
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import PlannedRun
-from citus_analysis.runner.results import RunResult, client_words, judge_run, last_words
+from citus_analysis.runner.results import RunResult, client_words, judge_run, last_words, share_remark
 from citus_analysis.runner.targets.base import Description
 from citus_analysis.runs.status import OUTCOME_OF, worst_status
 from citus_analysis.stats.intervals import mean_interval
-from citus_analysis.words import counted
 
 __all__ = ["Ledger", "Life"]
 
 _ENVIRONMENT: Final = "environment"
 _MIN_RUNS_FOR_INTERVAL: Final = 2
-_SHARE_TOLERANCE: Final = 1.5
 
 
 @dataclass
@@ -175,6 +173,9 @@ class Life:
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)
         self.journal.append(run.run_id, "collected")
+        pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
+        if remark := share_remark(result, self.measurement.experiment.monitor.share, pace_ops_s):
+            measured.notes.append(f"{run.run_id}: {remark}")
         self._verify(run, measured, result, said)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -219,7 +220,7 @@ class Life:
         status = worst_status(result.status, *(["failed"] if problems else []), *(["degraded"] if one_sided else []))
         reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *said]
         reason = redact("; ".join(reasons))
-        self.ledger.notes.update([*measured.notes, *self._share_note(run, result)])
+        self.ledger.notes.update(measured.notes)
         outcome = OUTCOME_OF[status]
         facts: dict[str, float | str | None] = {
             "throughput_ops_s": result.throughput_ops_s,
@@ -233,14 +234,6 @@ class Life:
         self.journal.append(run.run_id, outcome, **facts, monitor_share=result.monitor_share)
         resource = run.configuration.resource
         write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
-
-    def _share_note(self, run: PlannedRun, result: RunResult) -> list[str]:
-        """What the monitor sampled, where that is not what was asked for."""
-        asked, reached = self.measurement.experiment.monitor.share, result.monitor_share
-        if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
-            return []
-        done = f"{counted(result.monitor_operations or 0, 'operation')}, {reached:.2%} of the main clients'"
-        return [f"{run.run_id}: the monitor did {done}; monitor.share asks for {asked:.2%}"]
 
     def _count_problem(self, run: PlannedRun) -> list[str]:
         """After a load, every record is in the table exactly once (the key is unique: counting is enough)."""

@@ -18,8 +18,9 @@ from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runs.status import worst_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.clients import derive_runs
+from citus_analysis.words import counted
 
-__all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates"]
+__all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates", "share_remark"]
 
 #: Lines of pgbench, libpq, YCSB and the Java machine that say what is wrong.
 _COMPLAINT: Final = re.compile(
@@ -29,6 +30,7 @@ _WORDS_WITHIN_BYTES: Final = 2**18
 _DURATION: Final = b"duration: "
 _PIECE_BYTES: Final = 2**20
 _WORDS_LENGTH: Final = 300
+_SHARE_TOLERANCE: Final = 1.5
 
 _IDENTITY: Final = (
     *("run_id", "resource", "system", "set_up", "phase", "workload", "threads", "records", "operations"),
@@ -62,6 +64,29 @@ class RunResult:
         if self.monitor_operations is None or not self.operations_done:
             return None
         return self.monitor_operations / self.operations_done
+
+
+def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> str | None:
+    """What a monitor sampled where that is not what was asked for.
+
+    Args:
+        result: of a run; one without a monitor has nothing to remark.
+        asked: share of the operations that the experiment asks for.
+        pace_ops_s: throughput of the main clients that the monitor was paced for; None where it was not paced.
+
+    Example:
+        >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0)[:80]
+        "the monitor did 63 operations, 4.20% of the main clients'; monitor.share asks fo"
+    """
+    reached = result.monitor_share
+    if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
+        return None
+    done = f"{counted(result.monitor_operations or 0, 'operation')}, {reached:.2%} of the main clients'"
+    said = f"the monitor did {done}; monitor.share asks for {asked:.2%}"
+    if pace_ops_s is None:
+        return said
+    # A run of a few seconds is mostly its clients' start, of which a warm-up's end knows nothing.
+    return f"{said}, and it was paced for {pace_ops_s:,.0f} operations/s, of which {result.throughput_ops_s:,.0f} came"
 
 
 def read_client(output: Path, table: str = "clients") -> pl.DataFrame:

@@ -12,7 +12,7 @@ from citus_analysis.runner.artefacts import client_log
 from citus_analysis.runner.describe import write_description
 from citus_analysis.runner.outcomes import Outcome, write_outcomes
 from citus_analysis.runner.plan import Configuration, PlannedRun
-from citus_analysis.runner.results import judge_run
+from citus_analysis.runner.results import RunResult, judge_run, share_remark
 from citus_analysis.runner.targets.base import Description
 from citus_analysis.runs.status import OUTCOME_OF
 from citus_analysis.study_tree import ClientName
@@ -153,3 +153,23 @@ def test_runner_and_ingest_agree_on_every_recorded_run(recorded_dataset: Dataset
     assert len(judged) >= 90
     assert {status for status, _ in judged.values()} == {"ok", "degraded", "failed"}
     assert judged == {where: derived[where] for where in judged}
+
+
+@pytest.mark.parametrize(
+    ("operations", "pace_ops_s", "remark"),
+    [
+        (None, 2000.0, None),  # no monitor
+        (30, 2000.0, None),  # 2 % of 1500
+        (
+            63,
+            2087.4,
+            "the monitor did 63 operations, 4.20% of the main clients'; monitor.share asks for 2.00%, and it was paced "
+            "for 2,087 operations/s, of which 531 came",
+        ),
+        (14, None, "the monitor did 14 operations, 0.93% of the main clients'; monitor.share asks for 2.00%"),
+    ],
+)
+def test_a_share_that_was_not_asked_for_is_told(
+    operations: int | None, pace_ops_s: float | None, remark: str | None
+) -> None:
+    assert share_remark(RunResult("ok", None, 531.4, 1500, 4, operations), 0.02, pace_ops_s) == remark
