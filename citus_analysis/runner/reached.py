@@ -36,6 +36,10 @@ class Reached:
         ({'1': 0.75, '2': 0.25}, None)
         >>> Reached(("1", "2"), {"1": 8}).problem(threads=8)
         'all 8 sessions seen were on node 1, though clients were to query 2 nodes'
+
+        In a run of a moment, snapshots see few of the sessions, from which nothing follows:
+
+        >>> Reached(("1", "2"), {"1": 2}).problem(threads=8)
     """
 
     asked: tuple[str, ...] = ()
@@ -53,7 +57,7 @@ class Reached:
         """Why the run is not one from any node; None where it is, or where it was not to be or that is not known."""
         there = {node: self.sessions.get(node, 0) for node in self.asked}
         total = sum(there.values())
-        if min(len(self.asked), threads, total) <= 1 or max(there.values()) < total:
+        if min(len(self.asked), threads) <= 1 or total < threads or max(there.values()) < total:
             return None
         node = max(there, key=there.__getitem__)
         return f"all {total} sessions seen were on node {node}, though clients were to query {len(self.asked)} nodes"
