@@ -22,7 +22,7 @@ $(VENV)/.ready: requirements.lock
 	@touch $@
 
 # The project itself, with the part of it that is compiled (by cc, or by a compiler that comes as a package).
-$(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citus_analysis/formats/pglog/native/*)
+$(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citus_analysis/formats/serverlog/pglog/native/*)
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv pip install --quiet --refresh-package citus-analysis --python $(BIN)/python --no-deps -e .; \
 	else \
@@ -51,7 +51,7 @@ pytest: setup
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
 
-NATIVE := citus_analysis/formats/pglog/native
+NATIVE := citus_analysis/formats/serverlog/pglog/native
 
 # The compiled scanner of server logs: every file by itself, and the whole, without a warning of any compiler that is here.
 native:
@@ -65,7 +65,7 @@ native:
 
 # The header that the scanner shares with Python, after a change of the schema or of _layout.py.
 layout: $(VENV)/.ready
-	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.pglog._layout import layout_header; print(layout_header(), end='')" \
+	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.serverlog.pglog.compiled.layout import layout_header; print(layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
 
 # The scanner under the sanitizers of addresses and undefined behaviour: the corpus, then a minute of fuzzing (needs clang).

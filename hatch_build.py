@@ -18,7 +18,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("citus_analysis/formats/pglog")
+FOLDER = Path("citus_analysis/formats/serverlog/pglog")
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 #: Warnings are errors where this repository is checked (`make native`), not for users, whose compilers may be newer.
 FLAGS = (

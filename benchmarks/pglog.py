@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from citus_analysis.cli.ingest import ARROW_MEMORY
+from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 
 RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
@@ -54,7 +54,7 @@ OTHER_HEAD: Final = rb"\1 UTC [\2]: [\3-1] user=bench,db=ycsb,app=\4,client=10.0
 READER: Final = """
 import sys
 from pathlib import Path
-from citus_analysis.dataset.parts import PartWriter
+from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 folder = Path(sys.argv[2])
 writer = PartWriter(folder, "benchmark", "source", int(sys.argv[3]))
@@ -69,7 +69,7 @@ print(rows)
 UNPACKER: Final = """
 import sys
 from pathlib import Path
-from citus_analysis.cli.ingest import ARROW_MEMORY
+from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 stream = Content(Path(sys.argv[1])).open()
 while stream.read(1 << 24):

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import polars as pl
 
-from citus_analysis.dataset.parts import STAGING, PartWriter
+from citus_analysis.dataset.storage.parts import STAGING, PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.matching import match_tasks
-from citus_analysis.spans.sessions import read_sessions
+from citus_analysis.spans.match.matching import match_tasks
+from citus_analysis.spans.read.sessions import read_sessions
 
 RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "w2-t16-insert"
 RESULTS = Path(__file__).parent / "results" / "spans.json"

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from citus_analysis.lazily import imported_lazily
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
+from citus_analysis.core.lazy_names import imported_lazily
 
 if TYPE_CHECKING:
     from citus_analysis import (

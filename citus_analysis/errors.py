@@ -32,8 +32,8 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import ClassVar, Final
 
+from citus_analysis.core.displays import public
 from citus_analysis.redaction import redact, redact_path
-from citus_analysis.shown import public
 
 __all__ = [
     "CitusAnalysisError",

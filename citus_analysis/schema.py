@@ -27,19 +27,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from citus_analysis.column_types import (
-    CATEGORY,
-    FLAG,
-    HASH,
-    INT32,
-    INT64,
-    REAL,
-    TEXT,
-    TIME,
-    ColumnType,
-    one_of,
-)
-from citus_analysis.shown import public
+from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, ColumnType, one_of
+from citus_analysis.core.displays import public
 from citus_analysis.units import unit_of
 
 if TYPE_CHECKING:
@@ -136,7 +125,7 @@ EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
-#: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.status`.
+#: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.run_status`.
 STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
 #: Why a counter's growth is not known exactly (`server_counters.note`).

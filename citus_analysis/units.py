@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
 
 __all__ = ["SECONDS_PER_UNIT", "SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
 

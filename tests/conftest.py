@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from citus_analysis.formats import _registry
+from citus_analysis.formats.api import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def worker_id(request: pytest.FixtureRequest) -> str:
 def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
     described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-    for module in ("citus_analysis.formats._registry", "citus_analysis.dataset.survey"):
+    for module in ("citus_analysis.formats.api.registry", "citus_analysis.dataset.ingesting.survey"):
         monkeypatch.setattr(f"{module}.formats", lambda: described | TINY)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from citus_analysis.ahead import in_order, work_ahead
+from citus_analysis.core.threads import in_order, work_ahead
 
 
 def a_hundred(ended: threading.Event) -> Iterator[int]:

@@ -45,7 +45,7 @@ def test_a_log_is_read_without_polars(tmp_path: Path) -> None:
     (log,) = (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log*")
     loaded = loaded_by(
         "from pathlib import Path",
-        "from citus_analysis.dataset.parts import PartWriter",
+        "from citus_analysis.dataset.storage.parts import PartWriter",
         "from citus_analysis.formats import Content, Hints, format_named",
         f"writer = PartWriter(Path({str(tmp_path)!r}), 'V3', 'log')",
         f"for piece in format_named('pglog').parse(Content(Path({str(log)!r})), Hints()): writer.write(piece.tables)",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.names import MOST_NAME_BYTES, file_name_problem, partition_folder
+from citus_analysis.texts.path_names import MOST_NAME_BYTES, file_name_problem, partition_folder
 
 ESCAPES = ["..", ".", "", "a/b", "../../../escape", "/etc", "a\\b", "a\0b", "line\nend", "\x1b[31m", "\u2028"]
 

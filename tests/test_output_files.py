@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.output_files import is_replaced, open_output, put_in_place
+from citus_analysis.core.output_files import is_replaced, open_output, put_in_place
 
 
 def test_a_file_is_as_it_was_until_the_block_ends_well(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_finished_file_goes_to_another_file_system(tmp_path: Path) -> None:
 
 OWN_OUTPUT = """
 import sys
-from citus_analysis.output_files import open_output
+from citus_analysis.core.output_files import open_output
 print("before", flush=True)
 with open_output("/dev/stdout") as out:
     out.write(b"written\\n")

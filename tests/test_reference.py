@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.cli.reference import command_line_markdown
-from citus_analysis.dataset.identity import FACTS
-from citus_analysis.dataset.reference import tables_markdown
+from citus_analysis.cli.command_reference import command_line_markdown
+from citus_analysis.dataset.discover.identity import FACTS
+from citus_analysis.dataset.table_reference import tables_markdown
 from citus_analysis.formats import BUILT_IN_OPTIONS, formats, known_options
-from citus_analysis.formats._reference import formats_markdown
+from citus_analysis.formats.api.reference import formats_markdown
 from citus_analysis.schema import TABLES
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -18,21 +18,21 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_the_tables_page_is_current() -> None:
     expected = tables_markdown()
     assert (DOCS / "tables.md").read_text(encoding="utf-8") == expected, (
-        "run: python -m citus_analysis.dataset.reference > docs/tables.md"
+        "run: python -m citus_analysis.dataset.table_reference > docs/tables.md"
     )
     assert all(f"## {name}\n" in expected for name in TABLES)
 
 
 def test_the_command_line_page_is_current() -> None:
     assert (DOCS / "command-line.md").read_text(encoding="utf-8") == command_line_markdown(), (
-        "run: python -m citus_analysis.cli.reference > docs/command-line.md"
+        "run: python -m citus_analysis.cli.command_reference > docs/command-line.md"
     )
 
 
 def test_the_formats_page_is_current() -> None:
     expected = formats_markdown()
     assert (DOCS / "formats.md").read_text(encoding="utf-8") == expected, (
-        "run: python -m citus_analysis.formats._reference > docs/formats.md"
+        "run: python -m citus_analysis.formats.api.reference > docs/formats.md"
     )
     assert all(f"| `{name}` |" in expected for name in formats())
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis import rows
-from citus_analysis.column_types import one_of
-from citus_analysis.rows import Rows, frame_of, has_column, no_rows, nulls, record_batch, repeated_text, texts_of
+from citus_analysis.core import rows
+from citus_analysis.core.column_types import one_of
+from citus_analysis.core.rows import Rows, frame_of, has_column, no_rows, nulls, record_batch, repeated_text, texts_of
 from citus_analysis.schema import TABLES, Table
 
 EVENTS = TABLES["log_events"].parsed()

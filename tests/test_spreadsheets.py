@@ -9,7 +9,7 @@ from datetime import date
 import polars as pl
 import pytest
 
-from citus_analysis.spreadsheets import guarded
+from citus_analysis.texts.spreadsheets import guarded
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.dataset.identity import name_facts
+from citus_analysis.dataset.discover.identity import name_facts
 from citus_analysis.study_tree import ClientName, NodeName, perf_report, sampler_output, server_log
 
 RESOURCES = st.from_regex(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}", fullmatch=True)

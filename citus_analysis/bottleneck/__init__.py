@@ -5,12 +5,12 @@
 - where CPU time goes: `top_symbols`, `cpu_share_by_object`, `symbols_of_stacks`.
 """
 
-from citus_analysis.bottleneck.alignment import align_to_runs, one_source
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, symbols_of_stacks, top_symbols
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.saturation import Saturation, saturation, saturation_frame
 from citus_analysis.bottleneck.timeline import checkpoint_marks, cpu_over_time, device_over_time
 from citus_analysis.bottleneck.utilization import resource_utilization
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
 
 __all__ = [
     "Saturation",

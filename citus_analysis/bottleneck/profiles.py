@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["cpu_share_by_object", "symbols_of_stacks", "top_symbols"]
 

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from citus_analysis.frames import Frame, as_polars
-from citus_analysis.shown import Shown
-from citus_analysis.words import counted
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["LEAST_SAMPLES", "NEAR_PERCENT", "RULE", "SATURATED_PERCENT", "Saturation", "saturation", "saturation_frame"]
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.alignment import align_to_runs, one_source
-from citus_analysis.frames import Frame, as_polars
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.core.frames import Frame, as_polars
 
 __all__ = ["busy_percent", "checkpoint_marks", "cpu_over_time", "device_over_time"]
 

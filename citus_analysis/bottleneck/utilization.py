@@ -6,9 +6,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.alignment import align_to_runs, one_source, sampling_interval_s
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, sampling_interval_s
 from citus_analysis.bottleneck.timeline import busy_percent
-from citus_analysis.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars
 
 __all__ = ["LEAST_FOR_P95", "resource_utilization"]
 

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 import click
 
 from citus_analysis.cli.endings import READER_LEFT, explain, print_traceback, say_nothing_more
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
 
 __all__ = ["commands", "main"]
 
@@ -47,7 +47,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = import_module(f"citus_analysis.cli.{cmd_name}").command
+        found: click.Command = import_module(f"citus_analysis.cli.subcommands.{cmd_name}").command
         if all(parameter.name != "debug" for parameter in found.params):
             found.params.append(_debug_option())
         return found

@@ -36,7 +36,7 @@ def live_view() -> Iterator[Callable[[RunnerEvent], None]]:
 
 def line_of(event: RunnerEvent) -> str:
     """An ended run in one line."""
-    from citus_analysis.runner.durations import duration_text
+    from citus_analysis.runner.planning.durations import duration_text
 
     left = f"; left: {event.left}" if event.left.seconds else ""
     took = f" after {duration_text(event.duration_s)}"

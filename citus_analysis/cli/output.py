@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.numbers import in_full
-from citus_analysis.printable import printable
-from citus_analysis.words import counted
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import in_full
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +63,7 @@ def _plain(value: object) -> object:
 def print_frame(frame: pl.DataFrame, how: str) -> None:
     """A frame on stdout in one of :data:`FORMATS`."""
     if how == "csv":
-        from citus_analysis.spreadsheets import guarded
+        from citus_analysis.texts.spreadsheets import guarded
 
         click.echo(guarded(frame.clear()).write_csv(), nl=False)
         for rows in frame.iter_slices(_CSV_ROWS):
@@ -81,7 +81,7 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
 
 
 def _table(frame: pl.DataFrame) -> list[str]:
-    from citus_analysis.text_tables import text_table
+    from citus_analysis.texts.text_tables import text_table
 
     rows = [[_cell(value) for value in row] for row in frame.iter_rows()]
     numeric = {place for place, name in enumerate(frame.columns) if frame[name].dtype.is_numeric()}

@@ -5,14 +5,14 @@ Names are imported when they are first used: who only writes parts need not wait
 
 from typing import TYPE_CHECKING
 
-from citus_analysis.lazily import imported_lazily
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
+from citus_analysis.core.lazy_names import imported_lazily
 
 if TYPE_CHECKING:
-    from citus_analysis.dataset.access import Dataset, open_dataset
-    from citus_analysis.dataset.files import Vacuumed, vacuum
-    from citus_analysis.dataset.ingestion import ingest
-    from citus_analysis.dataset.summary import IngestSummary, Progress
+    from citus_analysis.dataset.ingesting.ingestion import ingest
+    from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress
+    from citus_analysis.dataset.query.access import Dataset, open_dataset
+    from citus_analysis.dataset.storage.files import Vacuumed, vacuum
 
 __all__ = ["Dataset", "IngestSummary", "Progress", "Vacuumed", "ingest", "open_dataset", "vacuum"]
 
@@ -21,12 +21,12 @@ __dir__ = public(__all__)
 __getattr__ = imported_lazily(
     __name__,
     {
-        "Dataset": "citus_analysis.dataset.access",
-        "IngestSummary": "citus_analysis.dataset.summary",
-        "Progress": "citus_analysis.dataset.summary",
-        "Vacuumed": "citus_analysis.dataset.files",
-        "ingest": "citus_analysis.dataset.ingestion",
-        "open_dataset": "citus_analysis.dataset.access",
-        "vacuum": "citus_analysis.dataset.files",
+        "Dataset": "citus_analysis.dataset.query.access",
+        "IngestSummary": "citus_analysis.dataset.ingesting.summary",
+        "Progress": "citus_analysis.dataset.ingesting.summary",
+        "Vacuumed": "citus_analysis.dataset.storage.files",
+        "ingest": "citus_analysis.dataset.ingesting.ingestion",
+        "open_dataset": "citus_analysis.dataset.query.access",
+        "vacuum": "citus_analysis.dataset.storage.files",
     },
 )

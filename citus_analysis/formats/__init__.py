@@ -6,9 +6,10 @@ through the entry point group ``citus_analysis.formats``. docs/add-a-format.md t
 
 from typing import TYPE_CHECKING
 
-from citus_analysis.formats._base import Format, Hints, Parsed, Reject, reject_rows
-from citus_analysis.formats._content import Block, Content
-from citus_analysis.formats._options import (
+from citus_analysis.core.displays import public
+from citus_analysis.core.lazy_names import imported_lazily
+from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.options import (
     BUILT_IN_OPTIONS,
     DATE_ORDER,
     FIRST_REPORT,
@@ -16,19 +17,12 @@ from citus_analysis.formats._options import (
     TIMEZONE,
     Option,
 )
-from citus_analysis.formats._registry import (
-    detect_format,
-    format_named,
-    formats,
-    known_options,
-    summary_measures,
-)
-from citus_analysis.lazily import imported_lazily
+from citus_analysis.formats.api.registry import detect_format, format_named, formats, known_options, summary_measures
+from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.redaction import redact
-from citus_analysis.shown import public
 
 if TYPE_CHECKING:
-    from citus_analysis.formats._lines import line_frame, reject_runs
+    from citus_analysis.formats.reading.lines import line_frame, reject_runs
 
 __all__ = [
     "BUILT_IN_OPTIONS",
@@ -57,4 +51,6 @@ __all__ = [
 __dir__ = public(__all__)
 
 # These bring polars, which formats import when they are loaded.
-__getattr__ = imported_lazily(__name__, dict.fromkeys(("line_frame", "reject_runs"), "citus_analysis.formats._lines"))
+__getattr__ = imported_lazily(
+    __name__, dict.fromkeys(("line_frame", "reject_runs"), "citus_analysis.formats.reading.lines")
+)

@@ -1,12 +1,13 @@
 """Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
 
-from citus_analysis.plots.comparison import plot_published, plot_ratios
-from citus_analysis.plots.profile import plot_distribution, plot_spans
-from citus_analysis.plots.published import plot_fits, plot_stated_intervals
-from citus_analysis.plots.resources import plot_cpu, plot_device, plot_symbols
-from citus_analysis.plots.scalability import plot_latency_load, plot_relative, plot_series
+from citus_analysis.core.displays import public
+from citus_analysis.plots.comparison_figures import plot_published, plot_ratios
+from citus_analysis.plots.profile_figures import plot_distribution, plot_spans
+from citus_analysis.plots.published_figures import plot_fits, plot_stated_intervals
+from citus_analysis.plots.resource_figures import plot_cpu, plot_device, plot_symbols
+from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure
-from citus_analysis.plots.traces import (
+from citus_analysis.plots.trace_figures import (
     plot_flame,
     plot_heat_map,
     plot_percentile_profile,
@@ -14,7 +15,6 @@ from citus_analysis.plots.traces import (
     plot_tail,
     plot_waterfall,
 )
-from citus_analysis.shown import public
 
 __all__ = [
     "TEMPLATE",

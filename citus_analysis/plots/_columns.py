@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import UsageError
-from citus_analysis.frames import Frame, as_polars
 
 __all__ = ["with_columns_of"]
 

@@ -20,11 +20,11 @@ from types import ModuleType
 
 import polars as pl
 
+from citus_analysis.core.displays import public
 from citus_analysis.published._audit import AuditResult, audit, audit_runs
 from citus_analysis.published._load import published, read_published
 from citus_analysis.published._overview import published_numbers, published_systems
 from citus_analysis.published._summaries import published_summaries, runs_like
-from citus_analysis.shown import public
 
 __all__ = [
     "AuditResult",

@@ -9,14 +9,14 @@ from typing import Final, TypeAlias, cast
 
 import polars as pl
 
-from citus_analysis.frames import Frame, as_polars
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.published._load import frame_published, published, read_published
 from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
-from citus_analysis.published.checks.runs import RUN_CHECKS, RunTables
+from citus_analysis.published.checks.run_checks import RUN_CHECKS, RunTables
 from citus_analysis.published.checks.unread import UNREAD, unread
 from citus_analysis.schema import TABLES
-from citus_analysis.shown import Shown
 
 __all__ = ["AuditResult", "audit", "audit_runs"]
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.frames import Frame, as_polars
 from citus_analysis.published._shapes import records_of
 from citus_analysis.published._sheets import Sheet, read_sheet, sheet_of
 from citus_analysis.schema import TABLES
-from citus_analysis.shipped import shipped
 
 __all__ = ["frame_published", "published", "read_published"]
 

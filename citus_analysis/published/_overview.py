@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from citus_analysis.defaults import METRIC
+from citus_analysis.core.defaults import METRIC
 
 __all__ = ["published_numbers", "published_systems"]
 

@@ -4,9 +4,9 @@
 :func:`render_reports`; `-p` values are passed as text and converted to the parameter's type.
 """
 
-from citus_analysis.report.notebooks import Parameter, report_names, report_parameters
-from citus_analysis.report.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
+from citus_analysis.report.engine.notebooks import Parameter, report_names, report_parameters
+from citus_analysis.report.engine.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
 
 __all__ = [
     "Parameter",

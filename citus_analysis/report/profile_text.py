@@ -8,11 +8,11 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.pglog import STUDY_PREFIX
-from citus_analysis.report.words import interval_text, joint_text
-from citus_analysis.spans.profile import ProfileStudy
+from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
+from citus_analysis.report.sentence_parts import interval_text, joint_text
+from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
-from citus_analysis.words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed, size_text
 
 __all__ = ["profile_sentences", "profile_warnings"]
 

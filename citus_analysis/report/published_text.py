@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.plots.published import model_name
-from citus_analysis.published.study import PublishedStudy
+from citus_analysis.plots.published_figures import model_name
+from citus_analysis.published.published_study import PublishedStudy
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
-from citus_analysis.words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["band_sentence", "monitoring_sentence", "opening_sentences", "study_warnings"]
 

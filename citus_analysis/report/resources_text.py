@@ -6,8 +6,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.resources import ResourceStudy
-from citus_analysis.words import counted, listed
+from citus_analysis.bottleneck.measured_resources import ResourceStudy
+from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["resource_sentences"]
 

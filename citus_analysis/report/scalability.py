@@ -12,13 +12,13 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.runs.naming import series_names
-from citus_analysis.runs.selection import Selection
+from citus_analysis.runs.run_selection import Selection
 from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
-from citus_analysis.stats.intervals import MeanMethod
+from citus_analysis.stats.estimate.intervals import MeanMethod
 
 __all__ = ["Axis", "Panel", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
 

@@ -8,12 +8,12 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.scalability import Axis, ScalingPanels
-from citus_analysis.report.words import interval_text, joint_text
-from citus_analysis.runs.selection import Selection
+from citus_analysis.report.sentence_parts import interval_text, joint_text
+from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison
-from citus_analysis.stats.comparison import CHANGE_WORDS
-from citus_analysis.stats.formatting import p_words
-from citus_analysis.words import counted, listed
+from citus_analysis.stats.compare.verdict_text import p_words
+from citus_analysis.stats.compare.verdicts import CHANGE_WORDS
+from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["IN_OPENING", "caveats", "growth_sentences", "model_sentences", "opening_sentences", "scalability_warnings"]
 

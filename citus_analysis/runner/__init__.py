@@ -1,11 +1,16 @@
 """From an experiment file to launched processes to the artefact tree that ingest reads."""
 
-from citus_analysis.runner.choice import Choice
-from citus_analysis.runner.execute import RunnerEvent, RunnerSummary, restore_cluster, run_experiment
-from citus_analysis.runner.experiment import Experiment, experiment_schema, load_experiment, parse_experiment
-from citus_analysis.runner.overview import Overview, read_overview
-from citus_analysis.runner.plan import PlannedRun, make_plan
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
+from citus_analysis.runner.execution.execute import RunnerEvent, RunnerSummary, restore_cluster, run_experiment
+from citus_analysis.runner.execution.overview import Overview, read_overview
+from citus_analysis.runner.experiment_file.experiment import (
+    Experiment,
+    experiment_schema,
+    load_experiment,
+    parse_experiment,
+)
+from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.planning.plan import PlannedRun, make_plan
 
 __all__ = [
     "Choice",

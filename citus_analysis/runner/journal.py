@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
-from citus_analysis.output_files import naming
+from citus_analysis.core.output_files import naming
 from citus_analysis.redaction import redact_values
 
 __all__ = ["STATES", "Entry", "Journal"]

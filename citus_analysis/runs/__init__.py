@@ -1,6 +1,8 @@
 """What a run was: its set-up, the operation that it measured, and which runs may be compared with which."""
 
+from citus_analysis.core.displays import public
 from citus_analysis.runs.comparable import Comparability, closest_difference, comparability, differing, pooled
+from citus_analysis.runs.measured_windows import Windowed, within_measured
 from citus_analysis.runs.setups import (
     CONFIGURATION,
     LOAD,
@@ -15,8 +17,6 @@ from citus_analysis.runs.setups import (
     stratum_text,
     with_operations,
 )
-from citus_analysis.runs.windows import Windowed, within_measured
-from citus_analysis.shown import public
 
 __all__ = [
     "CONFIGURATION",

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.runs.setups import monitored_text, setting_text
-from citus_analysis.words import counted, size_text
+from citus_analysis.texts.counted_words import counted, size_text
 
 __all__ = ["series_names"]
 

@@ -9,13 +9,14 @@
 - `cost_figures`.
 """
 
-from citus_analysis.scaling.blocked import blocked_time
+from citus_analysis.core.displays import public
 from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
+from citus_analysis.scaling.fits import Band, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
-from citus_analysis.scaling.formatting import format_scaling
-from citus_analysis.scaling.frames import scale_runs
-from citus_analysis.scaling.laws import (
+from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
+from citus_analysis.scaling.queueing.blocked import blocked_time
+from citus_analysis.scaling.queueing.laws import (
     Bounds,
     Little,
     asymptotic_bounds,
@@ -24,14 +25,13 @@ from citus_analysis.scaling.laws import (
     service_demand,
     utilisation,
 )
-from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
-from citus_analysis.scaling.mva import NetworkSolution, mva, mva_multiclass
-from citus_analysis.scaling.networks import ClosedSolution, Station, solve_closed
+from citus_analysis.scaling.queueing.mva import NetworkSolution, mva, mva_multiclass
+from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_closed
+from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
+from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.scaling.relative import ScalePoint, efficiency, psi, relative_scaling, speedup
-from citus_analysis.scaling.results import Band, ModelFit, Peak, ScalingFit
-from citus_analysis.scaling.whatif import TOLERATED_PERCENT, what_if
-from citus_analysis.scaling.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
-from citus_analysis.shown import public
+from citus_analysis.scaling.run_curves import scale_runs
+from citus_analysis.scaling.study_text import format_scaling
 
 __all__ = [
     "AMDAHL",

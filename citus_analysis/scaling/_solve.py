@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.optimize import least_squares
 
-from citus_analysis.arrays import Floats
+from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.models import Model
 
 __all__ = ["solve", "solve_many"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
-from citus_analysis.shown import Shown
 from citus_analysis.stats import Interval
 
 __all__ = ["CostFigures", "cost_figures"]

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from citus_analysis.core.displays import Shown
 from citus_analysis.runs import stratum_text
+from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint
-from citus_analysis.scaling.results import ScalingFit
-from citus_analysis.shown import Shown
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.comparison import CHANGE_WORDS, Comparison
-from citus_analysis.stats.formatting import p_words
+from citus_analysis.stats.compare.verdict_text import p_words
+from citus_analysis.stats.compare.verdicts import CHANGE_WORDS, Comparison
 from citus_analysis.stats.results import Interval
-from citus_analysis.words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["ScalingCurve", "ScalingStudy"]
 

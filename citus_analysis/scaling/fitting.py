@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats as distributions
 
-from citus_analysis.arrays import Floats
-from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, SEED
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling._solve import solve, solve_many
+from citus_analysis.scaling.fits import ALPHA, REACH, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.models import MODELS, USL, Model, models_named
 from citus_analysis.scaling.relative import by_size
-from citus_analysis.scaling.results import ALPHA, REACH, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.selection import decide_model, rejections
 from citus_analysis.stats import Interval
-from citus_analysis.words import counted
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["fit", "fit_model", "fit_usl"]
 

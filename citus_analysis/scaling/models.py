@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy.optimize import nnls
 
-from citus_analysis.arrays import Floats
+from citus_analysis.core.array_types import Floats
 from citus_analysis.errors import UnknownNameError
 
 __all__ = ["AMDAHL", "GUSTAFSON", "LINEAR", "MODELS", "USL", "Model", "model_named"]

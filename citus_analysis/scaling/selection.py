@@ -19,7 +19,7 @@ from typing import Final
 
 from scipy import stats as distributions
 
-from citus_analysis.scaling.results import ALPHA, ModelFit
+from citus_analysis.scaling.fits import ALPHA, ModelFit
 
 __all__ = ["decide_model", "rejections"]
 

@@ -11,17 +11,17 @@ Example:
 
 from typing import TYPE_CHECKING
 
-from citus_analysis.lazily import imported_lazily
-from citus_analysis.shown import public
+from citus_analysis.core.displays import public
+from citus_analysis.core.lazy_names import imported_lazily
 
 if TYPE_CHECKING:
-    from citus_analysis.spans.coarse import coarse_profile, log_line_profile
-    from citus_analysis.spans.composition import critical_path, fan_out_profile, percentile_profile
-    from citus_analysis.spans.export import export_traces
-    from citus_analysis.spans.groups import group_sessions
-    from citus_analysis.spans.records import TRACED_COLUMNS
-    from citus_analysis.spans.sessions import are_distributed
-    from citus_analysis.spans.tail import TailProfile, autovacuum_intervals, tail_profile
+    from citus_analysis.spans.analyse.coarse import coarse_profile, log_line_profile
+    from citus_analysis.spans.analyse.composition import critical_path, fan_out_profile, percentile_profile
+    from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals, tail_profile
+    from citus_analysis.spans.export.trace_files import export_traces
+    from citus_analysis.spans.read.groups import group_sessions
+    from citus_analysis.spans.read.records import TRACED_COLUMNS
+    from citus_analysis.spans.read.sessions import are_distributed
     from citus_analysis.spans.traces import Traces, build_traces, trace_iteration
 
 __all__ = [
@@ -47,20 +47,20 @@ __dir__ = public(__all__)
 __getattr__ = imported_lazily(
     __name__,
     {
-        "TRACED_COLUMNS": "citus_analysis.spans.records",
-        "TailProfile": "citus_analysis.spans.tail",
+        "TRACED_COLUMNS": "citus_analysis.spans.read.records",
+        "TailProfile": "citus_analysis.spans.analyse.tail",
         "Traces": "citus_analysis.spans.traces",
-        "are_distributed": "citus_analysis.spans.sessions",
-        "autovacuum_intervals": "citus_analysis.spans.tail",
+        "are_distributed": "citus_analysis.spans.read.sessions",
+        "autovacuum_intervals": "citus_analysis.spans.analyse.tail",
         "build_traces": "citus_analysis.spans.traces",
-        "coarse_profile": "citus_analysis.spans.coarse",
-        "critical_path": "citus_analysis.spans.composition",
-        "export_traces": "citus_analysis.spans.export",
-        "fan_out_profile": "citus_analysis.spans.composition",
-        "group_sessions": "citus_analysis.spans.groups",
-        "log_line_profile": "citus_analysis.spans.coarse",
-        "percentile_profile": "citus_analysis.spans.composition",
-        "tail_profile": "citus_analysis.spans.tail",
+        "coarse_profile": "citus_analysis.spans.analyse.coarse",
+        "critical_path": "citus_analysis.spans.analyse.composition",
+        "export_traces": "citus_analysis.spans.export.trace_files",
+        "fan_out_profile": "citus_analysis.spans.analyse.composition",
+        "group_sessions": "citus_analysis.spans.read.groups",
+        "log_line_profile": "citus_analysis.spans.analyse.coarse",
+        "percentile_profile": "citus_analysis.spans.analyse.composition",
+        "tail_profile": "citus_analysis.spans.analyse.tail",
         "trace_iteration": "citus_analysis.spans.traces",
     },
 )

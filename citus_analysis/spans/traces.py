@@ -15,18 +15,18 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.ahead import in_order
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.threads import in_order
 from citus_analysis.schema import TABLES
-from citus_analysis.shown import Shown
-from citus_analysis.spans.failures import link_failures
-from citus_analysis.spans.identifiers import Identifiers
-from citus_analysis.spans.matching import Clocks, Verdict, judge, matched
-from citus_analysis.spans.ordered import Flags
-from citus_analysis.spans.pairing import Claims, Ordered, Rest, pair_by_order
-from citus_analysis.spans.quality import clock_offsets, count_matches, match_quality
-from citus_analysis.spans.sessions import Sessions, are_distributed, read_sessions
-from citus_analysis.spans.statements import statement_profile
-from citus_analysis.spans.tree import span_tree
+from citus_analysis.spans.match.failures import link_failures
+from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
+from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
+from citus_analysis.spans.match.quality import clock_offsets, count_matches, match_quality
+from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.model.statements import statement_profile
+from citus_analysis.spans.model.tree import span_tree
+from citus_analysis.spans.read.ordered_arrays import Flags
+from citus_analysis.spans.read.sessions import Sessions, are_distributed, read_sessions
 
 __all__ = ["Traces", "build_traces", "trace_iteration"]
 
@@ -91,11 +91,11 @@ def trace_iteration(
 
     Args:
         groups: give rows of table `log_events`, at least one. Sessions that work for one another must be in one group
-            (:func:`~citus_analysis.spans.groups.group_sessions`).
+            (:func:`~citus_analysis.spans.read.groups.group_sessions`).
         nodes: rows of table `nodes` of the resource.
         keep: lays the sessions of a group aside until they are looked at again; they stay in memory without it.
         distributed: whether the servers form a cluster
-            (:func:`~citus_analysis.spans.sessions.are_distributed`, given the records of all groups).
+            (:func:`~citus_analysis.spans.read.sessions.are_distributed`, given the records of all groups).
 
     Returns:
         The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
@@ -135,7 +135,7 @@ class _Facts:
 
     Attributes:
         claims: of its pairs.
-        sources: its log files; see :class:`~citus_analysis.spans.records.LogFiles`.
+        sources: its log files; see :class:`~citus_analysis.spans.read.records.LogFiles`.
         coverage: see :attr:`Sessions.coverage`.
     """
 
@@ -191,7 +191,7 @@ def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
 def _traced(
     group: tuple[list[_Again], Verdict], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
 ) -> tuple[Traces, pl.DataFrame]:
-    """Statements and spans of a group, sorted by time, and :func:`~citus_analysis.spans.quality.count_matches`."""
+    """Statements and spans of a group, sorted by time, and `count_matches`."""
     held, verdict = group
     sessions, ordered = held.pop()()
     matching = matched(ordered, verdict, clocks)

@@ -8,33 +8,33 @@
 docs/statistics.md says which to use when.
 """
 
-from citus_analysis.frames import Frame, as_polars
-from citus_analysis.shown import public
-from citus_analysis.stats.bootstrap import bca_interval, nested_bootstrap
-from citus_analysis.stats.comparison import Comparison, compare, compare_summaries
-from citus_analysis.stats.drift import Drift, are_interleaved, detect_drift
-from citus_analysis.stats.families import compare_many, holm
-from citus_analysis.stats.formatting import format_comparison
-from citus_analysis.stats.frames import lower_is_better, runs_with_metric, summarise_runs
-from citus_analysis.stats.intervals import (
+from citus_analysis.core.displays import public
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.stats.compare.families import compare_many, holm
+from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
+from citus_analysis.stats.compare.run_tables import RunComparison, compare_runs
+from citus_analysis.stats.compare.verdict_text import format_comparison
+from citus_analysis.stats.compare.verdicts import Comparison, compare, compare_summaries
+from citus_analysis.stats.estimate.bootstrap import bca_interval, nested_bootstrap
+from citus_analysis.stats.estimate.intervals import (
     mean_interval,
     mean_interval_from_summary,
     median_interval,
     ratio_interval,
     ratio_interval_from_summaries,
 )
-from citus_analysis.stats.latencies import latency_percentiles
-from citus_analysis.stats.percentiles import (
+from citus_analysis.stats.estimate.latencies import latency_percentiles
+from citus_analysis.stats.estimate.percentiles import (
     histogram_percentile_interval,
     percentile_interval,
     percentile_ranks,
     values_needed,
 )
 from citus_analysis.stats.planning import Influence, StoppingRule, enough_runs, influence, required_runs
-from citus_analysis.stats.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.runs import RunComparison, compare_runs
-from citus_analysis.stats.sequences import (
+from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, summarise_runs
+from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
+from citus_analysis.stats.series.sequences import (
     DEFAULT_SKIP,
     EffectiveSampleSize,
     WarmUp,

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.arrays import Floats
+from citus_analysis.core.array_types import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.words import counted
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Seed", "as_sample", "check_level", "check_percentile", "generator", "unique"]
 

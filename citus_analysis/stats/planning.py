@@ -14,15 +14,15 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.arrays import Floats
-from citus_analysis.defaults import LEVEL
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.shown import Shown
-from citus_analysis.stats._student import normal_quantile, smallest, t_quantile
 from citus_analysis.stats._validate import as_sample, check_level
-from citus_analysis.stats.intervals import mean_interval
+from citus_analysis.stats.estimate._student import normal_quantile, smallest, t_quantile
+from citus_analysis.stats.estimate.intervals import mean_interval
 from citus_analysis.stats.results import Interval
-from citus_analysis.words import counted
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Influence", "StoppingRule", "enough_runs", "influence", "required_runs"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from citus_analysis.numbers import readable
-from citus_analysis.shown import Shown
+from citus_analysis.core.displays import Shown
+from citus_analysis.texts.number_text import readable
 
 __all__ = ["Interval"]
 

@@ -3,7 +3,7 @@ import pytest
 
 from citus_analysis.bottleneck import cpu_share_by_object, symbols_of_stacks, top_symbols
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.formats import perf_report, perf_script
+from citus_analysis.formats.perf import perf_report, perf_script
 from citus_analysis.schema import TABLES
 from tests.formats.sampling import PERF, read
 

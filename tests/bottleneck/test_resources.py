@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.resources import study_resources
+from citus_analysis.bottleneck.measured_resources import study_resources
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.resources_text import resource_sentences
 from citus_analysis.schema import TABLES

@@ -15,7 +15,7 @@ from citus_analysis.bottleneck import (
     resource_utilization,
 )
 from citus_analysis.errors import UsageError
-from citus_analysis.formats import iostat, vmstat
+from citus_analysis.formats.samplers import iostat, vmstat
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, cpu_rows, recorded, runs
 from tests.formats.sampling import DATA

@@ -3,7 +3,7 @@ import pytest
 
 from citus_analysis.bottleneck import Saturation, resource_utilization, saturation, saturation_frame
 from citus_analysis.bottleneck.saturation import RULE
-from citus_analysis.formats import iostat
+from citus_analysis.formats.samplers import iostat
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, cpu_rows, recorded, runs
 

@@ -81,7 +81,7 @@ def test_a_quoted_pattern_names_the_files_that_the_shell_would_have_named(
         (b"\xfd7zXZ\x00" + bytes(100), "a.bin: is compressed with xz (decompress it first"),
         (
             b"hello\n",
-            "a.bin: no format recognises it (name the format with --format, if it is one of activity, config, ",
+            "a.bin: no format recognises it (name the format with --format, if it is one of activity, command_output, ",
         ),
     ],
 )
@@ -312,7 +312,7 @@ def test_doctor_fails_where_the_scanner_was_not_built(
     def missing() -> str:
         raise ImportError("_scanner.so cannot be loaded")
 
-    monkeypatch.setattr("citus_analysis.formats.pglog.compiled_scanner", missing)
+    monkeypatch.setattr("citus_analysis.formats.serverlog.pglog.compiled_scanner", missing)
     assert run("doctor") == 1
     assert "no reading of server logs (_scanner.so cannot be loaded)" in capsys.readouterr().out
 
@@ -320,7 +320,9 @@ def test_doctor_fails_where_the_scanner_was_not_built(
 def test_doctor_fails_where_a_package_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("citus_analysis.cli.doctor.requires", lambda _: ["no-such-package>=1", "x>=1; extra == 'dev'"])
+    monkeypatch.setattr(
+        "citus_analysis.cli.subcommands.doctor.requires", lambda _: ["no-such-package>=1", "x>=1; extra == 'dev'"]
+    )
     assert run("doctor") == 1
     assert "no-such-package" in capsys.readouterr().out
 

@@ -11,12 +11,13 @@ from pathlib import Path
 #: Tiny formats in place of those that a test does not need.
 PRELUDE = """
 import os, sys
-from citus_analysis.formats import _registry
-from citus_analysis.dataset import ingest, survey
+from citus_analysis.formats.api import registry
+from citus_analysis.dataset import ingest
+from citus_analysis.dataset.ingesting import survey
 from tests.dataset.tiny_formats import TINY
-described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-_registry.formats = survey.formats = lambda: described | TINY
-import citus_analysis.stats.clients, citus_analysis.spans, pyarrow.parquet
+described = {name: registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
+registry.formats = survey.formats = lambda: described | TINY
+import citus_analysis.stats.merged_clients, citus_analysis.spans, pyarrow.parquet
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InputError
-from citus_analysis.formats._encodings import wide_encoding
+from citus_analysis.formats.sources.encodings import wide_encoding
 from tests.conftest import Tree
 
 LOG = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] LOG:  duration: 1.000 ms  statement: SELECT 1\n" * 20

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from citus_analysis.dataset.identity import Identity, convert_facts, name_facts, plain_name
+from citus_analysis.dataset.discover.identity import Identity, convert_facts, name_facts, plain_name
 from citus_analysis.errors import UnknownNameError, UsageError
 
 CLIENT = {"phase": "load", "workload": "A", "threads": 16, "records": 60000, "iteration": 3, "workers": 2}

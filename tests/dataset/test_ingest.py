@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
-from citus_analysis.dataset.manifest import Part, exclusive
-from citus_analysis.dataset.read_source import content_hash
-from citus_analysis.dataset.session_groups import Groups, records_by_group
+from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.ingesting.session_groups import Groups, records_by_group
+from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Hints, Parsed
 from tests.conftest import Tree
@@ -75,7 +75,7 @@ def test_rows_and_files_do_not_depend_on_jobs(
 ) -> None:
     root = tree({**study, "V3/pglogs/PGLOG-3-1.log": log(*range(2000, 5000), bad=2)})
     ingest(root, tmp_path / "one", jobs=1)
-    monkeypatch.setattr("citus_analysis.dataset.ingestion._BIG_BYTES", 10_000)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.ingestion._BIG_BYTES", 10_000)
     ingest(root, tmp_path / "four", jobs=4)
     assert contents(tmp_path / "one") == contents(tmp_path / "four")
     assert open_dataset(tmp_path / "one").content_hash == open_dataset(tmp_path / "four").content_hash
@@ -404,7 +404,7 @@ def test_a_file_that_can_no_longer_be_read_keeps_its_rows(
     def closed(path: Path) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("citus_analysis.dataset.survey.content_hash", closed)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.survey.content_hash", closed)
     with pytest.raises(InputError, match="Permission denied"):
         ingest(root, out)
     assert open_dataset(out).runs().height == 2
@@ -418,7 +418,7 @@ def test_an_unreadable_file_is_listed_with_the_reason(
             raise PermissionError(13, "Permission denied")
         return content_hash(path)
 
-    monkeypatch.setattr("citus_analysis.dataset.survey.content_hash", sometimes)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.survey.content_hash", sometimes)
     summary = ingest(tree(study), out)
     assert (summary.exit_code, summary.failed) == (1, 1)
     assert summary.messages == ("V3/pglogs/PGLOG-0-1.log: cannot be read: Permission denied",)
@@ -570,7 +570,7 @@ def test_traces_of_an_iteration_read_its_files_alone(
         read.append(len(parts))
         return records_by_group(parts, *rest)
 
-    monkeypatch.setattr("citus_analysis.dataset.derive.records_by_group", counted)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.derive.records_by_group", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset import ingestion as ingestion_module
+from citus_analysis.dataset.ingesting import ingestion as ingestion_module
 from citus_analysis.errors import InputError, UsageError
-from citus_analysis.printable import printable
+from citus_analysis.texts.printable import printable
 from tests.conftest import ROOT, Tree
 from tests.dataset.tiny_formats import log
 

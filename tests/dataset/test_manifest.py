@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset.manifest import DerivedState, Manifest, Part, SourceState, exclusive
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState, exclusive
 from citus_analysis.errors import DatasetError
 
 
@@ -109,7 +109,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path: Path, text: str, messag
 
 HOLD = """
 import sys, pathlib
-from citus_analysis.dataset.manifest import exclusive
+from citus_analysis.dataset.storage.manifest import exclusive
 with exclusive(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

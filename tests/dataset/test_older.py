@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.integrity import fingerprints
-from citus_analysis.dataset.manifest import Manifest, Part
+from citus_analysis.dataset.storage.integrity import fingerprints
+from citus_analysis.dataset.storage.manifest import Manifest, Part
 from tests.conftest import Tree
 
 LACKING = {"log_events": "duration_us", "runs": "status", "clients": "throughput_ops_s"}

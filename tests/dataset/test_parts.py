@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from pyarrow import parquet
 
-from citus_analysis.dataset import parts
-from citus_analysis.dataset.files import publish, tidy
-from citus_analysis.dataset.manifest import Part
-from citus_analysis.dataset.parts import PartWriter, part_path
-from citus_analysis.dataset.storage import scan_table
+from citus_analysis.dataset.storage import parts
+from citus_analysis.dataset.storage.encoding import scan_table
+from citus_analysis.dataset.storage.files import publish, tidy
+from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.dataset.storage.parts import PartWriter, part_path
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
 EVENTS = TABLES["log_events"]

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.files import GRACE_S, vacuum
+from citus_analysis.dataset.storage.files import GRACE_S, vacuum
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log
@@ -118,7 +118,7 @@ def test_vacuum_by_age_and_at_once(tree: Tree, out: Path) -> None:
 
 
 def test_vacuum_needs_a_dataset_that_nobody_writes_to(out: Path, tmp_path: Path) -> None:
-    from citus_analysis.dataset.manifest import exclusive
+    from citus_analysis.dataset.storage.manifest import exclusive
 
     with pytest.raises(DatasetError, match="is not a dataset"):
         vacuum(tmp_path / "nowhere")

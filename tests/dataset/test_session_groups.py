@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset, session_groups
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.ingesting import ingestion, session_groups
 from citus_analysis.errors import DatasetError
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset.walk import Found, display, walk
+from citus_analysis.dataset.discover.walk import Found, display, walk
 from citus_analysis.errors import InputError
 from tests.conftest import Tree
 

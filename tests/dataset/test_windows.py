@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.dataset.identity import Identity
-from citus_analysis.dataset.windows import KnownRun, KnownRuns, Tagger, assign
-from citus_analysis.rows import frame_of
+from citus_analysis.core.rows import frame_of
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns, Tagger, assign
 from citus_analysis.schema import TABLES
 
 NODE = Identity("V3", node="1", iteration=2)
@@ -161,7 +161,7 @@ def test_samples_are_placed_by_their_time(table: str) -> None:
 
 def test_threads_never_make_polars_look_for_numpy() -> None:
     program = (
-        "import citus_analysis.dataset, citus_analysis.dataset.ingestion, polars._dependencies as found;"
+        "import citus_analysis.dataset, citus_analysis.dataset.ingesting.ingestion, polars._dependencies as found;"
         "print(type(found.numpy).__name__)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

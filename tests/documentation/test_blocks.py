@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from citus_analysis.dataset.labels import Labels
+from citus_analysis.dataset.discover.labels import Labels
 from citus_analysis.runner import parse_experiment
 from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of
 

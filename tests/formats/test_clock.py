@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.formats._clock import date_order, parse_times
+from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 
 EVENING = datetime(2026, 11, 20, 21, 10, 57, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.command_output import FORMAT, Heading, Reading, pattern_problem
+from citus_analysis.formats.clients.command_output import FORMAT, Heading, Reading, pattern_problem
 from tests.formats.sampling import Read, read_bytes
 
 RECORDED = Path(__file__).parents[1] / "data" / "commands"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Block, Content, Hints, detect_format, format_named
-from citus_analysis.formats._content import Cut, Unread
+from citus_analysis.formats.sources.content import Cut, Unread
 
 from .pglog.logs import Read, gathered, line, written
 

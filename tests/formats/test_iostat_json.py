@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.formats import Content, Hints, iostat_json
-from citus_analysis.formats.iostat import FORMAT as TEXT
-from citus_analysis.formats.iostat_json import FORMAT
+from citus_analysis.formats import Content, Hints
+from citus_analysis.formats.samplers import iostat_json
+from citus_analysis.formats.samplers.iostat import FORMAT as TEXT
+from citus_analysis.formats.samplers.iostat_json import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
 
 DOCUMENT = DATA / "iostat-o-json.json"

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints
-from citus_analysis.formats.pgbench import FORMAT
-from citus_analysis.formats.pgbench_log import FORMAT as LOG
+from citus_analysis.formats.clients.pgbench import FORMAT
+from citus_analysis.formats.clients.pgbench_log import FORMAT as LOG
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.clients import derive_operation_latencies
+from citus_analysis.stats.merged_clients import derive_operation_latencies
 from tests.formats.clients import RECORDED, SAMPLES
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
 

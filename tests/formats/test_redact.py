@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from citus_analysis.formats._base import EXCERPT_CHARS, Parsed, Reject, reject_rows
-from citus_analysis.formats._redact import redact_rows
+from citus_analysis.formats.api.format import EXCERPT_CHARS, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.redacted_columns import redact_rows
 
 
 def excerpts_of(rejects: list[Reject]) -> list[str]:

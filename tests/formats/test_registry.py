@@ -6,18 +6,18 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
 import polars as pl
 import pytest
 
-import citus_analysis.formats
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Option, detect_format, format_named, formats, known_options
-from citus_analysis.formats._registry import _agreed, _check_measures, _options_of
-from citus_analysis.formats.iostat import Iostat
+from citus_analysis.formats.api.registry import FAMILIES, _agreed, _check_measures, _options_of
+from citus_analysis.formats.samplers.iostat import Iostat
 from citus_analysis.schema import TABLES
 
 DATA = Path(__file__).parents[1] / "data"
@@ -47,7 +47,8 @@ class Noticed(Mapping[str, str]):
 
 
 def test_every_public_module_is_a_format() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(citus_analysis.formats.__path__)}
+    families = (import_module(f"citus_analysis.formats.{family}") for family in FAMILIES)
+    modules = {module.name for family in families for module in pkgutil.iter_modules(family.__path__)}
     public = {name for name in modules if not name.startswith("_")}
     assert {"study_config" if name == "config" else name for name in formats()} == public
     assert list(formats()) == sorted(formats())

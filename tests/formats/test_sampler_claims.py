@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Content, Format, iostat, iostat_json, perf_report, perf_script, perf_stat, vmstat
+from citus_analysis.formats import Content, Format
+from citus_analysis.formats.perf import perf_report, perf_script, perf_stat
+from citus_analysis.formats.samplers import iostat, iostat_json, vmstat
 from tests.formats.sampling import CORPUS, REALWORLD
 
 FORMATS: tuple[Format, ...] = (

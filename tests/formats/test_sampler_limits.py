@@ -6,18 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import (
-    Block,
-    Content,
-    Format,
-    Hints,
-    _lines,
-    iostat,
-    perf_report,
-    perf_script,
-    perf_stat,
-    vmstat,
-)
+from citus_analysis.formats import Block, Content, Format, Hints
+from citus_analysis.formats.perf import perf_report, perf_script, perf_stat
+from citus_analysis.formats.reading import lines as _lines
+from citus_analysis.formats.samplers import iostat, vmstat
 from tests.formats.sampling import DATA, PERF, read, read_bytes
 
 RECORDED: tuple[tuple[Format, Path], ...] = (

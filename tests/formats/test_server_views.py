@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, _csv_records, server_views
-from citus_analysis.formats._content import Block
-from citus_analysis.formats._lines import chunks
+from citus_analysis.formats import Content
+from citus_analysis.formats.reading import csv_records as _csv_records
+from citus_analysis.formats.reading.lines import chunks
+from citus_analysis.formats.snapshots import server_views
+from citus_analysis.formats.sources.content import Block
 from tests.formats.sampling import ROOT, Read, read, read_bytes
 
 DATA = ROOT / "tests" / "data" / "snapshots"

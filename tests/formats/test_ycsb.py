@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.ycsb import FORMAT
-from citus_analysis.stats.histograms import histogram_percentiles
+from citus_analysis.formats.clients.ycsb import FORMAT
+from citus_analysis.stats.estimate.histograms import histogram_percentiles
 from tests.formats.clients import RECORDED, SAMPLES, Truth, logs, truths
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
 
@@ -357,8 +357,8 @@ def test_line_ends_of_windows_change_no_row(tmp_path: Path) -> None:
 
 
 def test_line_beyond_all_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("citus_analysis.formats._content.LINE_CAP", 1000)
-    monkeypatch.setattr("citus_analysis.formats._content.BLOCK_BYTES", 500)
+    monkeypatch.setattr("citus_analysis.formats.sources.content.LINE_CAP", 1000)
+    monkeypatch.setattr("citus_analysis.formats.sources.content.BLOCK_BYTES", 500)
     original = Content.blocks
     monkeypatch.setattr(Content, "blocks", lambda self: original(self, 500))
     result = read_bytes(

@@ -11,7 +11,7 @@ import pytest
 
 from citus_analysis.errors import CitusAnalysisError, FormatError, UnknownNameError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.formats._zones import _MINUTES, AMBIGUOUS, LocalTime, timezone_of, zone_minutes
+from citus_analysis.formats.times.zones import _MINUTES, AMBIGUOUS, LocalTime, timezone_of, zone_minutes
 
 #: Since the oldest version of PostgreSQL whose logs are read.
 YEARS = range(2019, 2027)

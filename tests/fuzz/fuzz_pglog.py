@@ -16,8 +16,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.pglog._program import SEVERITY_TABLE, program_of
+from citus_analysis.formats.serverlog.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import SEVERITY_TABLE, program_of
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"

@@ -8,8 +8,8 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import AuditResult, audit_runs
-from citus_analysis.published.checks.runs import RUN_CHECKS
-from citus_analysis.report.audit import audit_block, latency_warnings
+from citus_analysis.published.checks.run_checks import RUN_CHECKS
+from citus_analysis.report.audit_block import audit_block, latency_warnings
 from citus_analysis.schema import TABLES
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"

@@ -71,6 +71,9 @@ def _files() -> dict[str, str]:
         "go-ycsb.out": _go_ycsb(),
         "pgbench.out": _pgbench(),
         "pgbench_log.1.1": _mixed(_read(_DATA / "clients" / "select-only-c8-rate.20948.1.zst")),
+        "sysbench.out": _mixed(_read(_DATA / "commands" / "sysbench-1.0.20.log")).replace(
+            "--pgsql-user=postgres", f"--pgsql-user=postgres --{NAME}", 1
+        ),
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),
         "vmstat.out": _mixed(_read(_DATA / "samplers" / "vmstat-default.out")),

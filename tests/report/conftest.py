@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.report import notebooks
-from citus_analysis.report.notebooks import strip_notebook
+from citus_analysis.report.engine import notebooks
+from citus_analysis.report.engine.notebooks import strip_notebook
 from citus_analysis.schema import TABLES
 
 DATA = Path(__file__).parents[1] / "data" / "report"

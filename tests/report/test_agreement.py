@@ -12,13 +12,13 @@ from click.testing import CliRunner
 from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.report.comparison import POOLED, comparison_panels
+from citus_analysis.report.comparison_text import POOLED, comparison_panels
 from citus_analysis.report.scalability import Axis, scaling_panels
 from citus_analysis.report.scalability_text import growth_sentences
-from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import Comparison, compare_runs
-from citus_analysis.stats.comparison import CHANGE_WORDS
+from citus_analysis.stats.compare.verdicts import CHANGE_WORDS
 
 Said = tuple[str, float, float | None, float | None, float, float]
 

@@ -5,8 +5,8 @@ import pytest
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.published import published, published_numbers, published_systems
-from citus_analysis.report.comparison import comparison_panels, comparison_sentences, ratio_rows
-from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.report.comparison_text import comparison_panels, comparison_sentences, ratio_rows
+from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 

@@ -8,7 +8,7 @@ import pytest
 from papermill import inspect_notebook
 
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.report.notebooks import (
+from citus_analysis.report.engine.notebooks import (
     RESERVED,
     Parameter,
     check_parameters,

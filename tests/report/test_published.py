@@ -10,9 +10,9 @@ import pytest
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_fits, plot_stated_intervals
-from citus_analysis.plots.published import model_name
+from citus_analysis.plots.published_figures import model_name
 from citus_analysis.published import published
-from citus_analysis.published.study import (
+from citus_analysis.published.published_study import (
     PublishedStudy,
     monitoring_comparison,
     published_identity,
@@ -21,7 +21,7 @@ from citus_analysis.published.study import (
 )
 from citus_analysis.report import render_report
 from citus_analysis.report.published_text import band_sentence, monitoring_sentence, opening_sentences, study_warnings
-from citus_analysis.words import listed
+from citus_analysis.texts.counted_words import listed
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 

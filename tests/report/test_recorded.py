@@ -15,7 +15,7 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import ReportResult, render_reports, report_names
-from citus_analysis.report.kernel import execute_notebook
+from citus_analysis.report.engine.kernel import execute_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,7 +12,7 @@ import pytest
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
-from citus_analysis.report.links import linked_files
+from citus_analysis.report.engine.links import linked_files
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 Shelf = Callable[..., Path]
@@ -20,7 +20,7 @@ Shelf = Callable[..., Path]
 SHOW = """
 import polars as pl
 from citus_analysis.plots import new_figure
-from citus_analysis.report.page import Page
+from citus_analysis.report.engine.page import Page
 from citus_analysis.schema import TABLES
 
 class Dataset:

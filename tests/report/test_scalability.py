@@ -10,7 +10,7 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.scalability import Axis, ScalingPanels, outside_series, scaling_panels
 from citus_analysis.report.scalability_text import growth_sentences, opening_sentences, scalability_warnings
-from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables

@@ -9,7 +9,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.report.scalability_text import caveats
 from citus_analysis.runs import family_of
 from citus_analysis.runs.naming import series_names
-from citus_analysis.runs.selection import select_runs
+from citus_analysis.runs.run_selection import select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 

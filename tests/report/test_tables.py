@@ -5,8 +5,8 @@ import math
 import polars as pl
 import pytest
 
-from citus_analysis.numbers import aligned
-from citus_analysis.report.tables import html_table
+from citus_analysis.report.engine.html_tables import html_table
+from citus_analysis.texts.number_text import aligned
 
 
 @pytest.mark.parametrize(

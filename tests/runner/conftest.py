@@ -10,11 +10,11 @@ import pytest
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import parse_experiment
-from citus_analysis.runner.plan import make_plan
-from citus_analysis.runner.stated.targets import EmbeddedTarget
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.programs import find_programs
-from citus_analysis.runner.targets.server import LOOPBACK, free_port
+from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
+from citus_analysis.runner.planning.plan import make_plan
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.server import LOOPBACK, free_port
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 

@@ -8,12 +8,12 @@ import yaml
 
 from citus_analysis.errors import InputError, NotReadyError
 from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
-from citus_analysis.runner.preflight import check_all
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.found import Found
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER
+from citus_analysis.runner.execution.preflight import check_all
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
+from citus_analysis.runner.systems.state.found import Found
+from citus_analysis.runner.systems.system import Node
 
 pytestmark = pytest.mark.server
 

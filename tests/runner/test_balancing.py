@@ -6,12 +6,12 @@ import pytest
 
 from citus_analysis.runner import make_plan, parse_experiment
 from citus_analysis.runner.drivers.balancing import choose_client, spreads_connections
-from citus_analysis.runner.drivers.base import Work
-from citus_analysis.runner.drivers.pgbench import Pgbench
-from citus_analysis.runner.keys import KeyRange
-from citus_analysis.runner.stated.drivers import PgbenchDriver
-from citus_analysis.runner.targets.base import ConnectionInfo, Node
-from citus_analysis.runner.targets.programs import find_programs
+from citus_analysis.runner.drivers.driver import Work
+from citus_analysis.runner.drivers.pgbench_driver import Pgbench
+from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
+from citus_analysis.runner.planning.keys import KeyRange
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.system import ConnectionInfo, Node
 
 NODES = [Node(str(number), f"worker{number}", 5432, "worker") for number in (1, 2, 3)]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench")

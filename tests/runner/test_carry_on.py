@@ -9,7 +9,7 @@ import yaml
 from citus_analysis.cli import main
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.runner import Choice, RunnerEvent, RunnerSummary, parse_experiment, read_overview, run_experiment
-from citus_analysis.runner.forecast import forecast
+from citus_analysis.runner.execution.forecast import forecast
 from citus_analysis.runner.journal import Journal
 
 QUICK: dict[str, Any] = {

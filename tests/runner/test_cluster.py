@@ -16,16 +16,16 @@ import yaml
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
-from citus_analysis.runner.perf import Perf
-from citus_analysis.runner.processes import Processes
-from citus_analysis.runner.samplers import start_samplers
-from citus_analysis.runner.shells import LocalShell, SshShell, open_ssh
-from citus_analysis.runner.stated.measuring import Samplers
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.logs import FolderLogs, SftpLogs, SqlLogs
-from citus_analysis.runner.targets.programs import find_programs
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.experiment_file.measuring import Samplers
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.hosts.shells import LocalShell, SshShell, open_ssh
+from citus_analysis.runner.observe.perf_recording import Perf
+from citus_analysis.runner.observe.samplers import start_samplers
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.log_readers import FolderLogs, SftpLogs, SqlLogs
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.systems.system import Node
 
 pytestmark = pytest.mark.server
 

@@ -13,18 +13,18 @@ import yaml
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InputError, RunnerError
-from citus_analysis.formats.command_output import Heading
+from citus_analysis.formats.clients.command_output import Heading
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
-from citus_analysis.runner.drivers.base import Work
-from citus_analysis.runner.drivers.command import CommandLine
-from citus_analysis.runner.drivers.pgbench import Pgbench
-from citus_analysis.runner.drivers.values import Toolbox
-from citus_analysis.runner.experiment import Experiment
-from citus_analysis.runner.keys import KeyRange
-from citus_analysis.runner.preflight import check_all
-from citus_analysis.runner.stated.drivers import PgbenchDriver
-from citus_analysis.runner.stated.workloads import CommandDriver
-from citus_analysis.runner.targets.base import ConnectionInfo, Node
+from citus_analysis.runner.drivers.command_driver import CommandLine
+from citus_analysis.runner.drivers.driver import Work
+from citus_analysis.runner.drivers.pgbench_driver import Pgbench
+from citus_analysis.runner.drivers.placeholder_values import Toolbox
+from citus_analysis.runner.execution.preflight import check_all
+from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
+from citus_analysis.runner.planning.keys import KeyRange
+from citus_analysis.runner.systems.system import ConnectionInfo, Node
 
 NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret<&")

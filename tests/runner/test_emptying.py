@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
-from citus_analysis.runner.stated.targets import EmbeddedTarget
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.emptying import empty_table
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER
+from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
+from citus_analysis.runner.systems.state.emptying import empty_table
 
 pytestmark = pytest.mark.server
 

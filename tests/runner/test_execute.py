@@ -20,16 +20,16 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import EnvironmentChangedError, UsageError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.report import render_reports
-from citus_analysis.report.comparison import comparison_panels
+from citus_analysis.report.comparison_text import comparison_panels
 from citus_analysis.report.scalability import scaling_panels
 from citus_analysis.report.scalability_text import opening_sentences
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
+from citus_analysis.runner.execution.measure import Measurement
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.measure import Measurement
-from citus_analysis.runner.results import read_client
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.programs import find_programs
-from citus_analysis.runs.selection import select_runs
+from citus_analysis.runner.records.run_results import read_client
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runs.run_selection import select_runs
 
 pytestmark = pytest.mark.server
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
-from citus_analysis.runner.experiment import experiment_schema, load_experiment, parse_experiment
-from citus_analysis.runner.plan import make_plan
-from citus_analysis.runner.stated.drivers import YcsbDriver
-from citus_analysis.runner.stated.targets import ClusterTarget, EmbeddedTarget
-from citus_analysis.shipped import shipped
+from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.experiment_file.experiment import experiment_schema, load_experiment, parse_experiment
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, EmbeddedTarget
+from citus_analysis.runner.planning.plan import make_plan
 
 MINIMAL: dict[str, Any] = {"name": "x", "matrix": {"workloads": ["c"]}}
 

@@ -6,12 +6,12 @@ import pytest
 
 from citus_analysis.errors import InputError, RunnerError, UsageError
 from citus_analysis.runner import parse_experiment, run_experiment
+from citus_analysis.runner.execution.life import Ledger, Life
+from citus_analysis.runner.execution.measure import publish
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.life import Ledger, Life
-from citus_analysis.runner.measure import publish
-from citus_analysis.runner.plan import make_plan
-from citus_analysis.runner.targets import embedded
-from citus_analysis.runner.targets.programs import ServerPrograms
+from citus_analysis.runner.planning.plan import make_plan
+from citus_analysis.runner.systems import embedded
+from citus_analysis.runner.systems.programs import ServerPrograms
 
 EXPERIMENT = {"name": "x", "matrix": {"workloads": ["c"]}}
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from citus_analysis.dataset.identity import name_facts
+from citus_analysis.dataset.discover.identity import name_facts
 from citus_analysis.runner import make_plan, parse_experiment
-from citus_analysis.runner.artefacts import sampler_output
-from citus_analysis.runner.drivers.base import Command, Work
-from citus_analysis.runner.drivers.ycsb import Ycsb
-from citus_analysis.runner.hosts import DriverHosts, host_name, host_problem
-from citus_analysis.runner.keys import KeyRange
-from citus_analysis.runner.processes import Processes
-from citus_analysis.runner.stated.drivers import DriverHost, YcsbDriver
-from citus_analysis.runner.targets.base import ConnectionInfo, Node
-from citus_analysis.runner.targets.server import LOOPBACK
+from citus_analysis.runner.drivers.driver import Command, Work
+from citus_analysis.runner.drivers.ycsb_driver import Ycsb
+from citus_analysis.runner.execution.driver_hosts import DriverHosts, host_name, host_problem
+from citus_analysis.runner.experiment_file.driver_fields import DriverHost, YcsbDriver
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.planning.keys import KeyRange
+from citus_analysis.runner.records.artefacts import sampler_output
+from citus_analysis.runner.systems.server import LOOPBACK
+from citus_analysis.runner.systems.system import ConnectionInfo, Node
 
 SECRET = "db.passwd=s3cret\n"
 

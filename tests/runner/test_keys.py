@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.keys import key_hashes, key_names, partition, share_threads
+from citus_analysis.runner.planning.keys import key_hashes, key_names, partition, share_threads
 
 #: Pairs of record number and key as YCSB 0.17.0 printed them in recorded runs.
 RECORDED = {60_000: "user2771187526451399223", 60_001: "user2226954984092788546"}

@@ -15,12 +15,12 @@ import yaml
 
 from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.found import FILE_NAME
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER
-from citus_analysis.runner.targets.task_level import probe_task_level
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
+from citus_analysis.runner.systems.state.found import FILE_NAME
+from citus_analysis.runner.systems.state.task_level import probe_task_level
+from citus_analysis.runner.systems.system import Node
 
 pytestmark = pytest.mark.server
 

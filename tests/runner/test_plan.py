@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from citus_analysis.dataset.identity import name_facts
+from citus_analysis.dataset.discover.identity import name_facts
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.artefacts import client_log, server_log
-from citus_analysis.runner.experiment import Experiment, parse_experiment
-from citus_analysis.runner.plan import PlannedRun, configurations, make_plan, table_before
+from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
+from citus_analysis.runner.planning.plan import PlannedRun, configurations, make_plan, table_before
+from citus_analysis.runner.records.artefacts import client_log, server_log
 
 
 def experiment(**changes: Any) -> Experiment:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from citus_analysis.errors import NotReadyError
-from citus_analysis.runner import Experiment, parse_experiment, preflight, run_experiment
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.programs import find_programs
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner import Experiment, parse_experiment, run_experiment
+from citus_analysis.runner.execution import preflight
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.systems.system import Node
 
 pytestmark = pytest.mark.server
 
@@ -86,9 +87,9 @@ def test_a_user_who_may_create_nothing_is_refused_before_anything_is_made(
 def test_a_clock_that_goes_wrong_and_a_full_disk_are_seen(
     experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("citus_analysis.runner.preflight.time.time", lambda: 0.0)
+    monkeypatch.setattr("citus_analysis.runner.execution.preflight.time.time", lambda: 0.0)
     full = SimpleNamespace(free=2**20)
-    monkeypatch.setattr("citus_analysis.runner.preflight.shutil.disk_usage", lambda _place: full)
+    monkeypatch.setattr("citus_analysis.runner.execution.preflight.shutil.disk_usage", lambda _place: full)
     checks = found(experiment(), tmp_path)
     assert checks["clock"].verdict == "warning"
     assert checks["disk space"].verdict == "failed"

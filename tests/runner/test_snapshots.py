@@ -10,10 +10,10 @@ import yaml
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import parse_experiment, read_overview, run_experiment
-from citus_analysis.runner.reached import Reached
-from citus_analysis.runner.snapshots import Counters, start_activity
-from citus_analysis.runner.targets.base import Node
-from citus_analysis.runner.targets.sql import Connecting
+from citus_analysis.runner.observe.reached_nodes import Reached
+from citus_analysis.runner.observe.snapshots import Counters, start_activity
+from citus_analysis.runner.systems.connections import Connecting
+from citus_analysis.runner.systems.system import Node
 
 EXPERIMENT: dict[str, Any] = {
     "name": "seen",

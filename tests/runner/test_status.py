@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.identity import plain_name
+from citus_analysis.dataset.discover.identity import plain_name
 from citus_analysis.runner import make_plan, parse_experiment
-from citus_analysis.runner.artefacts import client_log
-from citus_analysis.runner.describe import write_description
-from citus_analysis.runner.outcomes import Outcome, write_outcomes
-from citus_analysis.runner.plan import Configuration, PlannedRun
-from citus_analysis.runner.results import RunResult, judge_run, share_remark
-from citus_analysis.runner.targets.base import Description
-from citus_analysis.runs.status import OUTCOME_OF
+from citus_analysis.runner.planning.plan import Configuration, PlannedRun
+from citus_analysis.runner.records.artefacts import client_log
+from citus_analysis.runner.records.description import write_description
+from citus_analysis.runner.records.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.records.run_results import RunResult, judge_run, share_remark
+from citus_analysis.runner.systems.system import Description
+from citus_analysis.runs.run_status import OUTCOME_OF
 from citus_analysis.study_tree import ClientName
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded"

@@ -14,18 +14,18 @@ import yaml
 from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
-from citus_analysis.runner.drivers.base import LOGIN_FILE
+from citus_analysis.runner.drivers.driver import LOGIN_FILE
+from citus_analysis.runner.execution.life import Life
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.life import Life
-from citus_analysis.runner.plan import PlannedRun
-from citus_analysis.runner.targets import sql
-from citus_analysis.runner.targets.base import Node, Placement
-from citus_analysis.runner.targets.embedded import Embedded
-from citus_analysis.runner.targets.found import FILE_NAME
-from citus_analysis.runner.targets.ownership import ClusterLock
-from citus_analysis.runner.targets.programs import find_programs
-from citus_analysis.runner.targets.server import LOOPBACK, SUPERUSER, OwnServer, free_port
-from citus_analysis.runner.targets.shards import spread_problem
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.systems.state.found import FILE_NAME
+from citus_analysis.runner.systems.state.ownership import ClusterLock
+from citus_analysis.runner.systems.state.shards import spread_problem
+from citus_analysis.runner.systems.system import Node, Placement
 
 pytestmark = pytest.mark.server
 

@@ -10,11 +10,11 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
-from citus_analysis.runner.drivers.base import Work
-from citus_analysis.runner.drivers.ycsb import Ycsb, jdbc_url
-from citus_analysis.runner.keys import KeyRange
-from citus_analysis.runner.stated.drivers import YcsbDriver
-from citus_analysis.runner.targets.base import ConnectionInfo, Node
+from citus_analysis.runner.drivers.driver import Work
+from citus_analysis.runner.drivers.ycsb_driver import Ycsb, jdbc_url
+from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.planning.keys import KeyRange
+from citus_analysis.runner.systems.system import ConnectionInfo, Node
 
 NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret\\")

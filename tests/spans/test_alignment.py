@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.spans.alignment import Intervals, align_streams, compatible_pairs
+from citus_analysis.spans.match.alignment import Intervals, align_streams, compatible_pairs
 
 TOLERANCE = 100.0
 

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from citus_analysis.spans import Traces, build_traces
-from citus_analysis.spans.clocks import MAX_DRIFT, Bounds, ClockLine, _extent, _lowest, fit_clock, most_agreed_offset
+from citus_analysis.spans.match.clocks import (
+    MAX_DRIFT,
+    Bounds,
+    ClockLine,
+    _extent,
+    _lowest,
+    fit_clock,
+    most_agreed_offset,
+)
 from tests.spans.recordings import load, traces_of
 
 PPM = 1e-6

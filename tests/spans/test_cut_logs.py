@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.words import counted
+from citus_analysis.texts.counted_words import counted
 from tests.spans.recordings import Cut, Recording, load, pairs_with_keys, traces_of
 
 RECORDS = ["source_id", "byte_offset", "child_source", "child_offset"]

@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, TracesDa
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
-from citus_analysis.spans.counts import ExportCount
+from citus_analysis.spans.export.counts import ExportCount
 from tests.spans.recordings import load, traces_of
 
 RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]

@@ -11,8 +11,8 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import Traces, trace_iteration
-from citus_analysis.spans.groups import group_sessions
-from citus_analysis.spans.sessions import GPID_NODE_FACTOR, Sessions
+from citus_analysis.spans.read.groups import group_sessions
+from citus_analysis.spans.read.sessions import GPID_NODE_FACTOR, Sessions
 from citus_analysis.spans.traces import Keep
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
 

@@ -15,7 +15,7 @@ from citus_analysis.spans import (
     percentile_profile,
     tail_profile,
 )
-from citus_analysis.spans.composition import COMPONENTS
+from citus_analysis.spans.analyse.composition import COMPONENTS
 from tests.spans.recordings import load, traces_of
 
 #: Recordings where every statement has at most one task, so that lines and statements count the same things.

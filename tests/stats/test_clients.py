@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.clients import MERGE_RULES, derive_operation_latencies, derive_runs, merge_clients
+from citus_analysis.stats.merged_clients import MERGE_RULES, derive_operation_latencies, derive_runs, merge_clients
 
 IDENTITY = {
     "run_id": "r",

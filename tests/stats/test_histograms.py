@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.histograms import histogram_percentiles, merge_histograms, overlapping_buckets
+from citus_analysis.stats.estimate.histograms import histogram_percentiles, merge_histograms, overlapping_buckets
 
 LATENCIES = st.lists(st.integers(0, 12_000), min_size=1, max_size=200)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.stats.estimate import intervals
 
 #: Table 5.7 of the study: mean, standard deviation, stated ends, and the n that these ends imply.
 TABLE_5_7 = [
@@ -64,7 +65,7 @@ def test_bootstrap_is_repeatable_and_near_t_for_a_normal_sample() -> None:
 
 
 @pytest.mark.parametrize("method", ["t", "log-t", "normal", "bootstrap"])
-def test_one_run_has_no_interval_and_says_why(method: stats.intervals.MeanMethod) -> None:
+def test_one_run_has_no_interval_and_says_why(method: intervals.MeanMethod) -> None:
     interval = stats.mean_interval([5.0], method=method)
     assert (interval.exists, interval.ends, interval.n) == (False, (None, None), 1)
     assert str(interval) == "5 (no interval, n = 1)"
@@ -74,7 +75,7 @@ def test_one_run_has_no_interval_and_says_why(method: stats.intervals.MeanMethod
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8).filter(lambda values: max(values) > 1e-3))
 def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[float]) -> None:
-    interval = stats.mean_interval(values, method=stats.intervals.mean_method(values))
+    interval = stats.mean_interval(values, method=intervals.mean_method(values))
     assert interval.method == "Student t on the log scale"
     assert 0 < interval.low <= interval.estimate <= interval.high < math.inf
 
@@ -89,7 +90,7 @@ def test_on_the_log_scale_the_ends_are_equally_far_in_proportion() -> None:
 
 
 @pytest.mark.parametrize("method", ["t", "bootstrap"])
-def test_equal_values_carry_a_warning(method: stats.intervals.MeanMethod) -> None:
+def test_equal_values_carry_a_warning(method: intervals.MeanMethod) -> None:
     interval = stats.mean_interval([7.0, 7.0, 7.0], method=method)
     assert (interval.low, interval.high) == (7.0, 7.0)
     assert any("all values are equal" in warning for warning in interval.warnings)

@@ -1,6 +1,18 @@
 """The checks of the audit. Importing this package enters all of them in :data:`CHECKS`."""
 
-from citus_analysis.published.checks import copies, identities, intervals, latencies, little, plausible, ratios
+from citus_analysis.published.checks import (
+    copies,
+    identities,
+    little,
+    plausible,
+    ratios,
+)
+from citus_analysis.published.checks import (
+    interval_checks as intervals,
+)
+from citus_analysis.published.checks import (
+    latency_checks as latencies,
+)
 from citus_analysis.published.checks._registry import CHECKS, Check, Finding, Severity, check
 
 __all__ = [

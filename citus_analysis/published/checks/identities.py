@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from citus_analysis.numbers import readable
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 from citus_analysis.published.checks.ratios import compare
+from citus_analysis.texts.number_text import readable
 
 __all__: list[str] = []
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from citus_analysis.numbers import readable
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
-from citus_analysis.scaling.laws import TOLERANCE
+from citus_analysis.scaling.queueing.laws import TOLERANCE
+from citus_analysis.texts.number_text import readable
 
 __all__ = ["BUSY"]
 

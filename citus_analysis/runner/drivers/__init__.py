@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.balancing import choose_client
-from citus_analysis.runner.drivers.base import Driver
-from citus_analysis.runner.drivers.clients import candidates, client_programs
-from citus_analysis.runner.drivers.command import CommandLine
-from citus_analysis.runner.drivers.pgbench import Pgbench
-from citus_analysis.runner.drivers.values import Toolbox
-from citus_analysis.runner.drivers.ycsb import Ycsb
-from citus_analysis.runner.experiment import Experiment
-from citus_analysis.runner.stated.drivers import YcsbDriver
-from citus_analysis.runner.stated.targets import ClusterTarget
-from citus_analysis.runner.stated.workloads import CommandDriver
-from citus_analysis.runner.targets.base import Target
-from citus_analysis.runner.targets.embedded import Embedded
+from citus_analysis.runner.drivers.command_driver import CommandLine
+from citus_analysis.runner.drivers.driver import Driver
+from citus_analysis.runner.drivers.pgbench_driver import Pgbench
+from citus_analysis.runner.drivers.placeholder_values import Toolbox
+from citus_analysis.runner.drivers.tool_clients import candidates, client_programs
+from citus_analysis.runner.drivers.ycsb_driver import Ycsb
+from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.system import Target
 
 __all__ = ["make_driver"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
+from citus_analysis.core.rows import Rows, frame_of
 from citus_analysis.formats import Content, Hints, Parsed
-from citus_analysis.formats.pglog import FORMAT
-from citus_analysis.formats.pglog._chunks import chunks
-from citus_analysis.formats.pglog._detect import find_prefix
-from citus_analysis.formats.pglog._pieces import SCANNED
-from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.rows import Rows, frame_of
+from citus_analysis.formats.serverlog.pglog import FORMAT
+from citus_analysis.formats.serverlog.pglog._chunks import chunks
+from citus_analysis.formats.serverlog.pglog._detect import find_prefix
+from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.schema import TABLES
 from tests.formats.pglog.oracle.scan import scan
 

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 from citus_analysis.errors import UsageError
-from citus_analysis.formats import pglog
-from citus_analysis.formats.pglog import _native
-from citus_analysis.formats.pglog._layout import CODE_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, layout_header, structure
-from citus_analysis.formats.pglog._prefix import MAX_ELEMENTS, compile_prefix
+from citus_analysis.formats.serverlog import pglog
+from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, compile_prefix
+from citus_analysis.formats.serverlog.pglog.compiled import library as _native
+from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+    CODE_COLUMNS,
+    NUMBER_COLUMNS,
+    TEXT_COLUMNS,
+    layout_header,
+    structure,
+)
 from citus_analysis.schema import TABLES
 
 HEADER = Path(pglog.__file__).parent / "native" / "layout.h"

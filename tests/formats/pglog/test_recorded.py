@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format
-from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats.serverlog.pglog import FORMAT
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT / "data" / "recorded"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.pglog._rooms import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
 
 
 def test_memory_is_used_again_once_nobody_has_it() -> None:

@@ -14,16 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content, _content
-from citus_analysis.formats.pglog import _read
-from citus_analysis.formats.pglog._chunks import chunks
-from citus_analysis.formats.pglog._fast import Memory, add_body_fast, scan_fast
-from citus_analysis.formats.pglog._messages import MESSAGE_SCAN
-from citus_analysis.formats.pglog._native import count_heads, last_record
-from citus_analysis.formats.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.pglog._records import CONTINUED, RECORD, Chunk
-from citus_analysis.formats.pglog._scan import find_openers
-from citus_analysis.formats.pglog._views import valid_utf8
+from citus_analysis.formats import Content
+from citus_analysis.formats.serverlog.pglog import _read
+from citus_analysis.formats.serverlog.pglog._chunks import chunks
+from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN
+from citus_analysis.formats.serverlog.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog._records import CONTINUED, RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog._scan import find_openers
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads, last_record
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
+from citus_analysis.formats.sources import content as _content
 from citus_analysis.schema import SEVERITIES
 from tests.formats.pglog.oracle.body import add_body
 from tests.formats.pglog.oracle.scan import scan

@@ -8,8 +8,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.pglog._ties import Ties
-from citus_analysis.rows import record_batch
+from citus_analysis.core.rows import record_batch
+from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
 from citus_analysis.schema import TABLES
 
 EVENTS = TABLES["log_events"].parsed()

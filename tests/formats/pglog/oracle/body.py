@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.pglog._details import DETAIL_SEVERITIES
-from citus_analysis.formats.pglog._messages import redacted
+from citus_analysis.formats.serverlog.pglog._details import DETAIL_SEVERITIES
+from citus_analysis.formats.serverlog.pglog._messages import redacted
 from citus_analysis.schema import TABLES
 from tests.formats.pglog.oracle.statements import describe_tokens, tokens_expr
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from citus_analysis.arrays import Integers
-from citus_analysis.formats.pglog._prefix import Prefix
-from citus_analysis.formats.pglog._records import Chunk, Scanned
-from citus_analysis.formats.pglog._scan import prefix_columns, record_texts, scan_with
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix
+from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
+from citus_analysis.formats.serverlog.pglog._scan import prefix_columns, record_texts, scan_with
 from tests.formats.pglog.oracle.body import add_body
 
 __all__ = ["scan"]

@@ -27,7 +27,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.pglog._layout import MAX_SHARDS
+from citus_analysis.formats.serverlog.pglog.compiled.layout import MAX_SHARDS
 
 __all__ = [
     "FNV_OFFSET",

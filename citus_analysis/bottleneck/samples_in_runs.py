@@ -1,0 +1,93 @@
+"""Which samples belong to a run, and which of several samplers on one node to believe.
+
+A sample stands at the end of the interval that it averages over. It belongs to a run where that whole interval
+lies within the run's measured window, the time in which all its main clients ran, or, where that is not known, between
+its first and last status line: the seconds before the clients connected and after they left are idle time of the
+machine, not of the run. The first report of a sampler, which averages since boot, belongs
+to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import UsageError
+
+__all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
+
+_MS_PER_S: Final = 1000
+#: One series of samples: a file, and within it one device.
+_SERIES: Final = ("resource", "source_id", "device")
+
+
+def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
+    """Seconds between the samples of a series (median), null where there are fewer than two times."""
+    series = [name for name in _SERIES if name in samples.columns]
+    gaps = pl.col("sample_time").sort().diff().drop_nulls()
+    return gaps.median().over(series).dt.total_milliseconds() / _MS_PER_S
+
+
+def align_to_runs(
+    samples: Frame,
+    runs: Frame,
+    *,
+    margin_s: float = 0.0,
+) -> pl.DataFrame:
+    """Samples from within runs, with `run_id`, `elapsed_s` (since the run's begin) and `interval_s`.
+
+    A sample whose file named its run can only fall into that run; any other falls into the run of its resource
+    that was under way, and into none where two were. Samples without a time are left out.
+
+    Args:
+        samples: `cpu_samples`, `device_samples` or `vm_samples`.
+        runs: the table `runs`; those without begin or end hold no samples.
+        margin_s: how far outside the run an interval may reach, for pictures that show the edges.
+
+    Raises:
+        UsageError: one of them is no frame, or lacks a column.
+    """
+    frame, spans = as_polars(samples), as_polars(runs)
+    _need(frame, "samples", ("resource", "source_id", "run_id", "sample", "sample_time", "since_boot"))
+    _need(spans, "runs", ("resource", "run_id", "start_time", "end_time"))
+    frame = frame.filter(pl.col("sample_time").is_not_null()).with_columns(interval_s=sampling_interval_s(frame))
+    frame = frame.filter(~pl.col("since_boot").fill_null(value=False)).with_row_index("_row")
+    window = {"start_time": "measured_from", "end_time": "measured_until"}
+    times = {name: pl.coalesce([n for n in (of, name) if n in spans.columns]) for name, of in window.items()}
+    windows = spans.select("resource", "run_id", **times).drop_nulls(["start_time", "end_time"])
+    paired = frame.rename({"run_id": "_named"}).join(windows, on="resource", maintain_order="left")
+    margin = pl.duration(milliseconds=round(margin_s * _MS_PER_S))
+    covered = pl.duration(milliseconds=pl.col("interval_s").fill_null(0.0) * _MS_PER_S)
+    inside = (pl.col("sample_time") - covered >= pl.col("start_time") - margin) & (
+        pl.col("sample_time") <= pl.col("end_time") + margin
+    )
+    mine = pl.col("_named").is_null() | (pl.col("_named") == pl.col("run_id"))
+    placed = paired.filter(inside & mine).filter(pl.len().over("_row") == 1)
+    elapsed = (pl.col("sample_time") - pl.col("start_time")).dt.total_milliseconds() / _MS_PER_S
+    return placed.with_columns(elapsed_s=elapsed).select(*as_polars(samples).columns, "elapsed_s", "interval_s")
+
+
+def one_source(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Of several recordings of the same thing, the rows of one: two samplers on a node saw the same seconds.
+
+    iostat goes before vmstat (which prints whole percents and counts nice as user), then the source with the
+    most samples, then the first by name.
+
+    Args:
+        samples: rows with `source_id`, and `sampler` where there is one.
+        by: columns that say what was measured, such as run and node.
+    """
+    sampler = pl.col("sampler") != "iostat" if "sampler" in samples.columns else pl.lit(value=False)
+    counted = samples.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)
+    rank = pl.struct("_last", -pl.col("_count").cast(pl.Int64), "source_id")
+    first = pl.col("source_id").sort_by(rank).first().over(by)
+    return counted.filter(pl.col("source_id") == first).drop("_count", "_last")
+
+
+def _need(frame: pl.DataFrame, what: str, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise UsageError(f"{what} lack {', '.join(missing)}", way_out="pass tables of a dataset")

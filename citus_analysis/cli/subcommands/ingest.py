@@ -1,0 +1,86 @@
+"""Command: citus-analysis ingest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from citus_analysis.cli.output import key_values, print_json, printable
+from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.dataset.discover.identity import FACTS
+from citus_analysis.formats import BUILT_IN_OPTIONS
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset import Progress
+    from citus_analysis.dataset.ingesting.summary import ProgressCallback
+
+__all__ = ["ARROW_MEMORY", "command"]
+
+#: Where Arrow takes its memory from. Its own allocator takes huge pages, each of which the system clears whole, however
+#: little of it is used: a tenth of the time of a log of some hundred MB, and of the memory.
+ARROW_MEMORY: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+_STAGES = {"scan": "looking", "read": "reading", "derive": "deriving"}
+
+
+def _help() -> str:
+    facts, options = (", ".join(names) for names in (FACTS, [option.name for option in BUILT_IN_OPTIONS]))
+    return f"""Read raw files into a dataset of Parquet tables.
+
+    Files that did not change since the last time are not read again. Facts for --meta: {facts}; options of formats:
+    {options}.
+    """
+
+
+@click.command("ingest", help=_help())
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
+@click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
+@click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option("--strict", is_flag=True, help="Leave the dataset as it was where anything is rejected (exit code 3).")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
+def command(
+    sources: tuple[Path, ...],
+    out: Path,
+    jobs: int | None,
+    format_: str | None,
+    meta: dict[str, str],
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Read raw files into a dataset."""
+    # Before Arrow is imported; what a user has set counts.
+    for name, value in ARROW_MEMORY.items():
+        os.environ.setdefault(name, value)
+    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.dataset import ingest
+
+    paths = expand_sources(sources)
+    with _progress() as progress:
+        summary = ingest(paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
+    for message in (*summary.messages, *summary.remarks):
+        click.echo(printable(message), err=True)
+    if as_json:
+        print_json(summary.to_dict())
+    else:
+        click.echo(str(summary))
+    return summary.exit_code
+
+
+@contextmanager
+def _progress() -> Iterator[ProgressCallback | None]:
+    with terminal_bars("{task.description:>8}") as bars:
+        if bars is None:
+            yield None
+            return
+        tasks = {stage: bars.add_task(label, total=None, visible=False) for stage, label in _STAGES.items()}
+
+        def show(progress: Progress) -> None:
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total or 1, visible=True)
+
+        yield show

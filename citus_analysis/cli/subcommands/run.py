@@ -1,0 +1,194 @@
+"""Command: citus-analysis run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from citus_analysis.cli.live import live_view
+from citus_analysis.cli.output import key_values, print_frame, print_json, printable
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from citus_analysis.runner import Choice, Experiment, RunnerSummary
+
+__all__ = ["command"]
+
+
+@click.command("run")
+@click.argument("experiment", metavar="EXPERIMENT.yml", required=False)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier call on DIR stopped.")
+@click.option("--retry-failed", is_flag=True, help="Go on, and run again what failed.")
+@click.option("--more", type=click.IntRange(min=1), metavar="N", help="Go on with N more iterations (see --only).")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this configuration or run (x-w3-t8-c, x-w3-t8-c#2), with * and ?; may be repeated.",
+)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    callback=key_values,
+    metavar="FIELD=VALUE",
+    help="Instead of the file's value: a dotted field such as target.nodes.0.host; may be repeated.",
+)
+@click.option(
+    "--replace-table", is_flag=True, help="Drop a cluster's table usertable though this tool did not make it."
+)
+@click.option(
+    "--restore",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Put a cluster back as the experiment in DIR found it, and run nothing.",
+)
+@click.option("--check", is_flag=True, help="Check cluster, programs and disk, and start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and start nothing.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of experiment files, for editors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, the checks or the summary as one JSON document.")
+def command(
+    experiment: str | None,
+    out: Path | None,
+    resume: bool,
+    replace_table: bool,
+    restore: Path | None,
+    retry_failed: bool,
+    more: int | None,
+    only: tuple[str, ...],
+    changes: dict[str, str],
+    check: bool,
+    dry_run: bool,
+    schema: bool,
+    as_json: bool,
+) -> int:
+    """Launch an experiment and leave the files that `ingest` reads.
+
+    EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). Passwords are found by
+    libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE. `citus-analysis status DIR` says how far an experiment has come.
+    """
+    from citus_analysis.errors import UsageError
+    from citus_analysis.runner import Choice, experiment_schema, load_experiment, run_experiment
+
+    if schema:
+        print_json(experiment_schema())
+        return 0
+    if restore is not None:
+        return _restore(restore)
+    if experiment is None:
+        raise UsageError("no experiment file is given", way_out="name one, or a shipped one such as laptop")
+    loaded = load_experiment(experiment, changes)
+    choice = Choice(only, retry_failed, more or 0)
+    if dry_run:
+        _print_plan(loaded, choice, out, as_json=as_json)
+        return 0
+    if check:
+        return _print_checks(loaded, out, as_json=as_json)
+    if out is None:
+        raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
+    with _termination_is_interruption(), live_view() as watch:
+        summary = run_experiment(loaded, out, resume=resume, choice=choice, replace_table=replace_table, watch=watch)
+    _print_summary(summary, out, as_json=as_json)
+    return summary.exit_code
+
+
+def _restore(out: Path) -> int:
+    from citus_analysis.runner import restore_cluster
+
+    problems = restore_cluster(out)
+    for problem in problems:
+        click.echo(printable(problem), err=True)
+    if not problems:
+        click.echo("the cluster is as the experiment found it")
+    return 1 if problems else 0
+
+
+def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_json: bool) -> None:
+    import polars as pl
+
+    from citus_analysis.runner.execution.forecast import forecast
+    from citus_analysis.runner.planning.plan import table_before
+
+    runs, estimate = forecast(experiment, choice, out)
+    rows = [
+        {
+            "order": number,
+            "resource": run.configuration.resource,
+            "iteration": run.iteration,
+            "phase": run.configuration.phase,
+            "workload": run.configuration.workload,
+            "threads": run.configuration.threads,
+            "workers": run.configuration.workers,
+            "drivers": run.configuration.drivers,
+            "records": run.configuration.records,
+            "operations": run.configuration.operations,
+            "monitored": run.configuration.monitored,
+            "table": table,
+            "settings": ", ".join(f"{name}={value}" for name, value in run.configuration.settings),
+        }
+        for number, (run, table) in enumerate(zip(runs, table_before(experiment, runs), strict=True), start=1)
+    ]
+    print_frame(pl.DataFrame(rows), "json" if as_json else "table")
+    click.echo(f"{len(rows)} runs: {estimate}", err=as_json)
+
+
+def _print_checks(experiment: Experiment, out: Path | None, *, as_json: bool) -> int:
+    from citus_analysis.errors import NotReadyError
+    from citus_analysis.runner.execution.preflight import check_all
+
+    checks = check_all(experiment, out)
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    else:
+        for check in checks:
+            click.echo(printable(str(check)))
+    return NotReadyError.exit_code if any(check.verdict == "failed" for check in checks) else 0
+
+
+def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "verified": summary.verified,
+                "degraded": dict(summary.degraded),
+                "failed": dict(summary.failed),
+                "skipped": summary.skipped,
+                "notes": summary.notes,
+                "stopped": summary.stopped,
+            }
+        )
+        return
+    for word, runs in (("degraded", summary.degraded), ("failed", summary.failed)):
+        for run_id, reason in runs.items():
+            click.echo(printable(f"{word}: {run_id}: {reason}"), err=True)
+    for note in summary.notes:
+        click.echo(printable(f"note: {note}"), err=True)
+    if summary.stopped:
+        way_out = "mend the cause, then go on with --retry-failed"
+        click.echo(printable(f"stopped: {summary.stopped} ({way_out})"), err=True)
+    degraded = f"{len(summary.degraded)} degraded, " if summary.degraded else ""
+    ended = f"{len(summary.verified)} runs verified, {degraded}{len(summary.failed)} failed"
+    counts = f"{ended}, {len(summary.skipped)} not needed"
+    click.echo(f"{counts}; next: citus-analysis ingest {printable(str(out))} --out DATASET")
+
+
+@contextmanager
+def _termination_is_interruption() -> Iterator[None]:
+    """SIGTERM ends what was started, as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

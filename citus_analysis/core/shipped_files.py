@@ -1,0 +1,24 @@
+"""Where the files that ship with the library are: notebooks, published tables, experiments.
+
+In a checkout they stand at the top level, in an installed wheel inside the package.
+
+Example:
+    >>> shipped("published").name
+    'published'
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+__all__ = ["shipped"]
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_IN_CHECKOUT: Final = {"notebooks": "notebooks", "published": "data/published", "experiments": "experiments"}
+
+
+def shipped(folder: Literal["notebooks", "published", "experiments"]) -> Path:
+    """The folder of that name, in the wheel if there is one, else in the checkout."""
+    installed = _PACKAGE / "_shipped" / folder
+    return installed if installed.is_dir() else _PACKAGE.parent / _IN_CHECKOUT[folder]

@@ -1,0 +1,49 @@
+"""What the files of a dataset lack for its traces, and how to add it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from citus_analysis.dataset.storage.encoding import scan_table
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, SourceState
+from citus_analysis.schema import TABLES
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["advice"]
+
+_CATALOGUE = (
+    "no file says which node each worker is: add pg_dist_node.csv beside the logs "
+    "(COPY pg_dist_node TO STDOUT WITH (FORMAT csv, HEADER)) and ingest again"
+)
+_NODE = "say which node wrote each log: --meta node=N, one log at a time, or a column `node` in a runs.csv"
+
+
+def advice(manifest: Manifest) -> list[str]:
+    """One line for each resource whose remote tasks found no statement because a file or a fact is missing."""
+    lines: list[str] = []
+    sources: dict[str, list[SourceState]] = {}
+    for state in manifest.sources.values():
+        sources.setdefault(state.resource, []).append(state)
+    for resource, states in sorted(sources.items()):
+        missing = [*_missing(states)]
+        tasks = _unmatched_tasks(manifest, resource) if missing else 0
+        if tasks:
+            found = f"{counted(tasks, 'remote task')} found no statement of a worker"
+            lines.append(f"{resource}: {found}: {'; '.join(missing)}")
+    return lines
+
+
+def _missing(states: Iterable[SourceState]) -> Iterable[str]:
+    tables = [(state, {part.table for part in state.parts}) for state in states]
+    logs = [state for state, held in tables if "log_events" in held]
+    if logs and not any("nodes" in held for _, held in tables):
+        yield _CATALOGUE
+    if any(state.identity.get("node") is None for state in logs):
+        yield _NODE
+
+
+def _unmatched_tasks(manifest: Manifest, resource: str) -> int:
+    derived: DerivedState | None = manifest.derived.get((resource, "traces"))
+    parts = [part for part in derived.parts if part.table == "match_quality"] if derived else []
+    quality = scan_table(TABLES["match_quality"], manifest.folder, parts)
+    return int(quality.select("unmatched_tasks").collect()["unmatched_tasks"].sum())

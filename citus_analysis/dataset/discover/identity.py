@@ -1,0 +1,162 @@
+"""What a file is about: which resource, run, iteration, node and load generator.
+
+Facts come from several places; the more explicit one wins: `--meta`, then `runs.csv` and `identity.yml`
+beside the files (:mod:`citus_analysis.dataset.discover.labels`), then the file's name in the study's tree, then
+`config.yml`, then the folder. docs/datasets.md tells the rules to users.
+
+Example:
+    >>> name_facts("monitor_load_A_16_60000_3_2_w2-t16_1_0.log", "w2-t16")["role"]
+    'monitor'
+    >>> identity = Identity(resource="V3", phase="load", workload="A", threads=16, iteration=3)
+    >>> identity.run_id
+    'V3/load-A-t16-i3'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.redaction import redact_path
+from citus_analysis.schema import PHASES, ROLES
+from citus_analysis.study_tree import ClientName, NodeName
+from citus_analysis.texts.printable import printable
+
+__all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is known of a file. Everything but the resource may be unknown (None).
+
+    Texts are redacted and printable: they come from names of files and folders, and from what users state.
+
+    Attributes:
+        resource: system under test and its set-up.
+        set_up: name of what a run was measured with, apart from its size, load and operation; runs with another
+            name are never one series. Unknown: reports read it off the resource's name.
+        run: explicit name of the run within the resource, where no configuration tells runs apart.
+        part: number of the load generator within the run, from 0.
+    """
+
+    resource: str
+    system: str | None = None
+    set_up: str | None = None
+    phase: str | None = None
+    workload: str | None = None
+    threads: int | None = None
+    records: int | None = None
+    operations: int | None = None
+    iteration: int | None = None
+    workers: int | None = None
+    drivers: int | None = None
+    part: int | None = None
+    role: str | None = None
+    node: str | None = None
+    run: str | None = None
+
+    def __post_init__(self) -> None:
+        """Make every text one that may be shown."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, str):
+                object.__setattr__(self, name, printable(redact_path(value)))
+
+    @property
+    def run_id(self) -> str | None:
+        """Name of the run: resource and whatever tells its configuration; None where nothing does."""
+        if self.run:
+            return f"{self.resource}/{self.run}"
+        if not self.phase and not self.workload:
+            return None
+        tagged = (
+            ("t", self.threads),
+            ("r", self.records),
+            ("o", self.operations),
+            ("w", self.workers),
+            ("d", self.drivers),
+            ("i", self.iteration),
+        )
+        words = [word for word in (self.phase, self.workload) if word]
+        words += [f"{tag}{value}" for tag, value in tagged if value is not None]
+        return f"{self.resource}/{'-'.join(words)}"
+
+    def to_dict(self) -> Facts:
+        """The known facts."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+#: Names of facts that users may state; in the same places they may state the options of formats.
+FACTS: Final = tuple(field.name for field in fields(Identity))
+
+_NUMBERS: Final = frozenset(
+    {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},
+)
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES}
+
+_COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2)$", re.IGNORECASE)
+
+
+def plain_name(name: str) -> str:
+    """A file name without the suffix of its compression."""
+    return _COMPRESSED.sub("", name)
+
+
+def name_facts(name: str, folder: str | None = None) -> Facts:
+    """What the name of a file in the study's tree says; empty for other names.
+
+    Args:
+        name: file name without folders.
+        folder: the resource as the folder names it; decides where the resource ends in names like `V3_2_1_0`.
+    """
+    plain = plain_name(name)
+    client, node = ClientName.parse(plain, folder), NodeName.parse(plain)
+    if client:
+        return {fact: value for fact, value in asdict(client).items() if value is not None}
+    return {"node": node.node, "iteration": node.iteration} if node else {}
+
+
+def convert_facts(stated: Mapping[str, str], where: str) -> Facts:
+    """Facts and options of formats as a user stated them, checked and converted.
+
+    Args:
+        stated: name -> text; empty texts are left out.
+        where: what the user wrote them in, for messages.
+
+    Raises:
+        UnknownNameError: no such fact or option.
+        UsageError: a value that it cannot have.
+
+    Example:
+        >>> convert_facts({"threads": "16", "phase": "load"}, "--meta")
+        {'threads': 16, 'phase': 'load'}
+    """
+    return {name: _converted(name, text.strip(), where) for name, text in stated.items() if text.strip()}
+
+
+def _converted(name: str, text: str, where: str) -> str | int:
+    if name not in FACTS:
+        return _option(name, text, where)
+    if name in _NUMBERS:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+            raise UsageError(f"{name} must be a whole number, not {text!r}", place=where)
+        return int(text)
+    choices = _CHOICES.get(name)
+    if choices and text not in choices:
+        raise UsageError(f"{name} must be {' or '.join(choices)}, not {text!r}", place=where)
+    return text
+
+
+def _option(name: str, text: str, where: str) -> str:
+    # Imports every format, which facts do not need.
+    from citus_analysis.formats import known_options
+
+    known = known_options()
+    if name not in known:
+        raise UnknownNameError(f"fact ({where})", name, (*FACTS, *known))
+    known[name].check(text)
+    return text

@@ -1,0 +1,161 @@
+"""Which resource a file belongs to, and what the resource's config.yml says about all of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from citus_analysis.dataset.discover.identity import Facts, Identity, convert_facts, name_facts
+from citus_analysis.dataset.discover.labels import Labels, split_facts
+from citus_analysis.dataset.discover.walk import Found, is_there, path_text
+from citus_analysis.errors import FormatError, InputError, UsageError
+from citus_analysis.formats import Content
+from citus_analysis.formats.catalogue.study_config import load_config
+from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS
+from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
+
+__all__ = ["Identified", "Identifier"]
+
+#: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
+_OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A file with all that is known of it before it is parsed.
+
+    Attributes:
+        found: the file.
+        identity: what it is about.
+        key: its path within the resource, which together with the resource makes its `source_id`.
+        options: values of options of formats.
+        states_facts: it says what other files are about.
+    """
+
+    found: Found
+    identity: Identity
+    key: str
+    options: Mapping[str, str]
+    states_facts: bool = False
+
+
+@dataclass(frozen=True)
+class _Resource:
+    folder: Path
+    facts: Facts = field(default_factory=dict)
+    stated: Facts = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Identifier:
+    """Tells the identity of files; reads each config.yml and label file once.
+
+    Args:
+        meta: facts that the user stated for all files; they win over everything else.
+    """
+
+    meta: Facts
+    _labels: dict[Path, Labels] = field(default_factory=dict)
+    _resources: dict[Path, _Resource | None] = field(default_factory=dict)
+
+    def identify(self, found: Found) -> Identified:
+        """The identity of a file.
+
+        Raises:
+            InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
+        """
+        resource = self._resource_of(found)
+        labels = self._labels.setdefault(found.root, Labels(found.root))
+        stated = labels.facts(found.path) | self.meta
+        in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
+        named = name_facts(path_text(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
+        fallback = {"resource": path_text(Path(resource.folder.name)) or "unnamed"}
+        by_folder = fallback | resource.facts
+        # In a flat heap of client logs only the names tell the resources apart.
+        facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
+        facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
+        described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
+        identity, options = split_facts(facts | described | stated)
+        key = path_text(found.path.relative_to(resource.folder))
+        settings = _options(resource.settings) | options
+        return Identified(found, Identity(**identity), key, settings, labels.is_label_file(found.path))
+
+    def _resource_of(self, found: Found) -> _Resource:
+        for folder in found.path.parents:
+            configured = self._configured(folder)
+            if configured is not None:
+                return configured
+            if folder == found.root:
+                break
+        # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
+        above = _study_root(found.path)
+        return _Resource(_top_folder(found)) if above is None else self._configured(above) or _Resource(above)
+
+    def _configured(self, folder: Path) -> _Resource | None:
+        if folder not in self._resources:
+            self._resources[folder] = next(
+                (_read_config(path) for name in CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
+                None,
+            )
+        return self._resources[folder]
+
+
+def _about_all_runs(facts: Facts) -> Facts:
+    return {name: value for name, value in facts.items() if name not in _OF_A_RUN}
+
+
+def _study_root(path: Path) -> Path | None:
+    return next((folder.parent for folder in path.parents if folder.name in FOLDERS), None)
+
+
+def _top_folder(found: Found) -> Path:
+    below = found.path.relative_to(found.root).parts
+    return found.root / below[0] if len(below) > 1 else found.root
+
+
+def _read_config(path: Path) -> _Resource:
+    try:
+        config = load_config(Content(path).read(YAML_LIMIT_BYTES))
+    except (FormatError, InputError):
+        # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
+        return _Resource(path.parent)
+    stated = _stated(config.get("facts", {}), path)
+    facts: Facts = {name: stated[name] for name in stated if name == "resource"}
+    if isinstance(config.get("resource"), str | int):
+        facts["resource"] = str(config["resource"])
+    if isinstance(config.get("workers"), int):
+        facts["workers"] = config["workers"]
+    return _Resource(path.parent, facts, stated, config)
+
+
+def _stated(block: object, path: Path) -> Facts:
+    """The block `facts` of a config.yml: what holds for every file of the resource."""
+    way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
+    if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
+        raise InputError("is no mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
+    try:
+        return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
+    except UsageError as error:
+        raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
+
+
+def _system(config: Mapping[str, Any]) -> Facts:
+    if isinstance(config.get("system"), str):
+        return {"system": config["system"]}
+    if config.get("citus_version"):
+        return {"system": "citus"}
+    return {"system": "postgresql"} if config.get("postgres_version") else {}
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, str]:
+    settings = config.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    stated = {
+        "log_line_prefix": config.get("log_line_prefix", settings.get("log_line_prefix")),
+        "timezone": config.get("timezone"),
+        "log_timezone": settings.get("log_timezone"),
+    }
+    return {name: value for name, value in stated.items() if isinstance(value, str)}

@@ -1,0 +1,170 @@
+"""Which files there are below the SRC arguments.
+
+Hidden files and folders, other datasets and special files (pipes, sockets, devices) are left out; folders
+behind symbolic links are entered once, however often links lead to them, so that a loop ends; a file that
+several names lead to is listed once, under the first name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import InputError
+from citus_analysis.redaction import redact_path
+from citus_analysis.texts.printable import printable
+
+__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "walk"]
+
+MANIFEST_NAME: Final = "_manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file below a SRC.
+
+    Attributes:
+        root: the SRC folder it was found under (for a SRC that is a file: its folder).
+        path: absolute path.
+        bytes: size.
+        mtime_ns: time of its last change.
+        named: the file itself was a SRC argument.
+    """
+
+    root: Path
+    path: Path
+    bytes: int
+    mtime_ns: int
+    named: bool = False
+
+    @property
+    def relative(self) -> str:
+        """Path below the SRC, printable, redacted."""
+        return display(self.path.relative_to(self.root))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk found and what it could not look at (path, reason)."""
+
+    files: list[Found]
+    problems: list[tuple[str, str]]
+
+
+def display(path: Path) -> str:
+    """A path to show or to store: redacted and printable, also where the file system's bytes are not UTF-8.
+
+    Example:
+        >>> display(Path("token=s3cret") / "b.log")
+        'token=***/b.log'
+    """
+    return printable(redact_path(path_text(path)))
+
+
+def path_text(path: Path) -> str:
+    """A path as text, secrets and all: to read facts off it and to tell it from others.
+
+    Example:
+        >>> path_text(Path("a") / "b.log")
+        'a/b.log'
+    """
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def unreadable(error: OSError) -> str:
+    """What is said of a file that cannot be read.
+
+    Example:
+        >>> unreadable(PermissionError(13, "Permission denied"))
+        'cannot be read: Permission denied'
+    """
+    return f"cannot be read: {error.strerror or error}"
+
+
+def is_there(path: Path) -> bool:
+    """A file exists, as far as the process may see: what may not be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def walk(sources: Iterable[Path]) -> Walk:
+    """All files below the sources, in a stable order.
+
+    Raises:
+        InputError: a source does not exist or cannot be opened.
+    """
+    problems: list[tuple[str, str]] = []
+    files: dict[Path, Found] = {}
+    seen: set[Path] = set()
+    for source in sources:
+        # abspath, not resolve: identity is read off the path as the user sees it.
+        top = Path(os.path.abspath(source))  # noqa: PTH100 - pathlib only resolves
+        is_folder = _is_folder(top, source)
+        root = top if is_folder else top.parent
+        for path in _files(top, seen, problems) if is_folder else (top,):
+            _add(path, root, not is_folder, files, problems)
+    return Walk(sorted(files.values(), key=lambda file: os.fsencode(file.path)), problems)
+
+
+def _is_folder(top: Path, source: Path) -> bool:
+    try:
+        is_folder = stat.S_ISDIR(top.stat().st_mode)
+        if is_folder:
+            next(top.iterdir(), None)
+    except OSError as error:
+        raise InputError(
+            unreadable(error), path=display(source), way_out="check the path and its permissions"
+        ) from error
+    return is_folder
+
+
+def _is_folder_within(entry: Path) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # It is listed as a file, and what is wrong with it is said when it is looked at.
+        return False
+
+
+def _add(path: Path, root: Path, named: bool, files: dict[Path, Found], problems: list[tuple[str, str]]) -> None:
+    try:
+        status, real = path.stat(), path.resolve()
+    except OSError as error:
+        problems.append((display(path.relative_to(root)), unreadable(error)))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        problems.append((display(path.relative_to(root)), "is not a regular file"))
+    elif real not in files or (files[real].path.is_symlink() and not path.is_symlink()):
+        files[real] = Found(root, path, status.st_size, status.st_mtime_ns, named)
+
+
+def _files(top: Path, seen: set[Path], problems: list[tuple[str, str]]) -> Iterator[Path]:
+    # Links to folders come last, so that files keep the name they have without the link.
+    folders, links = [top], deque[Path]()
+    while folders or links:
+        folder = folders.pop() if folders else links.popleft()
+        try:
+            real = folder.resolve()
+            if real in seen or (folder / MANIFEST_NAME).exists():
+                continue
+            seen.add(real)
+            entries = sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            problems.append((display(folder.relative_to(top)), unreadable(error)))
+            continue
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if not _is_folder_within(entry):
+                yield entry
+            elif entry.is_symlink():
+                links.append(entry)
+            else:
+                folders.append(entry)

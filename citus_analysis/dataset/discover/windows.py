@@ -1,0 +1,160 @@
+"""Which run the rows of a node's file belong to.
+
+A file that names its run keeps it. Server logs, samplers and profiles of the study name only node and
+iteration: they belong to the run of that iteration where there is one; where several runs share it (several
+thread counts in one resource, say), each row belongs to the run during which it was logged, by the window from
+the first to the last status line of the run's clients; rows outside all windows, or inside two, to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.rows import Rows, nulls, record_batch, repeated_text
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.schema import PARTITION_KEY, TABLES, Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
+
+#: Column by which a row of a table is placed in time.
+_TIME_COLUMN: Final = {
+    "log_events": "log_time",
+    "checkpoints": "end_time",
+    "cpu_samples": "sample_time",
+    "device_samples": "sample_time",
+    "vm_samples": "sample_time",
+    "activity_samples": "sample_time",
+    "server_counters": "sample_time",
+    "pressure_samples": "sample_time",
+    "net_samples": "sample_time",
+    "throttle_samples": "sample_time",
+}
+
+#: Clients connect shortly before their first status line and leave shortly after the last.
+_MARGIN_MS: Final = 2_000
+
+#: polars looks for numpy when it first meets an array. Two threads that do so at once may fail, so it happens here.
+pl.Series(np.empty(0))
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A run of a resource and when its clients ran (milliseconds since 1970, UTC; None where unknown)."""
+
+    run_id: str
+    iteration: int | None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class KnownRuns:
+    """The runs of a resource, found by their iteration: of thousands, a look at all for each file takes longest.
+
+    Example:
+        >>> runs = KnownRuns((KnownRun("V3/a", 1), KnownRun("V3/b", 2), KnownRun("V3/c", None)))
+        >>> [run.run_id for run in runs.sharing(2)]
+        ['V3/b', 'V3/c']
+    """
+
+    runs: tuple[KnownRun, ...] = ()
+
+    @cached_property
+    def _by_iteration(self) -> dict[int | None, list[KnownRun]]:
+        found: dict[int | None, list[KnownRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.iteration, []).append(run)
+        return found
+
+    def sharing(self, iteration: int | None) -> Sequence[KnownRun]:
+        """Runs that a file of this iteration may belong to: all of them where either does not name its iteration."""
+        if iteration is None:
+            return self.runs
+        return [*self._by_iteration.get(iteration, ()), *self._by_iteration.get(None, ())]
+
+
+@dataclass(frozen=True)
+class Tagger:
+    """Fills in the identity columns of a source's rows.
+
+    Attributes:
+        run_id: the run of all rows; None where `windows` decide or where no run is known.
+        windows: runs that share the source, in order of time; empty where `run_id` decides.
+    """
+
+    source_id: str
+    identity: Identity
+    run_id: str | None = None
+    windows: tuple[KnownRun, ...] = ()
+
+    def tag(self, name: str, rows: Rows) -> pa.RecordBatch:
+        """Rows of a table's parsed columns with the identity columns added."""
+        import pyarrow as pa
+
+        table = TABLES[name]
+        batch = record_batch(table.parsed(), rows)
+        facts = self.identity.to_dict() | {"source_id": self.source_id, "run_id": self.run_id}
+        own = {*batch.schema.names, PARTITION_KEY}
+        added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
+        time = _TIME_COLUMN.get(name)
+        if self.windows and time is not None:
+            index = _window_of(pl.DataFrame(batch.select([time])).to_series(), self.windows)
+            added["run_id"] = _chosen(table["run_id"], [run.run_id for run in self.windows], index)
+            if self.identity.iteration is None:
+                iterations = [run.iteration for run in self.windows]
+                added["iteration"] = _chosen(table["iteration"], iterations, index)
+        return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*batch.schema.names, *added])
+
+
+def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
+    """How the rows of a source find their run among the runs of its resource."""
+    if identity.run_id is not None:
+        return Tagger(source_id, identity, identity.run_id)
+    shared = runs.sharing(identity.iteration)
+    if len(shared) == 1:
+        return Tagger(source_id, identity, shared[0].run_id)
+    timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]
+    return Tagger(source_id, identity, None, tuple(sorted(timed, key=lambda run: (run.start_ms, run.run_id))))
+
+
+def _uniform(column: Column, value: object, rows: int) -> pa.Array:
+    """The same value in every row."""
+    if value is None:
+        return nulls(column.type.arrow, rows)
+    if column.type.is_integer:
+        return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
+    return repeated_text(str(value), rows)
+
+
+def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Array:
+    """For each row the value of that number; null for -1."""
+    chosen = pl.DataFrame({"index": index}).select(pl.when(pl.col("index") >= 0).then("index")).to_series()
+    return pl.Series(values, dtype=column.dtype).gather(chosen).to_arrow()
+
+
+def _window_of(times: pl.Series, windows: Sequence[KnownRun]) -> Integers:
+    """For each time the index of the window it lies in; -1 for none or several."""
+    at = times.dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
+    starts = np.array([run.start_ms for run in windows], dtype=np.float64)
+    ends = np.array([run.end_ms for run in windows], dtype=np.float64)
+    # The margin ends half way to the neighbour, so that it never makes two windows overlap.
+    gaps = np.maximum(starts[1:] - ends[:-1], 0.0) / 2
+    before, after = np.full(len(windows), float(_MARGIN_MS)), np.full(len(windows), float(_MARGIN_MS))
+    before[1:], after[:-1] = np.minimum(before[1:], gaps), np.minimum(after[:-1], gaps)
+    count, found = np.zeros(len(at), dtype=np.int32), np.full(len(at), -1, dtype=np.int64)
+    for index, (low, high) in enumerate(zip(starts - before, ends + after, strict=True)):
+        inside = (at >= low) & (at <= high)
+        count += inside
+        found[inside] = index
+    found[count != 1] = -1
+    return found

@@ -1,0 +1,1 @@
+"""From files to tables: read in parallel, written part by part, derived."""

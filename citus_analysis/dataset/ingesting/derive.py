@@ -1,0 +1,242 @@
+"""Derived tables: computed per resource from the tables of its sources, anew only when those changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.dataset.discover.identity import FACTS, Identity
+from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns
+from citus_analysis.dataset.ingesting.session_groups import records_by_group
+from citus_analysis.dataset.ingesting.survey import digest
+from citus_analysis.dataset.storage.encoding import scan_table
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
+from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged
+from citus_analysis.dataset.storage.write_errors import writing
+from citus_analysis.schema import TABLES
+
+__all__ = [
+    "DERIVATIONS",
+    "Derivation",
+    "ResourceTables",
+    "by_resource",
+    "claimed_twice",
+    "known_runs",
+    "sources_frame",
+    "stage",
+]
+
+Pieces = Iterator[Mapping[str, pl.DataFrame]]
+
+
+@dataclass(frozen=True)
+class ResourceTables:
+    """The tables that the sources of one resource contributed."""
+
+    folder: Path
+    resource: str
+    sources: tuple[SourceState, ...]
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Rows of a table in order of their sources' paths."""
+        return scan_table(TABLES[name], self.folder, self.parts(name))
+
+    def parts(self, *names: str) -> list[Part]:
+        """Parts of these tables."""
+        return [part for source in self.sources for part in source.parts if part.table in names]
+
+    def log_parts(self, iteration: int | None) -> list[Part]:
+        """Parts of `log_events` that may hold records of an iteration: where the source does not name it, any may."""
+        named, any_ = self._log_parts.get(iteration, []), self._log_parts.get(None, [])
+        if iteration is None or not named:
+            return [part for _, part in any_]
+        # In order of the sources.
+        return [part for _, part in sorted([*named, *any_], key=itemgetter(0))]
+
+    @cached_property
+    def _log_parts(self) -> dict[int | None, list[tuple[int, Part]]]:
+        """Parts of `log_events` by the iteration that their sources name, with the numbers of the sources."""
+        found: dict[int | None, list[tuple[int, Part]]] = {}
+        for number, source in enumerate(self.sources):
+            parts = [(number, part) for part in source.parts if part.table == "log_events"]
+            found.setdefault(source.identity.get("iteration"), []).extend(parts)
+        return found
+
+    def identities(self) -> list[tuple[str, Identity]]:
+        """Run and identity of each file that a load generator of the resource wrote, each pair once.
+
+        A file of no known format is one where its name gives it the role of a client: that left nothing readable.
+        """
+        pairs = (
+            (source.run_id, Identity(**source.identity))
+            for source in self.sources
+            if source.run_id is not None
+            and (source.is_client or (source.format is None and source.identity.get("role") is not None))
+        )
+        return list(dict.fromkeys(pairs))
+
+
+def claimed_twice(sources: Iterable[SourceState]) -> list[list[SourceState]]:
+    """Sources that claim to be the same load generator of the same run: their numbers would be added up."""
+    claims: dict[tuple[object, ...], list[SourceState]] = {}
+    for state in sorted(sources, key=lambda s: (s.resource, s.path, s.source_id)):
+        if any(part.table == "clients" for part in state.parts):
+            claim = (state.run_id, state.identity.get("role"), state.identity.get("part"))
+            claims.setdefault(claim, []).append(state)
+    return [states for states in claims.values() if len(states) > 1]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """One computation.
+
+    Attributes:
+        version: raised whenever the same inputs would give other rows.
+        inputs: tables it reads.
+        outputs: tables it writes.
+        facts: what else its rows depend on (JSON-serialisable).
+    """
+
+    name: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    compute: Callable[[ResourceTables], Pieces]
+    facts: Callable[[ResourceTables], object] = lambda _tables: None
+
+    def input_rows(self, tables: ResourceTables) -> int:
+        """How many rows it reads."""
+        return sum(part.rows for part in tables.parts(*self.inputs))
+
+    def state_key(self, tables: ResourceTables) -> str:
+        """Hash over all that the outputs depend on."""
+        columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in self.outputs}
+        inputs = [part.path for part in tables.parts(*self.inputs)]
+        return digest((self.version, columns, inputs, self.facts(tables)), size=16)
+
+
+def _runs(tables: ResourceTables) -> Pieces:
+    # A run whose clients left nothing is known by its files' names, and is one that failed.
+    if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
+        return
+    from citus_analysis.runs.run_status import with_verdicts
+    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs
+
+    runs = derive_runs(tables.scan("clients").collect(), run_identity(tables))
+    yield {
+        "runs": with_verdicts(runs, tables.scan("outcomes").collect()),
+        "operation_latencies": derive_operation_latencies(
+            tables.scan("client_metrics").collect(), tables.scan("client_histogram").collect()
+        ),
+    }
+
+
+def _traces(tables: ResourceTables) -> Pieces:
+    if not tables.parts("log_events"):
+        return
+    from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
+
+    def scan(parts: Sequence[Part]) -> pl.LazyFrame:
+        return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
+
+    nodes = tables.scan("nodes").collect()
+    iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
+    distributed = are_distributed(scan(tables.parts("log_events")), nodes)
+    # Pids and sessions do not reach beyond one iteration.
+    for iteration in iterations.sort(nulls_last=True):
+        of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
+        with records_by_group(
+            tables.log_parts(iteration), scan, of_iteration, nodes, tables.folder / STAGING
+        ) as groups:
+            for traces in trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed):
+                yield {name: getattr(traces, name) for name in _TRACE_TABLES}
+
+
+def _sources(tables: ResourceTables) -> Pieces:
+    yield {"sources": sources_frame(tables.sources)}
+
+
+def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
+    """The table `sources` as the manifest knows it."""
+    table = TABLES["sources"]
+    rows = [
+        {name: getattr(state, name, state.identity.get(name)) for name in table.names()} | {"note": _note(state)}
+        for state in states
+    ]
+    return pl.DataFrame(rows, schema=table.polars_schema())
+
+
+def _note(state: SourceState) -> str | None:
+    return state.problem or state.note
+
+
+_TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+
+DERIVATIONS: Final = (
+    Derivation(
+        "runs",
+        4,
+        ("clients", "client_metrics", "client_histogram", "outcomes"),
+        ("runs", "operation_latencies"),
+        _runs,
+        lambda tables: run_identity(tables).rows(),
+    ),
+    Derivation("traces", 5, ("log_events", "nodes"), _TRACE_TABLES, _traces),
+    Derivation("sources", 1, (), ("sources",), _sources, lambda tables: sources_frame(tables.sources).rows()),
+)
+
+
+def run_identity(tables: ResourceTables) -> pl.DataFrame:
+    """One row per run with what is known of its main clients' files, in order of the run's name."""
+    columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name != "resource")
+    rows: dict[str, dict[str, object]] = {}
+    # Main clients first: a monitor's file describes the same run, but its own number of operations.
+    for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):
+        facts = {name: getattr(identity, name) for name in columns}
+        rows.setdefault(run_id, {"run_id": run_id, "resource": identity.resource, **facts})
+    schema = {name: TABLES["runs"][name].dtype for name in ("run_id", "resource", *columns)}
+    return pl.DataFrame(list(rows.values()), schema=schema)
+
+
+def known_runs(tables: ResourceTables) -> KnownRuns:
+    """The resource's runs and when their clients ran."""
+    windows = tables.scan("clients").group_by("run_id").agg(pl.col("start_time").min(), pl.col("end_time").max())
+    times = {run_id: (start, end) for run_id, start, end in windows.collect().iter_rows()}
+    runs: dict[str, KnownRun] = {}
+    for run_id, identity in tables.identities():
+        start, end = times.get(run_id, (None, None))
+        runs[run_id] = KnownRun(run_id, identity.iteration, _epoch_ms(start), _epoch_ms(end))
+    return KnownRuns(tuple(sorted(runs.values(), key=lambda run: run.run_id)))
+
+
+def _epoch_ms(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def by_resource(manifest: Manifest) -> list[ResourceTables]:
+    """The sources of each resource, ordered by path."""
+    grouped: dict[str, list[SourceState]] = {}
+    for state in sorted(manifest.sources.values(), key=lambda s: (s.resource, s.path, s.source_id)):
+        grouped.setdefault(state.resource, []).append(state)
+    return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
+
+
+def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
+    """Compute a resource's derived tables into staged parts."""
+    key = derivation.state_key(tables)
+    stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
+    place = f"{derivation.name} of {tables.resource}"
+    with PartWriter(tables.folder, tables.resource, stem) as writer:
+        for piece in derivation.compute(tables):
+            with writing(tables.folder, place):
+                writer.write(piece)
+        with writing(tables.folder, place):
+            staged = writer.finish()
+    return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

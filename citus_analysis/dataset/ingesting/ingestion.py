@@ -1,0 +1,455 @@
+"""Bring a dataset up to date with raw files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from citus_analysis.dataset.discover.advice import advice
+from citus_analysis.dataset.discover.foreign import way_out_of
+from citus_analysis.dataset.discover.identity import convert_facts
+from citus_analysis.dataset.discover.resource_folders import Identified, Identifier
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Found, display, is_there, walk
+from citus_analysis.dataset.discover.windows import KnownRuns, assign
+from citus_analysis.dataset.ingesting.derive import (
+    DERIVATIONS,
+    Derivation,
+    ResourceTables,
+    by_resource,
+    claimed_twice,
+    known_runs,
+    stage,
+)
+from citus_analysis.dataset.ingesting.pool import Pool, batches
+from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
+from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
+from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
+from citus_analysis.dataset.ingesting.survey import (
+    Surveyed,
+    find_duplicates,
+    name_sources,
+    registry_key,
+    survey,
+    unrecognised_reason,
+)
+from citus_analysis.dataset.ingesting.task import Task
+from citus_analysis.dataset.storage.files import publish, tidy, withdraw
+from citus_analysis.dataset.storage.integrity import content_problem
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState, exclusive
+from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged, folder_of
+from citus_analysis.dataset.storage.write_errors import unwritable
+from citus_analysis.errors import DatasetError, InputError, UsageError
+from citus_analysis.formats import Hints, format_named, formats
+
+__all__ = ["ingest"]
+
+#: A file of at least this size on disk is read alone, with all threads.
+_BIG_BYTES: Final = 32 * 2**20
+
+#: Threads that read one file, and as many that write what is in it: each holds tens of megabytes.
+_MOST_THREADS: Final = 8
+
+#: Finished sources are committed together this often: what a kill can cost is work of this length.
+_BATCH_SECONDS: Final = 0.25
+
+#: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
+_FEW: Final = 3
+
+Source = str | os.PathLike[str]
+
+
+def ingest(
+    sources: Source | Iterable[Source],
+    out: Source,
+    *,
+    jobs: int | None = None,
+    format: str | None = None,  # noqa: A002 - the word of the command line
+    meta: Mapping[str, str] | None = None,
+    strict: bool = False,
+    progress: ProgressCallback | None = None,
+) -> IngestSummary:
+    """Read raw files into a dataset; files whose content and identity did not change are not read again.
+
+    Safe at any moment: a process that is killed leaves each source as it was or as it is now, and the next
+    ingest completes the rest. The rows do not depend on `jobs`. Rows of files that have vanished since stay.
+
+    Args:
+        sources: files and folders.
+        out: folder of the dataset; created where there is none.
+        jobs: threads; default: all cores that the process may use.
+        format: read every file as this format instead of recognising it (`config.yml` and the catalogue
+            extracts keep their meaning).
+        meta: facts about all files, such as `{"resource": "V3", "phase": "run"}`; they win over names.
+        strict: leave the dataset as it was where anything is rejected.
+        progress: called as the work goes on.
+
+    Returns:
+        What was done, with the exit code that says how well.
+
+    Raises:
+        InputError: a source does not exist, no file is usable, or (strict) something was rejected.
+        DatasetError: `out` is no dataset, another ingest is writing to it, or it cannot be written (a full disk).
+        UnknownNameError: no such format, or no such fact in `meta`.
+        UsageError: a fact that cannot be, or fewer than one job.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs must be at least 1, not {jobs}")
+    paths = [Path(sources)] if isinstance(sources, str | os.PathLike) else [Path(source) for source in sources]
+    forced = None if format is None else format_named(format)
+    identifier = Identifier(convert_facts({k: str(v) for k, v in (meta or {}).items()}, "meta"))
+    _require_apart(paths, Path(out))
+    found = walk(paths)
+    with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
+        gauge = _Gauge(progress)
+        remembered = _remembered(Path(out)) if forced is None else {}
+        plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
+        if not any(item.format for item in plan):
+            raise _unusable(paths, plan)
+        with _writable(Path(out), pool) as manifest:
+            problems = [f"{path}: {reason}" for path, reason in found.problems]
+            return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
+
+
+def _require_apart(sources: list[Path], out: Path) -> None:
+    """The raw files and the dataset that is made of them are different folders, neither inside the other."""
+    target = out.resolve()
+    for source in sources:
+        top = source.resolve()
+        # A folder that is no dataset and holds the raw files is refused later, for what it holds.
+        if (top == target or target in top.parents) and is_there(target / MANIFEST_NAME):
+            problem = f"is the dataset {out} itself" if top == target else f"lies inside the dataset {out}"
+            raise UsageError(problem, path=source, way_out="name the raw files, and another folder with --out")
+        if top in target.parents:
+            problem = f"lies inside {display(source)}, which is to be read"
+            raise UsageError(problem, path=out, way_out="name a folder beside it with --out")
+        if is_there(source / MANIFEST_NAME):
+            raise InputError("is a dataset already", path=source, way_out="name the raw files that it was made of")
+
+
+@dataclass
+class _Gauge:
+    """Adds up progress from several threads."""
+
+    callback: ProgressCallback | None
+    _lock: Lock = field(default_factory=Lock)
+    _state: Progress = field(default_factory=lambda: Progress("scan", 0, 0))
+
+    def start(self, stage: str, total: int) -> None:
+        self._state = Progress(stage, 0, total)
+        self.add(0)
+
+    def add(self, done: int) -> None:
+        if self.callback is not None:
+            with self._lock:
+                self._state = Progress(self._state.stage, self._state.done + done, self._state.total)
+                self.callback(self._state)
+
+
+def _remembered(folder: Path) -> dict[tuple[str, str], str | None]:
+    """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
+    known = registry_key()
+    return {
+        (Path(state.location).name, state.content_hash): state.format
+        for state in Manifest.load(folder).sources.values()
+        if state.recognised_by == known
+    }
+
+
+def _survey(
+    files: list[Found],
+    identifier: Identifier,
+    look: Callable[[Identified], Surveyed],
+    pool: Pool,
+    gauge: _Gauge,
+) -> list[Surveyed]:
+    gauge.start("scan", sum(found.bytes for found in files))
+    plan: list[Surveyed] = []
+    for identified, surveyed in pool.each(look, map(identifier.identify, files)):
+        plan.append(surveyed)
+        gauge.add(identified.found.bytes)
+    return sorted(plan, key=lambda item: os.fsencode(item.location))
+
+
+def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
+    where = ", ".join(display(path) for path in paths[:_FEW])
+    unreadable = next((item for item in plan if item.problem), None)
+    if unreadable:
+        return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
+    if not plan:
+        return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
+    problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
+    foreign = next(filter(None, (way_out_of(item.identified.found.path) for item in plan)), None)
+    if foreign is None:
+        way_out = f"name the format with --format, if it is one of {', '.join(sorted(formats()))}"
+        return InputError(problem, path=where, way_out=way_out)
+    kind, way_out = foreign
+    said = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
+    return InputError(said, path=where, way_out=way_out)
+
+
+@contextmanager
+def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
+    """The manifest of a dataset that no other ingest writes to; whatever fails leaves no half-written files."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
+        manifest = Manifest.load(folder)
+        begun = (folder / STAGING).is_dir()
+        if foreign is not None and not manifest.exists and not begun:
+            problem = f"is not a dataset, yet holds {foreign.name}"
+            raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
+        with exclusive(folder):
+            # Another ingest may have ended between the first look and the lock.
+            manifest = Manifest.load(folder)
+            tidy(folder, manifest.parts())
+            try:
+                yield manifest
+            except BaseException:
+                # Whoever still writes must be done before what nothing names is removed.
+                pool.halt()
+                tidy(folder, Manifest.load(folder).parts())
+                raise
+    except OSError as error:
+        raise unwritable(error, folder) from error
+
+
+@dataclass
+class _Ingest:
+    """One pass over a surveyed set of files."""
+
+    manifest: Manifest
+    pool: Pool
+    gauge: _Gauge
+    messages: list[str]
+    counts: Counter[str] = field(default_factory=Counter)
+    _intact_paths: frozenset[str] = frozenset()
+    _withheld: list[Part] = field(default_factory=list)
+
+    def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
+        plan = [item for item in plan if self._has_a_place(item)]
+        known = self.manifest.sources
+        plan = find_duplicates(name_sources(plan, known), known.values())
+        self.counts["unseen"] = self.counts["failed"] = len(self.messages)
+        if strict:
+            self.manifest.hold()
+        self._check_files(plan)
+        self._forget_renamed(plan)
+        self._read(plan)
+        self._derive()
+        summary = self._summary(plan)
+        if strict and summary.exit_code:
+            raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
+        named = {part.path for part in self.manifest.parts()}
+        withdraw(self.manifest.folder, [part for part in self._withheld if part.path not in named])
+        self.manifest.release()
+        tidy(self.manifest.folder, self.manifest.parts())
+        self.manifest.compact()
+        return summary
+
+    def _has_a_place(self, item: Surveyed) -> bool:
+        """The name of the file's resource can be that of a folder; where not, the file is named."""
+        try:
+            folder_of("sources", item.identity.resource)
+        except ValueError as error:
+            way_out = "name it otherwise: --meta resource=..., or `resource` in config.yml or runs.csv"
+            self.messages.append(f"{item.identified.found.relative}: its resource {error} ({way_out})")
+            return False
+        return True
+
+    def _check_files(self, plan: list[Surveyed]) -> None:
+        """Find parts that are damaged, so that their sources are read again; name those whose sources are not here."""
+        folder = self.manifest.folder
+        checked = self.pool.each(lambda part: content_problem(folder, part), self.manifest.parts())
+        problems = {part.path: problem for part, problem in checked if problem}
+        here = {item.source_id for item in plan if not item.problem}
+        for state in self.manifest.sources.values():
+            damaged = [part.path for part in state.parts if part.path in problems]
+            if damaged and state.source_id not in here:
+                self._problem(state.path, f"{damaged[0]} {problems[damaged[0]]} (ingest this source again)")
+        self._intact_paths = frozenset(
+            part.path for part in self.manifest.parts() if part.path not in problems and part.hash is not None
+        )
+
+    def _forget_renamed(self, plan: list[Surveyed]) -> None:
+        """Sources that are now known under another id: moved, or of another resource than before."""
+        ids = {item.source_id for item in plan}
+        locations = {item.recorded for item in plan}
+        contents = {(item.hash, item.identity.resource) for item in plan if item.format}
+        gone = [
+            state.source_id
+            for state in self.manifest.sources.values()
+            if state.source_id not in ids
+            and (
+                state.location in locations
+                or ((state.content_hash, state.resource) in contents and not os.path.lexists(state.location))
+            )
+        ]
+        if gone:
+            self._commit_states(gone=gone)
+
+    def _read(self, plan: list[Surveyed]) -> None:
+        """Clients first: when they ran decides which run the rows of the other files belong to."""
+        self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
+        for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
+            runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
+            none = KnownRuns()
+            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
+            big = [task for task in tasks if task.bytes >= _BIG_BYTES]
+            for task in big:
+                self._commit([(task, self._parse(task, _threads_of_each(self.pool.jobs)))])
+            small = self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big))
+            for outcomes in batches(small, seconds=_BATCH_SECONDS):
+                self._commit(outcomes)
+
+    def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
+        """What is to be read; sources that need no parser are committed at once."""
+        tagger = assign(item.source_id, item.identity, runs)
+        key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
+        old = self.manifest.sources.get(item.source_id)
+        task = Task(item, tagger, key)
+        if item.problem and old is not None and not old.problem:
+            # What was read while the file was readable is still true.
+            self._problem(item.identified.found.relative, item.problem)
+        elif old is not None and old.state_key == key and self._intact(old):
+            self.counts["unchanged"] += 1
+            if old.location != item.recorded:
+                self._commit_states(task.moved(old))
+        elif item.format is None or item.same_as is not None:
+            self._commit_states(task.unread_state())
+        else:
+            return task
+        self.gauge.add(task.bytes)
+        return None
+
+    def _intact(self, state: SourceState | DerivedState) -> bool:
+        return all(part.path in self._intact_paths for part in state.parts)
+
+    def _parse(self, task: Task, threads: int) -> Outcome:
+        item = task.item
+        assert item.format is not None  # noqa: S101 - a task without one is never made
+        found = item.identified.found
+        hints = Hints(found.path.name, item.options, threads)
+        content = MeasuredContent(found.path)
+        stem = f"{item.source_id}-{task.key[:8]}"
+        with PartWriter(self.manifest.folder, item.identity.resource, stem, threads) as writer:
+            return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
+
+    def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
+        staged: list[Staged] = []
+        states: list[SourceState] = []
+        for task, outcome in outcomes:
+            found = task.item.identified.found
+            if (found.bytes, found.mtime_ns) == _size_and_time(found.path):
+                staged += outcome.staged
+                states.append(task.read_state(outcome))
+            else:
+                self._problem(found.relative, "changed while it was read")
+        self.counts["read"] += len(states)
+        publish(self.manifest.folder, staged)
+        self._commit_states(*states)
+
+    def _commit_states(
+        self, *states: SourceState | DerivedState, gone: Sequence[str] = (), emptied: Sequence[str] = ()
+    ) -> None:
+        """Commit, and withdraw the files that are superseded by it."""
+        before = self.manifest.affected_parts(states, gone, emptied)
+        if self.manifest.holding:
+            self._withheld += before
+        else:
+            after = {part.path for state in states for part in state.parts}
+            withdraw(self.manifest.folder, [part for part in before if part.path not in after])
+        self.manifest.commit(*states, gone=gone, emptied=emptied)
+
+    def _problem(self, name: str, problem: str) -> None:
+        self.counts["failed"] += 1
+        self.messages.append(f"{name}: {problem}")
+
+    def _derive(self) -> None:
+        outdated = [
+            (derivation, tables)
+            for tables in by_resource(self.manifest)
+            for derivation in DERIVATIONS
+            if not self._is_current(derivation, tables)
+        ]
+        emptied = {resource for resource, _ in self.manifest.derived} - {
+            state.resource for state in self.manifest.sources.values()
+        }
+        if emptied:
+            self._commit_states(emptied=sorted(emptied))
+        self.gauge.start("derive", len(outdated))
+        small: list[tuple[Derivation, ResourceTables]] = []
+        for derivation, tables in outdated:
+            if derivation.input_rows(tables) > MOST_RECORDS:
+                # Alone: it uses several threads itself, and as much memory as a derivation may.
+                self._commit_derived([stage(derivation, tables)])
+            else:
+                small.append((derivation, tables))
+        computed = self.pool.each(lambda task: stage(*task), small)
+        for batch in batches(computed, seconds=_BATCH_SECONDS):
+            self._commit_derived([result for _, result in batch])
+
+    def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
+        publish(self.manifest.folder, [item for _, staged in results for item in staged])
+        self._commit_states(*(state for state, _ in results))
+        self.counts["derived"] += len(results)
+        self.gauge.add(len(results))
+
+    def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
+        old = self.manifest.derived.get((tables.resource, derivation.name))
+        return old is not None and old.state_key == derivation.state_key(tables) and self._intact(old)
+
+    def _summary(self, plan: list[Surveyed]) -> IngestSummary:
+        states = [state for item in plan if (state := self.manifest.sources.get(item.source_id))]
+        messages = list(self.messages)
+        for state in states:
+            if state.problem:
+                messages.append(f"{state.path}: {state.problem}")
+            elif state.rejected:
+                stretches = (
+                    "1 stretch rejected," if state.rejected == 1 else f"{state.rejected} stretches rejected, first"
+                )
+                messages.append(f"{state.path}: {stretches} at {state.note}")
+        conflicts = claimed_twice(self.manifest.sources.values())
+        for first, second, *_ in conflicts:
+            problem = f"claims to be the same load generator of {first.run_id} as {first.path}"
+            messages.append(f"{second.path}: {problem} (remove one, or state `part` in a runs.csv)")
+        unrecognised = tuple(
+            (item.identified.found.relative, unrecognised_reason(item)) for item in plan if item.is_unrecognised
+        )
+        rows: Counter[str] = Counter()
+        for part in self.manifest.parts():
+            rows[part.table] += part.rows
+        return IngestSummary(
+            files=len(plan) + self.counts["unseen"],
+            read=self.counts["read"],
+            unchanged=self.counts["unchanged"],
+            unrecognised=len(unrecognised),
+            duplicates=sum(item.same_as is not None for item in plan),
+            rejected=sum(state.rejected for state in states),
+            failed=self.counts["failed"] + sum(state.problem is not None for state in states),
+            conflicts=len(conflicts),
+            derived=self.counts["derived"],
+            rows=dict(sorted(rows.items())),
+            messages=tuple(messages),
+            unrecognised_files=unrecognised,
+            hints=tuple(advice(self.manifest)),
+        )
+
+
+def _threads_of_each(jobs: int) -> int:
+    """Threads that read a large file, and that write: each takes about half of the time, and nobody shall wait."""
+    return min(jobs // 2 + 1, _MOST_THREADS)
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,207 @@
+"""One source, from its bytes to staged parts. Runs in a worker thread.
+
+Threads, not processes: the parsers spend their time in polars, numpy and the decompressors, which let other
+threads run meanwhile, and frames need not be copied between processes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO, Final, cast
+
+from blake3 import blake3
+
+from citus_analysis.core.rows import Rows
+from citus_analysis.dataset.discover.walk import display, unreadable
+from citus_analysis.dataset.storage.parts import PartWriter, Staged
+from citus_analysis.dataset.storage.write_errors import writing
+from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
+from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.redaction import redact
+
+__all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
+
+#: Small enough to stay in the processor's own memory between being read and being hashed.
+_CHUNK: Final = 2**18
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the ingest was told to stop
+    """The ingest is being stopped; what was staged so far is to be dropped."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a source that was read.
+
+    Attributes:
+        staged: its parts, not yet in place.
+        first_reject: where and why something was rejected first; None where nothing was.
+        problem: why (the rest of) it could not be read; None where it could.
+    """
+
+    staged: list[Staged]
+    content_bytes: int
+    parsed_bytes: int
+    noise_bytes: int
+    rejected_bytes: int
+    rejected: int
+    first_reject: str | None
+    problem: str | None
+
+
+def content_hash(path: Path) -> str:
+    """BLAKE3-128 of the bytes on disk, hexadecimal.
+
+    Every ingest reads all bytes for it, so it had better be fast: BLAKE2b takes four times as long.
+    """
+    digest, chunk = blake3(), memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(chunk):
+            digest.update(chunk[:size])
+    return digest.hexdigest(length=16)
+
+
+class _Counting(io.RawIOBase):
+    """A stream that counts what is read from it."""
+
+    def __init__(self, stream: BinaryIO, measured: MeasuredContent) -> None:
+        self._stream, self._measured, self._count = stream, measured, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._counted(self._stream.read(size), size)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._counted(getattr(self._stream, "read1", self._stream.read)(size), size)
+
+    def _counted(self, data: bytes, size: int) -> bytes:
+        self._count += len(data)
+        if not data and size:
+            self._measured.lengths.append(self._count)
+        return data
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+@dataclass(frozen=True)
+class MeasuredContent(Content):
+    """Content that learns its decompressed length while a parser reads it to the end."""
+
+    lengths: list[int] = field(default_factory=list, compare=False)
+
+    def open(self) -> BinaryIO:
+        """A stream of the decompressed bytes; the caller closes it."""
+        stream = super().open()
+        return stream if self.compression == "none" else cast(BinaryIO, _Counting(stream, self))
+
+    def length(self) -> int:
+        """Decompressed length; reads the content once more if no parser came to its end."""
+        if self.compression == "none":
+            return self.path.stat().st_size
+        if not self.lengths:
+            return sum(block.length for block in self.blocks())
+        return max(self.lengths)
+
+
+@dataclass
+class _Account:
+    parsed: int = 0
+    noise: int = 0
+    rejected: int = 0
+    rejects: int = 0
+    first_reject: str | None = None
+
+    def add(self, piece: Parsed) -> None:
+        self.parsed += piece.parsed_bytes
+        self.noise += piece.noise_bytes
+        self.rejected += piece.rejected_bytes
+        self.rejects += len(piece.rejects)
+        if self.first_reject is None and len(piece.rejects):
+            offset, reason = piece.frame("rejects").select("byte_offset", "reason").row(0)
+            self.first_reject = f"byte {offset}: {reason}"
+
+    @property
+    def total(self) -> int:
+        return self.parsed + self.noise + self.rejected
+
+
+def read_source(
+    content: MeasuredContent,
+    format_: Format,
+    hints: Hints,
+    writer: PartWriter,
+    tag: Callable[[str, Rows], Rows],
+    on_bytes: Callable[[int], None],
+    stop: Event,
+) -> Outcome:
+    """Parse a source into staged parts. Whatever is wrong with it ends in `rejects`, never in an exception.
+
+    Raises:
+        DatasetError: the parts cannot be written.
+    """
+    account, problem, place = _Account(), None, f"rows of {display(content.path)}"
+    try:
+        for piece in format_.parse(content, hints):
+            _check(stop)
+            tables = _tagged(piece, tag)
+            with writing(writer.folder, place):
+                writer.write(tables)
+            account.add(piece)
+            on_bytes(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes)
+    except (Stopped, DatasetError):
+        raise
+    except CitusAnalysisError as error:
+        where = "" if error.place is None else f"{error.place}: "
+        way_out = "" if error.way_out is None else f" ({error.way_out})"
+        problem = f"{where}{error.problem}{way_out}"
+    except OSError as error:
+        problem = unreadable(error)
+    except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
+        problem = redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
+    try:
+        length = content.length()
+    except InputError as error:
+        # A damaged stream has no length beyond what came out of it.
+        length, problem = account.total, problem or error.problem
+    except OSError as error:
+        length, problem = account.total, unreadable(error)
+    missing = length - account.total
+    if missing or problem:
+        reason = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"
+        problem = reason
+        # What was not accounted for is named, so that the sum over a source always is its length.
+        rest = Parsed({}, 0, 0, reject_rows([Reject(account.total, max(missing, 0), reason)]))
+        tables = _tagged(rest, tag)
+        with writing(writer.folder, place):
+            writer.write(tables)
+        account.add(rest)
+    with writing(writer.folder, place):
+        staged = writer.finish()
+    return Outcome(
+        staged,
+        length,
+        account.parsed,
+        account.noise,
+        account.rejected,
+        account.rejects,
+        account.first_reject,
+        problem,
+    )
+
+
+def _check(stop: Event) -> None:
+    if stop.is_set():
+        raise Stopped
+
+
+def _tagged(piece: Parsed, tag: Callable[[str, Rows], Rows]) -> dict[str, Rows]:
+    tables = {**piece.tables, "rejects": piece.rejects}
+    return {name: tag(name, rows) for name, rows in tables.items() if len(rows)}

@@ -1,0 +1,1 @@
+"""Tables of a dataset as frames, and SQL over them."""

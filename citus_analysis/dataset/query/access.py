@@ -1,0 +1,154 @@
+"""Open a dataset and get its tables."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import polars as pl
+
+from citus_analysis.dataset.ingesting.derive import sources_frame
+from citus_analysis.dataset.ingesting.survey import digest
+from citus_analysis.dataset.query.table_methods import Shorthands
+from citus_analysis.dataset.storage.encoding import scan_table
+from citus_analysis.dataset.storage.integrity import check_content, check_footer
+from citus_analysis.dataset.storage.manifest import Manifest, Part
+from citus_analysis.errors import DatasetError, UnknownNameError
+from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+from citus_analysis.texts.counted_words import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Dataset", "open_dataset"]
+
+Kind = Literal["polars", "pandas", "arrow"]
+
+
+class Dataset(Shorthands):
+    """A dataset as it was when it was opened, for a day after an ingest replaced files; open it again to see the new.
+
+    What it gives was compared with what was written: a damaged file is an error that names it, never a wrong value.
+
+    Every table of the schema is there; one that nothing was read into has no rows.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self._path, self._manifest = path, manifest
+
+    def __repr__(self) -> str:
+        tables = counted(len(self.tables()), "table")
+        return f"Dataset({os.fspath(self._path)!r}, {tables}, content {self.content_hash[:12]})"
+
+    @property
+    def path(self) -> Path:
+        """The dataset's folder."""
+        return self._path
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash over the content of all sources and over what their rows depend on; not over where they lie."""
+        states = (
+            (s.source_id, s.content_hash, s.format, s.parser_version, s.identity, s.run_id)
+            for s in self._manifest.sources.values()
+        )
+        return digest(sorted(states, key=lambda state: state[0]), size=16)
+
+    def tables(self) -> dict[str, int]:
+        """Name -> number of rows of the tables that have any."""
+        rows = {name: sum(part.rows for part in parts) for name, parts in self._parts.items()}
+        rows["sources"] = len(self._manifest.sources)
+        return {name: rows[name] for name in TABLES if rows.get(name)}
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table with the schema's columns and dtypes, not read yet.
+
+        Raises:
+            UnknownNameError: no table of a dataset has that name.
+            DatasetError: a file of the table is missing or damaged.
+        """
+        if name not in TABLES or name in OUTSIDE_DATASET:
+            raise UnknownNameError("table", name, TABLES.keys() - OUTSIDE_DATASET)
+        if name == "sources":
+            states = self._manifest.sources.values()
+            return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
+        parts = self._parts.get(name, [])
+        check_content(self._path, parts)
+        return scan_table(TABLES[name], self._path, parts)
+
+    @overload
+    def table(self, name: str, kind: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    @overload
+    def table(self, name: str, kind: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def table(self, name: str, kind: Literal["arrow"]) -> pa.Table: ...
+    def table(self, name: str, kind: Kind = "polars") -> Any:
+        """A table as a frame of the kind that is asked for.
+
+        Raises:
+            UnknownNameError: no such table, or no such kind.
+        """
+        if kind not in ("polars", "pandas", "arrow"):
+            raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
+        frame = self.scan(name).collect()
+        if kind == "polars":
+            return frame
+        return frame.to_pandas() if kind == "pandas" else frame.to_arrow()
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
+
+        The query can read the dataset's tables and nothing else: it cannot write, nor open files.
+
+        Raises:
+            UsageError: not one SELECT, or an error in it.
+            DatasetError: a file of a table that it names is missing or damaged.
+        """
+        from citus_analysis.dataset.query.duckdb_views import mentioned, run_query
+
+        for name in mentioned(query):
+            check_content(self._path, self._parts.get(name, []))
+        return run_query(query, self._path, self._parts, self.scan("sources"))
+
+    def log_text(self, rows: pl.DataFrame) -> pl.Series:
+        """The text in the raw files behind rows that carry `source_id` and `byte_offset`, secrets redacted.
+
+        Args:
+            rows: rows of `log_events`, `rejects`, `spans`, `statements` ...; where `byte_length` is missing, the
+                length of the log record or reject at the offset is used.
+
+        Returns:
+            One text per row, in their order; null where the row has no source.
+
+        Raises:
+            DatasetError: a source is not where it was, or changed since it was read.
+            UsageError: the rows lack a column.
+        """
+        from citus_analysis.dataset.query.log_text import read_texts
+
+        return read_texts(rows, self._manifest.sources, self.scan)
+
+    @cached_property
+    def _parts(self) -> dict[str, list[Part]]:
+        grouped: dict[str, list[Part]] = {}
+        for part in self._manifest.parts():
+            grouped.setdefault(part.table, []).append(part)
+        return grouped
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Open the dataset in a folder.
+
+    Raises:
+        DatasetError: there is none, it is damaged, or files of it are missing or damaged.
+    """
+    # Whatever folder the process works in later, the dataset stays the same one.
+    folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
+    manifest = Manifest.load(folder)
+    if not manifest.exists:
+        raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
+    check_footer(folder, manifest.parts())
+    return Dataset(folder, manifest)

@@ -1,0 +1,79 @@
+"""From a row back to the bytes of its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.storage.manifest import SourceState
+from citus_analysis.errors import DatasetError, UsageError
+from citus_analysis.formats import Content
+from citus_analysis.redaction import MASK, redact
+
+__all__ = ["read_texts"]
+
+#: A text longer than this is cut: it is for a person to read.
+_LONGEST: Final = 2**20
+_KEY: Final = ("source_id", "byte_offset")
+
+
+def read_texts(
+    rows: pl.DataFrame, sources: Mapping[str, SourceState], scan: Callable[[str], pl.LazyFrame]
+) -> pl.Series:
+    """One text per row, read from the sources; see :meth:`citus_analysis.dataset.Dataset.log_text`."""
+    missing = [name for name in _KEY if name not in rows.columns]
+    if missing:
+        raise UsageError(f"the rows lack {', '.join(missing)}", way_out="select these columns too")
+    stretches = rows.select(*_KEY, *(["byte_length"] if "byte_length" in rows.columns else []))
+    if "byte_length" not in rows.columns:
+        stretches = _with_lengths(stretches, scan)
+    wanted = stretches.drop_nulls().unique().sort(_KEY)
+    texts: list[tuple[str, int, str]] = []
+    for (source_id,), group in wanted.group_by("source_id", maintain_order=True):
+        if source_id not in sources:
+            raise UsageError(f"the dataset has no source {source_id!r}")
+        offsets, lengths = group["byte_offset"].to_list(), group["byte_length"].to_list()
+        read = _read_source(sources[str(source_id)], offsets, lengths)
+        texts += [(str(source_id), offset, text) for offset, text in zip(offsets, read, strict=True)]
+    schema = {"source_id": pl.String, "byte_offset": pl.Int64, "text": pl.String}
+    found = pl.DataFrame(texts, schema=schema, orient="row").unique(_KEY, keep="first", maintain_order=True)
+    return stretches.join(found, on=_KEY, how="left", maintain_order="left")["text"]
+
+
+def _with_lengths(stretches: pl.DataFrame, scan: Callable[[str], pl.LazyFrame]) -> pl.DataFrame:
+    ids = stretches["source_id"].unique().drop_nulls().to_list()
+    records = pl.concat(
+        scan(name).filter(pl.col("source_id").is_in(ids)).select(*_KEY, "byte_length")
+        for name in ("log_events", "rejects")
+    )
+    lengths = records.collect().unique(_KEY, keep="first", maintain_order=True)
+    return stretches.join(lengths, on=_KEY, how="left", maintain_order="left")
+
+
+def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
+    path = Path(state.location)
+    try:
+        same = content_hash(path) == state.content_hash
+    except OSError as error:
+        way_out = "put the file back, or ingest it from where it is now"
+        if MASK in state.location:
+            way_out = "its path holds a secret, which a dataset does not keep; rename it and ingest again"
+        raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, way_out=way_out) from error
+    if not same:
+        raise DatasetError("changed since it was read", path=state.path, way_out="ingest again")
+    with closing(Content(path).open()) as stream:
+        # Offsets ascend, so that a compressed stream is read once and forwards.
+        return [_text(stream, offset, min(length, _LONGEST)) for offset, length in zip(offsets, lengths, strict=True)]
+
+
+def _text(stream: BinaryIO, offset: int, length: int) -> str:
+    stream.seek(offset)
+    data = b""
+    while len(data) < length and (piece := stream.read(length - len(data))):
+        data += piece
+    return redact(data.decode("utf-8", "replace").rstrip("\r\n"))

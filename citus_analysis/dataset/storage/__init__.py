@@ -1,0 +1,1 @@
+"""Files of a dataset: the manifest, Parquet parts and their integrity."""

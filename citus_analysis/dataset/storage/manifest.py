@@ -1,0 +1,370 @@
+"""What a dataset holds: one line per commit, appended when the files that it names are in place.
+
+The manifest is the truth about a dataset: a Parquet file that no line names does not belong to it. A process
+killed at any moment leaves each source either as it was or as it is now; a last line without its end was never
+committed and is ignored.
+
+Each line carries a hash over its own text. A line that changed since it was written is damage and is named, the last
+one too: what a writer that died left is the beginning of a line, not a whole one with something else behind it. A
+manifest that lost whole lines at its end is what it was before these lines.
+
+Version 1 had lines without hashes, and recorded of files that they exist only. It is read; the next commit writes all
+of it anew, and sources whose files nothing is recorded of are read again where they still are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Final
+
+from blake3 import blake3
+
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME
+from citus_analysis.dataset.storage.write_errors import writing
+from citus_analysis.errors import DatasetError
+
+__all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
+
+_VERSION: Final = 2
+_HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
+_HASH_BYTES: Final = 8
+#: What stands before and behind the entries of a line, whose hash is of this length in hexadecimal digits.
+_BEFORE: Final = '{"hash":"', '","entries":'
+_AFTER: Final = "}"
+_LOCK_NAME: Final = "_lock"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file of a dataset.
+
+    Attributes:
+        path: below the dataset, in the folder of the table.
+        bytes: length of the file, with hashes of its footer and of all of it (hexadecimal); None where an older version
+            wrote it.
+    """
+
+    table: str
+    path: str
+    rows: int
+    bytes: int | None = None
+    footer_hash: str | None = None
+    hash: str | None = None
+
+    def __post_init__(self) -> None:
+        # Parts are read and removed by these names, and a dataset may come from somebody else.
+        if ".." in (place := PurePosixPath(self.path)).parts or place.is_absolute():
+            raise ValueError(f"{self.path!r} leads out of the dataset")
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """A source as it was when it was last read.
+
+    Attributes:
+        location: where the file was then, redacted (file system bytes beyond UTF-8 as surrogates).
+        state_key: hash over all that its rows depend on; equal keys mean equal rows.
+        is_client: a load generator wrote it.
+        recognised_by: hash over the formats that had a say in `format`; empty where it was stated.
+        problem: why it could not be read; null where it could.
+    """
+
+    source_id: str
+    resource: str
+    path: str
+    location: str
+    state_key: str
+    content_hash: str
+    bytes: int
+    format: str | None = None
+    parser_version: int | None = None
+    compression: str = "none"
+    content_bytes: int | None = None
+    parsed_bytes: int | None = None
+    noise_bytes: int | None = None
+    rejected_bytes: int | None = None
+    rejected: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    is_client: bool = False
+    run_id: str | None = None
+    recognised_by: str = ""
+    note: str | None = None
+    problem: str | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows over all tables but `rejects`."""
+        return sum(part.rows for part in self.parts if part.table != "rejects")
+
+
+@dataclass(frozen=True)
+class DerivedState:
+    """Tables that were computed from one resource's other tables.
+
+    Attributes:
+        name: which computation.
+        state_key: hash over its inputs.
+    """
+
+    resource: str
+    name: str
+    state_key: str
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass
+class Manifest:
+    """The committed state of a dataset."""
+
+    folder: Path
+    sources: dict[str, SourceState] = field(default_factory=dict)
+    derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
+    _version: int = _VERSION
+    _lines: int = 0
+    _end: int = 0
+    _held: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """The manifest of a folder; an empty one where there is none yet.
+
+        Raises:
+            DatasetError: damaged, or written by an incompatible version.
+        """
+        manifest = cls(folder)
+        try:
+            data = manifest.path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return manifest
+        except OSError as error:
+            raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error
+        # What stands behind the last line end was being written when its writer died.
+        manifest._end = data.rfind(b"\n") + 1
+        lines = data[: manifest._end].split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
+            manifest._read_line(number, line)
+        if _holds_more_than_a_line(data[manifest._end :]):
+            raise manifest._damaged(len(lines) + 1)
+        return manifest
+
+    @property
+    def path(self) -> Path:
+        """The manifest's file."""
+        return self.folder / MANIFEST_NAME
+
+    @property
+    def exists(self) -> bool:
+        """The folder holds a dataset."""
+        return self._lines > 0
+
+    def states(self) -> list[SourceState | DerivedState]:
+        """All entries."""
+        return [*self.sources.values(), *self.derived.values()]
+
+    def parts(self) -> list[Part]:
+        """All parts, those of sources in order of resource and path first."""
+        ordered = sorted(self.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
+        computed = sorted(self.derived.values(), key=lambda d: (d.resource, d.name))
+        return [part for parts in (*(s.parts for s in ordered), *(d.parts for d in computed)) for part in parts]
+
+    def affected_parts(
+        self, states: Iterable[SourceState | DerivedState], gone: Iterable[str], emptied: Iterable[str]
+    ) -> list[Part]:
+        """The parts of all entries that a commit of these would replace or remove."""
+        replaced: list[SourceState | DerivedState | None] = [
+            self.sources.get(state.source_id)
+            if isinstance(state, SourceState)
+            else self.derived.get((state.resource, state.name))
+            for state in states
+        ]
+        replaced += [self.sources.get(source_id) for source_id in gone]
+        lost = set(emptied)
+        replaced += [state for (resource, _), state in self.derived.items() if resource in lost] if lost else []
+        return [part for state in replaced if state is not None for part in state.parts]
+
+    @property
+    def holding(self) -> bool:
+        """Commits are being kept back."""
+        return self._held is not None
+
+    def commit(
+        self, *states: SourceState | DerivedState, gone: Iterable[str] = (), emptied: Iterable[str] = ()
+    ) -> None:
+        """Append states, all or none of them.
+
+        Args:
+            states: they replace earlier states of the same source or derivation.
+            gone: ids of sources that no longer belong to the dataset.
+            emptied: resources whose derived tables no longer do.
+        """
+        entries = [*map(_entry, states), *({"gone": source_id} for source_id in gone)]
+        entries += [{"emptied": resource} for resource in emptied]
+        for entry in entries:
+            self._apply(entry)
+        if self._held is None:
+            self._write(entries)
+        else:
+            self._held += entries
+
+    def hold(self) -> None:
+        """Keep further commits back until :meth:`release`, which makes them one."""
+        self._held = []
+
+    def release(self) -> None:
+        """Commit what was held back, all at once."""
+        held, self._held = self._held, None
+        if held:
+            self._write(held)
+
+    def compact(self) -> None:
+        """Write the manifest anew without superseded lines, once they are the greater part."""
+        live = self.states()
+        if self._lines < 2 * len(live) + 16:
+            return
+        # No room for the shorter manifest: the longer one says the same.
+        with suppress(OSError):
+            self._rewrite(live)
+
+    def _rewrite(self, live: Iterable[SourceState | DerivedState]) -> None:
+        lines = [json.dumps(_HEADERS[_VERSION]), *(_line([_entry(state)]) for state in live)]
+        data = "".join(f"{line}\n" for line in lines).encode("ascii")
+        temporary = self.path.with_suffix(".new")
+        try:
+            with temporary.open("wb") as file:
+                _write_through(file, data)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        temporary.replace(self.path)
+        sync_folder(self.folder)
+        self._version, self._lines, self._end = _VERSION, len(lines), len(data)
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        if self._version != _VERSION:
+            # The entries are applied already, so that they are part of what is written.
+            with writing(self.path, "byte 0"):
+                self._rewrite(self.states())
+            return
+        if not self._lines:
+            self._append(json.dumps(_HEADERS[_VERSION]))
+        self._append(_line(entries))
+
+    def _append(self, line: str) -> None:
+        data = f"{line}\n".encode("ascii")
+        with writing(self.path, f"byte {self._end}"), self.path.open("r+b" if self._end else "wb") as file:
+            file.truncate(self._end)
+            file.seek(self._end)
+            _write_through(file, data)
+        self._end += len(data)
+        self._lines += 1
+
+    def _read_line(self, number: int, line: bytes) -> None:
+        try:
+            if number == 1:
+                self._version = self._version_of(json.loads(line))
+            else:
+                for entry in json.loads(line if self._version == 1 else _entries_of(line)):
+                    self._apply(entry)
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(number) from error
+        self._lines += 1
+
+    def _version_of(self, header: object) -> int:
+        version = next((version for version, known in _HEADERS.items() if header == known), None)
+        if version is None:
+            problem = "was not written by this version"
+            raise DatasetError(problem, path=self.path, way_out="ingest into a new folder")
+        return version
+
+    def _damaged(self, number: int) -> DatasetError:
+        return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
+
+    def _apply(self, entry: Mapping[str, Any]) -> None:
+        if "gone" in entry:
+            self.sources.pop(entry["gone"], None)
+            return
+        if "emptied" in entry:
+            self.derived = {key: state for key, state in self.derived.items() if key[0] != entry["emptied"]}
+            return
+        stated = {**entry, "parts": tuple(Part(*stored) for stored in entry["parts"])}
+        if "source_id" in entry:
+            source = SourceState(**stated)
+            self.sources[source.source_id] = source
+        else:
+            derived = DerivedState(**stated)
+            self.derived[derived.resource, derived.name] = derived
+
+
+def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
+    # Not `asdict`, which copies what is only written down.
+    return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
+
+
+def _line(entries: list[dict[str, Any]]) -> str:
+    # ASCII only: names that are not UTF-8 are held as lone surrogates, which only escapes can carry.
+    text = json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return text.join((_beginning(text.encode("ascii")), _AFTER))
+
+
+def _beginning(entries: bytes) -> str:
+    return blake3(entries).hexdigest(length=_HASH_BYTES).join(_BEFORE)
+
+
+def _entries_of(line: bytes) -> bytes:
+    """The entries of a line.
+
+    Raises:
+        ValueError: the line is not what was written.
+    """
+    entries = line[sum(map(len, _BEFORE)) + 2 * _HASH_BYTES : -len(_AFTER)]
+    if line != entries.join((_beginning(entries).encode("ascii"), _AFTER.encode("ascii"))):
+        raise ValueError("the line and its hash do not fit")
+    return entries
+
+
+def _holds_more_than_a_line(rest: bytes) -> bool:
+    """A whole line is followed by something else than its end, which no writer leaves, however it dies."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest.decode("ascii", "replace"))
+    except ValueError:
+        return False
+    return end < len(rest)
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keep other ingests out of a dataset. The lock goes with the process, however it ends.
+
+    Raises:
+        DatasetError: another ingest is writing to it.
+    """
+    with (folder / _LOCK_NAME).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DatasetError(
+                "another ingest is writing to this dataset", path=folder, way_out="wait for it to end"
+            ) from error
+        yield

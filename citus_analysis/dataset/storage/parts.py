@@ -1,0 +1,169 @@
+"""Parquet files of a dataset: written as a stream of pieces, named by what they hold.
+
+Rows that are enough for a file become one, so that several can be written at the same time: encoding takes longer than
+reading. Pieces that a parser hands out in large blocks become a file each, small ones together with the next: where
+files end and what is in them depends on the source and its parser alone, not on how many threads there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Self
+
+from citus_analysis.core.rows import Rows
+from citus_analysis.dataset.storage.encoding import COMPRESSED_BYTES, MOST_ROWS, stored_rows, writer_options
+from citus_analysis.dataset.storage.integrity import fingerprints
+from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.schema import PARTITION_KEY, TABLES, Table
+from citus_analysis.texts.path_names import partition_folder
+
+__all__ = ["STAGING", "PartWriter", "Staged", "folder_of", "part_path"]
+
+#: Rows that make a file worth while.
+FILE_ROWS: Final = 2**16
+STAGING: Final = "_staging"
+
+
+def folder_of(table: str, resource: str) -> str:
+    """Folder of a table's parts for one resource, relative to the dataset.
+
+    Example:
+        >>> folder_of("spans", "V3/x")
+        'spans/resource=V3%2Fx'
+    """
+    return f"{table}/{partition_folder(PARTITION_KEY, resource)}"
+
+
+def part_path(table: str, resource: str, stem: str, number: int = 0) -> str:
+    """Path of a part, relative to the dataset; the names of further parts sort behind the first.
+
+    Example:
+        >>> part_path("spans", "V3", "traces"), part_path("spans", "V3", "traces", 1)
+        ('spans/resource=V3/traces.parquet', 'spans/resource=V3/traces_00001.parquet')
+    """
+    return f"{folder_of(table, resource)}/{stem}{f'_{number:05}' if number else ''}.parquet"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A part that is written but does not belong to the dataset yet."""
+
+    file: Path
+    part: Part
+
+
+@dataclass
+class PartWriter:
+    """Writes the parts of one source or derivation, piece by piece.
+
+    Threads of its own write files while the caller makes more rows; what fails there is raised by a later call, and
+    by :meth:`finish` in any case. :meth:`finish` or :meth:`abandon` ends the threads; as a context, an exception
+    abandons.
+
+    Args:
+        folder: the dataset.
+        resource: hive partition.
+        stem: how the parts' file names begin; states that differ must have different stems.
+        threads: files that are written at the same time.
+    """
+
+    folder: Path
+    resource: str
+    stem: str
+    threads: int = 1
+    _held: dict[str, list[Rows]] = field(default_factory=dict)
+    _staged: dict[str, list[Staged]] = field(default_factory=dict)
+    _executor: ThreadPoolExecutor | None = None
+    _writing: set[Future[None]] = field(default_factory=set)
+
+    def __enter__(self) -> Self:
+        """The writer."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Leave nothing behind if something failed."""
+        if kind is not None:
+            # Also where the disk is full: then what is left is removed with the other files that nothing names.
+            with suppress(OSError):
+                self.abandon()
+
+    def write(self, tables: Mapping[str, Rows]) -> None:
+        """Add rows, in the order in which they are to stand in the files."""
+        for name, rows in tables.items():
+            if not len(rows):
+                continue
+            held = self._held.setdefault(name, [])
+            held.append(rows)
+            if sum(map(len, held)) >= FILE_ROWS:
+                self._write_meanwhile(name)
+
+    def finish(self) -> list[Staged]:
+        """Write what is held back; the parts of a table are in the order of their rows."""
+        self._wait(0)
+        self._end_threads()
+        for name in list(self._held):
+            self._write_file(*self._next(name))
+        return [item for name in sorted(self._staged) for item in self._staged[name]]
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._end_threads()
+        for items in self._staged.values():
+            for item in items:
+                if item.file.exists():
+                    item.file.unlink()
+
+    def _write_meanwhile(self, name: str) -> None:
+        self._wait(self.threads - 1)
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="parquet")
+        self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
+
+    def _wait(self, most: int) -> None:
+        """Until no more than so many files are being written."""
+        while len(self._writing) > most:
+            done, self._writing = wait(self._writing, return_when=FIRST_COMPLETED)
+            # What failed is kept: whoever goes on nevertheless must not get files without its rows.
+            self._writing |= {writing for writing in done if writing.exception()}
+            for writing in done:
+                writing.result()
+
+    def _end_threads(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    def _next(self, name: str) -> tuple[int, str, list[Rows]]:
+        """Table and number of the next part, and the rows that it is to hold."""
+        pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
+        path = part_path(name, self.resource, self.stem, len(items))
+        file = self.folder / STAGING / f"{name}-{Path(path).name}"
+        items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
+        return len(items) - 1, name, pieces
+
+    def _write_file(self, number: int, name: str, pieces: list[Rows]) -> None:
+        item = self._staged[name][number]
+        data = _encoded(TABLES[name], pieces)
+        size, footer_hash, hash_ = fingerprints(data)
+        item.file.parent.mkdir(parents=True, exist_ok=True)
+        with item.file.open("wb", buffering=0) as file:
+            while data:
+                data = data[file.write(data) :]
+        part = replace(item.part, bytes=size, footer_hash=footer_hash, hash=hash_)
+        self._staged[name][number] = replace(item, part=part)
+
+
+def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
+    """The bytes of a Parquet file. In memory, for some megabytes are the most, and a hash is taken of all of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = stored_rows(table, pieces)
+    sink = pa.BufferOutputStream()
+    options = writer_options(table, compress=rows.nbytes >= COMPRESSED_BYTES)
+    with pq.ParquetWriter(sink, rows.schema, **options) as writer:
+        writer.write_table(rows, row_group_size=MOST_ROWS)
+    return memoryview(sink.getvalue())

@@ -1,0 +1,54 @@
+"""docs/tables.md, written from the schema.
+
+Command: ``python -m citus_analysis.dataset.table_reference > docs/tables.md``; a test says when it is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64
+from citus_analysis.schema import DERIVED, OUTSIDE_DATASET, PARTITION_KEY, TABLES, Column, Table
+
+__all__ = ["tables_markdown"]
+
+_INTRODUCTION = f"""# Tables
+
+Written from `citus_analysis/schema.py` by `python -m citus_analysis.dataset.table_reference`.
+
+A dataset is `DIR/<table>/{PARTITION_KEY}=<r>/*.parquet` (zstd). `{PARTITION_KEY}` is the name of the folder, not a
+column of the files; every hive-aware reader adds it. Categories are stored as text. Units are the ends of the names.
+Times are UTC; `source_id` and `byte_offset` lead back to the bytes a row came from (`Dataset.log_text`).
+"""
+
+
+def tables_markdown() -> str:
+    """The reference of all tables and columns as Markdown."""
+    listed = [f"- [`{table.name}`](#{table.name}): {_clean(table.meaning)}" for table in TABLES.values()]
+    return "\n".join([_INTRODUCTION, *listed, "", *(_section(table) for table in TABLES.values())]).rstrip() + "\n"
+
+
+def _section(table: Table) -> str:
+    origin = f"From: {_clean(table.source)}."
+    if table.name in DERIVED:
+        origin += " Computed by `ingest` from the other tables of the resource."
+    if table.name in OUTSIDE_DATASET:
+        origin += " Not part of a dataset: the result of a call."
+    rows = [f"| `{c.name}` | {_type(c)} | {c.unit or ''} | {_clean(c.meaning)} |" for c in table]
+    head = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    return "\n".join([f"## {table.name}", "", _clean(table.meaning), origin, "", *head, *rows, ""])
+
+
+def _type(column: Column) -> str:
+    if column.type.words:
+        return "one of " + ", ".join(f"`{word}`" for word in column.type.words)
+    names = {FLAG: "true or false", CATEGORY: "text", INT32: "integer", INT64: "integer", HASH: "integer"}
+    return names.get(column.type, column.type.name)
+
+
+def _clean(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(tables_markdown())

@@ -1,0 +1,158 @@
+"""What a format is: a module that recognises files of one kind and turns them into tables.
+
+A format yields :class:`Parsed` pieces. Each piece holds frames of :meth:`citus_analysis.schema.Table.parsed`
+columns and says how many bytes ended as rows and how many are noise by the format's definition; whatever
+remains is in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset layer
+checks this sum for every source.
+
+Other packages add a format with an entry point in the group ``citus_analysis.formats`` that names an
+instance of :class:`Format`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from citus_analysis.core.rows import Rows, frame_of, no_rows
+from citus_analysis.formats.api.options import Option
+from citus_analysis.formats.api.redacted_columns import redact_expr, redact_rows
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.schema import TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
+
+EXCERPT_CHARS: Final = 200
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What is known of a file beside its bytes.
+
+    Attributes:
+        name: file name without folders; some formats carry facts in it.
+        options: values of the options that the format declares, by name.
+        jobs: threads a format may use for one file.
+    """
+
+    name: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A stretch of a source that could not be understood."""
+
+    byte_offset: int
+    byte_length: int
+    reason: str
+    excerpt: bytes | str = b""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A piece of a parsed source: tables, and an account of every byte.
+
+    Whatever a format puts into it, its texts hold no secret: they are redacted when the piece is made.
+
+    Attributes:
+        tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
+            as a polars frame.
+        rejects: rows of the `rejects` table's parsed() columns; see :func:`reject_rows`.
+        parsed_bytes: bytes that ended as a row or as part of one.
+        noise_bytes: bytes that carry no data by the format's definition.
+    """
+
+    tables: Mapping[str, Rows]
+    parsed_bytes: int
+    noise_bytes: int = 0
+    rejects: Rows = field(default_factory=lambda: reject_rows(()))
+
+    def __post_init__(self) -> None:
+        """Redact every text."""
+        object.__setattr__(self, "tables", {name: redact_rows(rows) for name, rows in self.tables.items()})
+        object.__setattr__(self, "rejects", redact_rows(self.rejects))
+
+    def frame(self, table: str) -> pl.DataFrame:
+        """The rows of a table, or of `rejects`, with its parsed() columns; no rows where the piece has none."""
+        parsed = TABLES[table].parsed()
+        rows = self.rejects if table == "rejects" else self.tables.get(table)
+        return parsed.empty() if rows is None else frame_of(parsed, rows)
+
+    @property
+    def rejected_bytes(self) -> int:
+        """Bytes in `rejects`."""
+        return int(self.frame("rejects")["byte_length"].sum()) if len(self.rejects) else 0
+
+
+class Format(ABC):
+    """One file format. Instances hold no state; the registry keeps one of each.
+
+    Attributes:
+        name: as `--format` and `sources.format` know it.
+        version: raised whenever the same bytes would give other rows; sources are then parsed again.
+        tables: names of the tables it can yield.
+        noise: what carries no data, and is neither parsed nor rejected.
+        options: what users may state about its files; `Hints.options` holds these and no others.
+        measures: of a load generator's format, names of values in `client_metrics` -> the columns of
+            `operation_latencies` that they are; values with a unit of time are converted.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+    tables: ClassVar[tuple[str, ...]]
+    noise: ClassVar[str] = "nothing"
+    options: ClassVar[tuple[Option, ...]] = ()
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @abstractmethod
+    def detect(self, name: str, head: bytes) -> float:
+        """How sure it is, from 0 (no) to 1 (certainly), that a file is of this format.
+
+        Args:
+            name: file name without folders.
+            head: the first bytes of the decompressed content, up to `HEAD_BYTES`.
+        """
+
+    @abstractmethod
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """The source's tables, in order of the source, in pieces of bounded size.
+
+        Raises:
+            FormatError: the bytes are not of this format at all.
+            InputError: the file cannot be read.
+        """
+
+
+def reject_rows(rejects: Iterable[Reject]) -> Rows:
+    """Rejects as rows of the `rejects` table; excerpts are decoded, cut and redacted."""
+    rows = list(rejects)
+    table = TABLES["rejects"].parsed()
+    if not rows:
+        return no_rows(table)
+    import polars as pl
+
+    frame = pl.DataFrame(
+        {
+            "byte_offset": [reject.byte_offset for reject in rows],
+            "byte_length": [reject.byte_length for reject in rows],
+            "reason": [reject.reason for reject in rows],
+            "excerpt": [_shown(reject.excerpt) for reject in rows],
+        },
+        schema=table.polars_schema(),
+    )
+    # Redacted before the final cut, or a secret's key could be cut off its value.
+    return frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
+
+
+def _shown(text: bytes | str) -> str:
+    # Cut before decoding: an excerpt of a 1 GiB line must not cost 1 GiB.
+    decoded = text[: 4 * EXCERPT_CHARS].decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0")

@@ -1,0 +1,135 @@
+"""Columns of texts without secrets: rows of any table, before they leave their format.
+
+Only texts that hold a suspicious word are looked at one by one, and each distinct text once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from citus_analysis.core.rows import Rows, text_array
+from citus_analysis.redaction import MARKERS, MASK, SUSPICIOUS, redact
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+__all__ = ["MASK", "may_hold_secret", "redact", "redact_expr", "redact_rows", "redact_series"]
+
+_MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
+
+
+def redact_series(texts: pl.Series) -> pl.Series:
+    """:func:`redact` for a column of strings; the same object where there was nothing to hide.
+
+    Example:
+        >>> import polars as pl
+        >>> redact_series(pl.Series(["user7", "password=x y", None])).to_list()
+        ['user7', 'password=***', None]
+    """
+    rows = texts.str.contains(SUSPICIOUS).fill_null(value=False).arg_true()
+    if not rows.len():
+        return texts
+    suspicious = texts.gather(rows)
+    distinct = suspicious.unique()
+    redacted = [redact(text) for text in distinct]
+    if redacted == distinct.to_list():
+        return texts
+    # A copy, for scatter writes into the series itself.
+    return texts.clone().scatter(rows, suspicious.replace_strict(distinct, redacted))
+
+
+def redact_expr(text: pl.Expr) -> pl.Expr:
+    """:func:`redact` for an expression of strings."""
+    import polars as pl
+
+    return text.map_batches(redact_series, return_dtype=pl.String, is_elementwise=True)
+
+
+def redact_rows(rows: Rows) -> Rows:
+    """Rows whose texts, categories among them, hold no secret; the same object where there was none to hide."""
+    import pyarrow as pa
+
+    return _redact_batch(rows) if isinstance(rows, pa.RecordBatch) else _redact_frame(rows)
+
+
+def _redact_frame(frame: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    replaced = []
+    for column in _suspicious_columns(frame):
+        redacted = redact_series(column) if column.dtype == pl.String else _redact_category(column)
+        if redacted is not column:
+            replaced.append(redacted)
+    return frame.with_columns(replaced) if replaced else frame
+
+
+def _suspicious_columns(frame: pl.DataFrame) -> list[pl.Series]:
+    """The columns with a suspicious word in a text. One query for all: of a small file, queries are what takes time."""
+    import polars as pl
+
+    suspicious = []
+    for name, dtype in frame.schema.items():
+        if dtype == pl.String:
+            suspicious.append(_is_suspicious(name, category=False))
+        elif isinstance(dtype, pl.Categorical):
+            suspicious.append(_is_suspicious(name, category=True))
+    if not suspicious:
+        return []
+    found = frame.select(suspicious)
+    return [frame.get_column(name) for name, holds in zip(found.columns, found.row(0), strict=True) if holds]
+
+
+@lru_cache(maxsize=256)
+def _is_suspicious(column: str, *, category: bool) -> pl.Expr:
+    import polars as pl
+
+    texts = pl.col(column).unique().cast(pl.String) if category else pl.col(column)
+    return texts.str.contains(SUSPICIOUS).any()
+
+
+def _redact_category(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    distinct = column.drop_nulls().unique().cast(pl.String)
+    redacted = redact_series(distinct)
+    if redacted is distinct:
+        return column
+    return column.cast(pl.String).replace_strict(distinct, redacted, default=None).cast(column.dtype)
+
+
+def _redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = batch.columns
+    arrays = [_redact_array(array) for array in columns]
+    if all(new is old for new, old in zip(arrays, columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _redact_array(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        redacted_words = _redact_array(words)
+        return array if redacted_words is words else pa.DictionaryArray.from_arrays(array.indices, redacted_words)
+    if not (pa.types.is_large_string(array.type) or pa.types.is_string(array.type)) or not may_hold_secret(array):
+        return array
+    import polars as pl
+
+    texts = pl.Series(array, dtype=pl.String)
+    redacted = redact_series(texts)
+    return array if redacted is texts else text_array(redacted).cast(array.type)
+
+
+def may_hold_secret(texts: pa.Array) -> bool:
+    """Whether a secret may stand in one of the texts, told without a look at each and without polars."""
+    data = texts.buffers()[2]
+    if data is None or not len(texts) or texts.null_count == len(texts):
+        return False
+    lower = data.to_pybytes().lower()
+    # Beyond ASCII, other letters have a lower case that is one of a marker.
+    return not lower.isascii() or any(marker in lower for marker in _MARKERS)

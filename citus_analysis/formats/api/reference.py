@@ -1,0 +1,86 @@
+"""docs/formats.md, written from what the formats declare.
+
+Command: ``python -m citus_analysis.formats.api.reference > docs/formats.md``; a test says when it is out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Sequence
+
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.options import Option
+from citus_analysis.formats.api.registry import formats, known_options
+
+__all__ = ["formats_markdown"]
+
+_INTRODUCTION = """# Formats
+
+Written from the formats' declarations by `python -m citus_analysis.formats.api.reference`. The tables are described in
+[tables.md](tables.md); [add-a-format.md](add-a-format.md) tells how to add one.
+
+A file's format is recognised by its content; `--format NAME` overrules that. Every byte of a file ends as a row, as
+part of a row, as noise, or in the table `rejects`.
+"""
+
+_OPTIONS = """## Options
+
+Stated with `--meta NAME=VALUE`, in a `runs.csv`, an `identity.yml` or the block `facts` of a `config.yml`
+([datasets.md](datasets.md)). A value that is none of the choices is refused.
+"""
+
+_MEASURES = """## Measures of clients
+
+Values in the summary of a load generator (`client_metrics`) that become columns of `operation_latencies`. Several load
+generators of one run are merged column by column: operations are summed, means weighted by operations, percentiles are
+taken from merged histograms or left empty.
+"""
+
+
+def formats_markdown() -> str:
+    """The formats, their options and their measures as Markdown."""
+    every = list(formats().values())
+    options = _table(
+        ("option", "formats", "meaning", "choices"), [_option_row(o, every) for o in known_options().values()]
+    )
+    measured = [(f"`{one.name}`", _listed(names), f"`{column}`") for one in every for column, names in _measured(one)]
+    return "\n".join(
+        (
+            _INTRODUCTION,
+            _table(("format", "files", "tables", "noise", "options"), [_format_row(one) for one in every]),
+            _OPTIONS,
+            options,
+            _MEASURES,
+            _table(("format", "value", "column"), measured).rstrip("\n") + "\n",
+        )
+    )
+
+
+def _format_row(one: Format) -> tuple[str, ...]:
+    meaning = (inspect.getdoc(type(one)) or "").partition("\n")[0].rstrip(".")
+    return f"`{one.name}`", meaning, _listed(one.tables), one.noise, _listed(option.name for option in one.options)
+
+
+def _option_row(option: Option, every: list[Format]) -> tuple[str, ...]:
+    readers = [one.name for one in every if option in one.options]
+    choices = ", ".join(f"`{value}` ({meaning})" for value, meaning in option.choices)
+    return f"`{option.name}`", _listed(readers), option.meaning, choices
+
+
+def _measured(one: Format) -> list[tuple[str, list[str]]]:
+    columns = dict.fromkeys(one.measures.values())
+    return [(column, [name for name, meant in one.measures.items() if meant == column]) for column in columns]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(formats_markdown())

@@ -1,0 +1,152 @@
+"""Which formats there are, which one a file is of, and what they declare.
+
+Formats of this package are the instances `FORMAT` of the public modules of its families; other packages name theirs in
+the entry point group :data:`GROUP`. No list has to be edited for a new one.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.options import Option
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.schema import TABLES
+
+__all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "summary_measures"]
+
+#: Entry points of this group name instances of :class:`Format`.
+GROUP: Final = "citus_analysis.formats"
+#: Packages whose public modules each hold a format.
+FAMILIES: Final = ("catalogue", "clients", "perf", "samplers", "serverlog", "snapshots")
+#: Below this confidence a file is left alone rather than misread.
+_SURE_ENOUGH: Final = 0.5
+_Declared = TypeVar("_Declared")
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Name -> format: those of this package in order of their names, then those of installed packages (entry points).
+
+    Raises:
+        UsageError: what two formats declare under the same name is not the same, or a measure is no column.
+    """
+    # Takes as long as all formats together, and who names a format of this package needs none of it.
+    from importlib.metadata import entry_points
+
+    own = sorted((_built_in(module) for module in _modules().values()), key=lambda found: found.name)
+    found = {one.name: one for one in own}
+    for point in entry_points(group=GROUP):
+        added: Format = point.load()
+        found.setdefault(added.name, added)
+    for one in found.values():
+        _check_measures(one)
+    _agreed(found.values(), _options_of, "option")
+    _agreed(found.values(), lambda one: one.measures, "measure")
+    return found
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    # Most modules are named as their formats are; then the others need not be imported.
+    if name in _modules():
+        found = _built_in(_modules()[name])
+        if found.name == name:
+            return found
+    known = formats()
+    if name not in known:
+        raise UnknownNameError("format", name, known)
+    return known[name]
+
+
+@cache
+def _modules() -> Mapping[str, str]:
+    """Name of a public module -> its package and name, of all families."""
+    packages = (import_module(f"{GROUP}.{family}") for family in FAMILIES)
+    modules = (
+        module for package in packages for module in pkgutil.iter_modules(package.__path__, package.__name__ + ".")
+    )
+    named = {module.name.rpartition(".")[2]: module.name for module in modules}
+    return MappingProxyType({name: module for name, module in named.items() if not name.startswith("_")})
+
+
+def _built_in(module: str) -> Format:
+    found: Format = import_module(module).FORMAT
+    return found
+
+
+def detect_format(content: Content) -> Format | None:
+    """The format that is surest about the file, or None where none is sure enough, or it is in UTF-16.
+
+    Of several that are equally sure, the first in :func:`formats` is taken.
+    """
+    if content.wide_encoding is not None:
+        return None
+    name, head = content.path.name, content.head
+    scored = [(candidate.detect(name, head), candidate) for candidate in formats().values()]
+    confidence, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    return best if confidence >= _SURE_ENOUGH else None
+
+
+def known_options() -> Mapping[str, Option]:
+    """Name -> option, of all formats.
+
+    Example:
+        >>> known_options()["date_order"].choices[0]
+        ('mdy', 'month first')
+    """
+    return MappingProxyType(_agreed(formats().values(), _options_of, "option"))
+
+
+def summary_measures() -> Mapping[str, str]:
+    """Name in a load generator's summary -> column of `operation_latencies`, of all formats.
+
+    Example:
+        >>> summary_measures()["99thPercentileLatency"]
+        'p99_us'
+    """
+    return MappingProxyType(_agreed(formats().values(), lambda one: one.measures, "measure"))
+
+
+def _check_measures(one: Format) -> None:
+    unknown = set(one.measures.values()) - set(TABLES["operation_latencies"].names())
+    if unknown:
+        raise UsageError(
+            f"the format {one.name} declares measures that are no columns of operation_latencies: "
+            f"{', '.join(sorted(unknown))}",
+            way_out="see docs/tables.md for the columns",
+        )
+
+
+def _options_of(one: Format) -> Mapping[str, Option]:
+    return {option.name: option for option in one.options}
+
+
+def _agreed(
+    declaring: Iterable[Format], declared: Callable[[Format], Mapping[str, _Declared]], kind: str
+) -> dict[str, _Declared]:
+    """What formats declare, by name.
+
+    Raises:
+        UsageError: two of them do not agree.
+    """
+    agreed: dict[str, tuple[_Declared, str]] = {}
+    for one in declaring:
+        for name, meant in declared(one).items():
+            first, owner = agreed.setdefault(name, (meant, one.name))
+            if first != meant:
+                raise UsageError(
+                    f"the formats {owner} and {one.name} declare the {kind} {name!r} differently",
+                    way_out=f"rename that of {one.name}, or remove the package that brings it",
+                )
+    return {name: meant for name, (meant, _) in agreed.items()}

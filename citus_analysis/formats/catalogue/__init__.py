@@ -1,0 +1,1 @@
+"""Files that describe an experiment: settings, nodes, shards and outcomes."""

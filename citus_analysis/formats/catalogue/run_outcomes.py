@@ -1,0 +1,59 @@
+"""`outcomes.csv`: the runner's verdict on each iteration of a resource, to `outcomes`.
+
+Example::
+
+    iteration,outcome,reason,measured_from,measured_until
+    1,verified,,2026-03-01T12:00:00.120+00:00,2026-03-01T12:01:00.480+00:00
+    2,failed,load generator 0 ended with exit code 2,,
+
+Earlier versions of the runner wrote the first three columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import ClassVar, Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["FORMAT", "RunOutcomes"]
+
+_HEADERS: Final = (b"iteration,outcome,reason", b"iteration,outcome,reason,measured_from,measured_until")
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("a time without an offset from UTC")
+    return time.astimezone(UTC)
+
+
+_FIELDS: Final = {
+    "judged_iteration": Field("iteration", required=True),
+    "outcome": Field("outcome", str, required=True),
+    "reason": Field("reason", str),
+    "measured_from": Field("measured_from", _time),
+    "measured_until": Field("measured_until", _time),
+}
+
+
+class RunOutcomes(Format):
+    """What the runner says of the runs it launched."""
+
+    name: ClassVar[str] = "run_outcomes"
+    version: ClassVar[int] = 3
+    tables: ClassVar[tuple[str, ...]] = ("outcomes",)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where the header is the runner's."""
+        return 1.0 if head.split(b"\n", 1)[0].strip() in _HEADERS else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece: all iterations."""
+        yield parse_small_csv(content.read(CSV_LIMIT_BYTES), "outcomes", _FIELDS)
+
+
+FORMAT: Final = RunOutcomes()

@@ -1,0 +1,136 @@
+"""`config.yml` of a resource, to `settings` (everything, as dotted names) and `nodes`.
+
+Example::
+
+    workers: 2
+    nodes:
+      3: {node: "worker2:5432", groupid: 2, pglog_number: 2}
+    settings:
+      citus.enable_binary_protocol: "off"
+
+gives the settings `workers` = `2`, `settings.citus.enable_binary_protocol` = `off`, ... and one node.
+Lists of scalars become one value, joined by a comma; lists of mappings count from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.number_columns import whole_number
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.redaction import redact_values, redacted_items
+from citus_analysis.schema import TABLES
+from citus_analysis.study_tree import CONFIG_NAMES
+from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
+
+__all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
+
+#: A set-up has dozens.
+_MOST_SETTINGS: Final = 5_000
+
+
+def load_config(data: bytes) -> dict[str, Any]:
+    """The mapping that a config.yml holds.
+
+    Raises:
+        FormatError: not YAML, more than a set-up can hold, or not a mapping.
+    """
+    loaded = parse_yaml(data)
+    if not isinstance(loaded, dict):
+        raise FormatError("holds no mapping of names to values")
+    return loaded
+
+
+def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
+    """Dotted names and their values as text, secrets redacted.
+
+    Example:
+        >>> flatten_settings({"threads": [4, 16], "settings": {"fsync": "on"}, "db": {"password": "x"}})
+        {'threads': '4, 16', 'settings.fsync': 'on', 'db.password': '***'}
+
+    Raises:
+        FormatError: the file stands for more values than a set-up can have.
+    """
+    flat: dict[str, str] = {}
+    for name, value in _leaves("", config):
+        if len(flat) >= _MOST_SETTINGS:
+            raise FormatError(f"stands for more than {_MOST_SETTINGS} values")
+        flat[name] = value
+    return flat
+
+
+def _leaves(prefix: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in redacted_items(value):
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
+    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        for index, item in redacted_items(value):
+            yield from _leaves(f"{prefix}.{index}", item)
+    elif isinstance(value, list):
+        yield prefix, ", ".join(_text(redact_values(item, prefix)) for _, item in redacted_items(value))
+    elif value is not None:
+        yield prefix, _text(redact_values(value, prefix))
+
+
+def _text(value: object) -> str:
+    # YAML 1.1 reads a bare `on` as true; PostgreSQL writes it on.
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _nodes(config: Mapping[str, Any]) -> pl.DataFrame:
+    rows = []
+    stated = config.get("nodes")
+    for nodeid, entry in stated.items() if isinstance(stated, dict) else ():
+        known_as = _whole(nodeid, "nodeid")
+        if not isinstance(entry, dict) or known_as is None:
+            continue
+        host, _, port = str(entry.get("node", "")).rpartition(":")
+        group, number = _whole(entry.get("groupid"), "groupid"), entry.get("pglog_number")
+        rows.append(
+            {
+                "node": str(group if number is None else number) if (number, group) != (None, None) else None,
+                "nodeid": known_as,
+                "groupid": group,
+                "host": host or None,
+                "port": _whole(port, "port"),
+            }
+        )
+    return pl.DataFrame(rows, schema=TABLES["nodes"].parsed().polars_schema())
+
+
+def _whole(value: object, column: str) -> int | None:
+    """A whole number as the column of `nodes` holds it; None for anything else."""
+    try:
+        return whole_number(str(value), TABLES["nodes"][column].dtype)
+    except ValueError:
+        return None
+
+
+class StudyConfig(Format):
+    """The description of a resource: versions, hardware, server settings, nodes."""
+
+    name: ClassVar[str] = "config"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By name: nothing in YAML itself says what it configures."""
+        return 0.9 if name.lower() in CONFIG_NAMES else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece: all settings and nodes."""
+        data = content.read(YAML_LIMIT_BYTES)
+        config = load_config(data)
+        flat = flatten_settings(config)
+        settings = pl.DataFrame({"name": list(flat), "value": list(flat.values())}, schema=_SETTINGS)
+        yield Parsed({"settings": settings, "nodes": _nodes(config)}, len(data))
+
+
+_SETTINGS: Final = TABLES["settings"].parsed().polars_schema()
+
+FORMAT: Final = StudyConfig()

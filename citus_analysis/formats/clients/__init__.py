@@ -1,0 +1,1 @@
+"""Load generators: YCSB, go-ycsb and pgbench."""

@@ -1,0 +1,289 @@
+r"""Output of a tool that has no format of its own, behind a heading that says where its numbers stand.
+
+Tables: `clients` (one row), `client_metrics`, `client_series`. `citus-analysis run` writes the heading, one line of
+JSON, before the tool's own output; the numbers are read off the output when it is ingested. For example::
+
+    citus-analysis command {"tool": "sysbench", "threads": 4, "time_limit_s": 10, "summary": {"operations_done":
+        "transactions: +(\\d+)", "runtime_s": "total time: +([0-9.]+)s"}, "interval": null, "metrics": []}
+    SQL statistics:
+        transactions:                        4096   (409.11 per sec.)
+    General statistics:
+        total time:                          10.0120s
+
+(the heading is one line; it is broken here for the page). What it holds:
+
+- `summary`: name -> regular expression whose group is the number. `operations_done` and `failed_operations` are sums
+  over all lines that match (a tool may count each kind of transaction by itself); of all others the last line counts.
+  Names: `throughput_ops_s`, `throughput_ops_min`, `operations_done`, `failed_operations`, `runtime_s`, `runtime_ms`;
+  what is not named is computed where the others tell it. The client is complete where it has a throughput;
+- `interval`: a status line, with groups named `elapsed_s` and `throughput_ops_s`;
+- `metrics`: further numbers with section, metric and unit.
+
+Expressions are those of Rust's `regex`, whose time is linear in the text. Noise: lines that none of them matches.
+"""
+
+from __future__ import annotations
+
+import json
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.schema import TABLES
+from citus_analysis.units import US_PER_MS, US_PER_S
+
+__all__ = ["FORMAT", "SUMMARY_NAMES", "CommandOutput", "Heading", "Reading", "pattern_problem"]
+
+#: Names of a summary, and the unit that `client_metrics` gives each.
+SUMMARY_NAMES: Final[Mapping[str, str | None]] = {
+    "throughput_ops_s": "ops/sec",
+    "throughput_ops_min": "ops/min",
+    "operations_done": None,
+    "failed_operations": None,
+    "runtime_s": "s",
+    "runtime_ms": "ms",
+}
+
+_UNTOUCHED: Final = "leave it as the runner wrote it"
+_SIGN: Final = "citus-analysis command "
+_OVERALL: Final = "OVERALL"
+_MS_PER_S: Final = US_PER_S / US_PER_MS
+_S_PER_MIN: Final = 60
+_MAX_COUNT: Final = 10**15
+_MAX_CLIENTS: Final = 2**31 - 1
+_MAX_TEXTS: Final = 1000
+_COUNTS: Final = frozenset({"operations_done", "failed_operations"})
+_SERIES: Final = ("elapsed_s", "throughput_ops_s")
+
+
+def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
+    """Why a regular expression cannot be used; None where it can.
+
+    Args:
+        pattern: the expression.
+        groups: names of the groups it must have; without names it must have one group.
+
+    Example:
+        >>> pattern_problem("tps: ([0-9.]+)"), pattern_problem("tps: [0-9.]+")
+        (None, "'tps: [0-9.]+' has no group for the number")
+    """
+    try:
+        found = pl.Series([""]).str.extract_groups(pattern)
+    except pl.exceptions.PolarsError as error:
+        return f"{pattern!r} is no regular expression: {str(error).strip().splitlines()[-1]}"
+    names = found.struct.fields
+    if missing := [name for name in groups if name not in names]:
+        return f"{pattern!r} has no group named {missing[0]}"
+    return None if names else f"{pattern!r} has no group for the number"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number of the output: where it stands, and what it is called.
+
+    Attributes:
+        pattern: regular expression whose first group is the number.
+        metric: name.
+        section: operation that it belongs to.
+        unit: its unit; None where it has none.
+    """
+
+    pattern: str
+    metric: str
+    section: str = _OVERALL
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The first line of such a file.
+
+    Attributes:
+        tool: name of the tool.
+        threads: client threads it was started with.
+        time_limit_s: it was to end after this time; None where it was not.
+        command_line: program and arguments, for readers.
+        summary: name of :data:`SUMMARY_NAMES` -> regular expression.
+        interval: regular expression of a status line.
+        metrics: further numbers.
+
+    Example:
+        >>> heading = Heading("copy", 1, summary={"runtime_ms": "Time: ([0-9.]+) ms"})
+        >>> Heading.read(heading.line()) == heading
+        True
+    """
+
+    tool: str
+    threads: int
+    time_limit_s: int | None = None
+    command_line: str = ""
+    summary: Mapping[str, str] = field(default_factory=dict)
+    interval: str | None = None
+    metrics: Sequence[Reading] = ()
+
+    def line(self) -> bytes:
+        """The line, its end included."""
+        return f"{_SIGN}{json.dumps(asdict(self))}\n".encode()
+
+    @classmethod
+    def read(cls, line: bytes) -> Heading:
+        """From what :meth:`line` gave.
+
+        Raises:
+            FormatError: it is no such line, or a regular expression in it is none.
+        """
+        try:
+            stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
+            heading = cls(**{**stated, "metrics": tuple(Reading(**one) for one in stated.get("metrics", ()))})
+            heading._check()
+            patterns = [*heading.summary.values(), *(one.pattern for one in heading.metrics)]
+            problems = [pattern_problem(pattern) for pattern in patterns]
+            if heading.interval is not None:
+                problems.append(pattern_problem(heading.interval, _SERIES))
+            if unknown := heading.summary.keys() - SUMMARY_NAMES.keys():
+                problems.append(f"the summary names {min(unknown)!r}")
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise FormatError(
+                f"its heading cannot be read: {error}", way_out="leave it as the runner wrote it"
+            ) from error
+        if found := next((problem for problem in problems if problem), None):
+            raise FormatError(f"its heading cannot be used: {found}", way_out=_UNTOUCHED)
+        return heading
+
+    def _check(self) -> None:
+        texts = [self.tool, self.command_line, *self.summary.values(), *([self.interval] if self.interval else [])]
+        for one in self.metrics:
+            texts += [one.pattern, one.metric, one.section, *([one.unit] if one.unit is not None else [])]
+        numbers = [self.threads, *([] if self.time_limit_s is None else [self.time_limit_s])]
+        if not all(isinstance(text, str) for text in texts) or len(texts) > _MAX_TEXTS:
+            raise TypeError("a name or an expression is no text, or there are too many")
+        if not all(type(number) is int and 0 < number <= _MAX_CLIENTS for number in numbers):
+            raise TypeError("threads or the time limit is no number of them")
+
+    def readings(self) -> list[Reading]:
+        """All numbers that are read once."""
+        own = [Reading(pattern, name, unit=SUMMARY_NAMES[name]) for name, pattern in self.summary.items()]
+        return [*own, *self.metrics]
+
+
+class CommandOutput(Format):
+    """Recognises and reads outputs with a heading of the runner."""
+
+    name: ClassVar[str] = "command_output"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series")
+    noise: ClassVar[str] = "lines that no expression of the heading finds"
+    measures: ClassVar[Mapping[str, str]] = MEASURES
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where the heading stands."""
+        return 1.0 if head.removeprefix(BOM_UTF8).startswith(f"{_SIGN}{{".encode()) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Tables of one client: its status lines in a piece per block, the rest in the last."""
+        reader: _Reader | None = None
+        for block in content.blocks():
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            if reader is None:
+                first, _, _ = block.data.partition(b"\n")
+                reader = _Reader(Heading.read(first))
+            yield reader.block(block)
+        if reader is None:
+            raise FormatError("has no heading", path=content.path, way_out=_UNTOUCHED)
+        yield reader.finish()
+
+
+@dataclass
+class _Reader:
+    """The state of one file's parse."""
+
+    heading: Heading
+    _found: dict[Reading, float] = field(default_factory=dict)
+
+    def block(self, block: Block) -> Parsed:
+        """Status lines of one block; the other numbers are kept for the end."""
+        lines = line_frame(block.data, block.offset)
+        readings = self.heading.readings()
+        told = [self._number(reading.pattern).alias(f"n{number}") for number, reading in enumerate(readings)]
+        read = lines.with_columns(*told, *self._interval())
+        numbers = [*(f"n{number}" for number in range(len(readings))), *_SERIES]
+        matched = pl.any_horizontal(pl.col(name).is_not_null() for name in numbers) | (pl.col("offset") == 0)
+        cut = matched & ~pl.col("terminated")
+        read = read.with_columns(matched=matched & ~cut, reason=pl.when(cut).then(pl.lit(UNTERMINATED)))
+        good = read.filter("matched")
+        for number, reading in enumerate(readings):
+            values = good[f"n{number}"].drop_nulls()
+            if len(values):
+                before = self._found.get(reading, 0.0) if reading.metric in _COUNTS else None
+                self._found[reading] = float(values[-1]) if before is None else before + float(values.sum())
+        noise = int(read.filter(~pl.col("matched") & pl.col("reason").is_null())["length"].sum())
+        series = good.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in _SERIES)).select(_SERIES)
+        tables = {"client_series": TABLES["client_series"].parsed().conform(series)}
+        return Parsed(tables, int(good["length"].sum()), noise, reject_runs(read))
+
+    def finish(self) -> Parsed:
+        """The client and its numbers."""
+        rows = [
+            {"section": reading.section, "metric": reading.metric, "unit": reading.unit, "value": value}
+            for reading, value in self._found.items()
+        ]
+        metrics = TABLES["client_metrics"].parsed()
+        frame = metrics.conform(pl.DataFrame(rows)) if rows else metrics.empty()
+        return Parsed({"clients": self._client(), "client_metrics": frame}, 0)
+
+    def _number(self, pattern: str) -> pl.Expr:
+        # Thousands are grouped by commas in what people read.
+        found = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract(pattern, 1))
+        return _as_number(found.str.replace_all(",", "", literal=True))
+
+    def _interval(self) -> list[pl.Expr]:
+        if self.heading.interval is None:
+            return [pl.lit(None, pl.Float64).alias(name) for name in _SERIES]
+        groups = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract_groups(self.heading.interval)).struct
+        return [_as_number(groups.field(name)).alias(name) for name in _SERIES]
+
+    def _client(self) -> pl.DataFrame:
+        told = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}
+        runtime_s = told.get("runtime_s", _scaled(told.get("runtime_ms"), 1 / _MS_PER_S))
+        rate = told.get("throughput_ops_s", _scaled(told.get("throughput_ops_min"), 1 / _S_PER_MIN))
+        done = told.get("operations_done")
+        if rate is None and done is not None and runtime_s:
+            rate = done / runtime_s
+        if done is None and rate is not None and runtime_s:
+            done = round(rate * runtime_s)
+        counts_failures = rate is not None and "failed_operations" in self.heading.summary
+        failed = told.get("failed_operations", 0.0 if counts_failures else None)
+        facts = {
+            "tool": self.heading.tool,
+            "throughput_ops_s": rate,
+            "runtime_ms": _scaled(runtime_s, _MS_PER_S),
+            "threads": self.heading.threads,
+            "time_limit_s": self.heading.time_limit_s,
+            "operations_done": None if done is None else min(int(done), _MAX_COUNT),
+            "failed_operations": None if failed is None else min(int(failed), _MAX_COUNT),
+            "completed": rate is not None,
+            "command_line": self.heading.command_line,
+        }
+        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def _as_number(text: pl.Expr) -> pl.Expr:
+    number = text.cast(pl.Float64, strict=False)
+    return pl.when(number.is_between(0, _MAX_COUNT)).then(number)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+FORMAT: Final = CommandOutput()

@@ -1,0 +1,246 @@
+"""Output of go-ycsb, the YCSB client in Go (`outputstyle=plain`, its default).
+
+Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (what is printed while it runs),
+`client_errors`. For example::
+
+    ***************** properties *****************
+    "threadcount"="8"
+    **********************************************
+    READ   - Takes(s): 10.0, Count: 125, OPS: 12.5, Avg(us): 2282, Min(us): 544, Max(us): 12510, 99th(us): 5000
+    Run finished, takes 11.722575701s
+    READ   - Takes(s): 11.7, Count: 150, OPS: 12.8, Avg(us): 2280, Min(us): 544, Max(us): 12510, 99th(us): 5000
+
+What the lines become:
+
+- names are those of YCSB: `READ_MODIFY_WRITE` is READ-MODIFY-WRITE, `READ_ERROR` READ-FAILED, Count Operations,
+  99th(us) 99thPercentileLatency; of `TOTAL` runtime and throughput are metrics of OVERALL;
+- every line counts from the start: a row of `client_series` holds the operations since the line before, and no
+  latencies, for those of the interval cannot be told from means and percentiles since the start;
+- `runtime_ms` is what `Run finished` says.
+
+The output of a second client behind the first one's is rejected: its numbers would be mixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
+from citus_analysis.schema import TABLES
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
+
+__all__ = ["FORMAT", "GoYcsb"]
+
+_TITLE: Final = r"^\*{17} properties \*{17}$"
+_NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_VALUE: Final = rf"[A-Za-z0-9.]+\((?:s|us)\): {_NUMBER}"
+_MEASURED: Final = rf"^([A-Z][A-Z_]*) *- (Takes\(s\): {_NUMBER}, Count: [0-9]{{1,15}}, OPS: {_NUMBER}(?:, {_VALUE})+)$"
+_DURATION: Final = r"((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?[0-9]{1,9}(?:\.[0-9]+)?(?:s|ms|µs|ns))"
+
+#: Kind -> pattern; the first that matches decides.
+_KINDS: Final = {
+    "title": _TITLE,
+    "noise": r"^$|^\*{46}$|^Using request distribution ",
+    "measured": _MEASURED,
+    "property": r'^"([^"]+)"="(.*)"$',
+    "finished": rf"^Run finished, takes {_DURATION}$",
+    "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
+}
+_PRINTED: Final = rf"([A-Za-z0-9.]+)(?:\((s|us)\))?: ({_NUMBER})"
+_NAMES: Final = {
+    "Takes": "RunTime",
+    "Count": "Operations",
+    "OPS": "Throughput",
+    "Avg": "AverageLatency",
+    "Min": "MinLatency",
+    "Max": "MaxLatency",
+}
+_UNKNOWN: Final = "no line of go-ycsb"
+_OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
+_MAX_COUNT: Final = 10**15
+_MAX_CLIENTS: Final = 2**31 - 1
+
+
+class GoYcsb(Format):
+    """Output of go-ycsb, the YCSB client in Go."""
+
+    name: ClassVar[str] = "go_ycsb"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "blank lines, the frame around the properties, `Using request distribution ...`"
+    measures: ClassVar[Mapping[str, str]] = MEASURES
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where a line that only go-ycsb prints stands in the head."""
+        if b"- Takes(s): " not in head and b" properties *" not in head:
+            return 0.0
+        return 0.95 if line_frame(head)["text"].str.contains(rf"{_TITLE}|{_MEASURED}").any() else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Tables of one client, a piece per block; the client itself and its errors come last."""
+        report = _Report()
+        for block in content.blocks():
+            yield reject_oversized(block) if block.oversized else report.block(block)
+        if not report.recognised:
+            raise FormatError("holds no line of go-ycsb", path=content.path, way_out="choose another --format")
+        yield report.finish()
+
+
+@dataclass
+class _Report:
+    """The state of one file's parse."""
+
+    recognised: bool = False
+    _properties: dict[str, str] = field(default_factory=dict)
+    _titles: int = 0
+    _runtime_s: float | None = None
+    _finished: int = 0
+    _before: pl.DataFrame | None = None
+    _summary: dict[tuple[str, str], float] = field(default_factory=dict)
+    _errors: pl.DataFrame = field(default_factory=no_messages)
+
+    def block(self, block: Block) -> Parsed:
+        """Tables of one block of the output."""
+        lines = self._judged(line_frame(block.data, block.offset))
+        good = lines.filter(pl.col("reason").is_null())
+        self.recognised |= bool(good["kind"].is_in(["title", "measured", "finished"]).any())
+        self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
+        for text in good.filter(pl.col("kind") == "property")["text"]:
+            name, value = text[1:-1].split('"="', 1)
+            self._properties.setdefault(name, value)
+        for text in good.filter(pl.col("kind") == "finished")["text"]:
+            self._runtime_s = _seconds(text.rsplit(" ", 1)[-1])
+        measured = _measured(good.filter(pl.col("kind") == "measured"))
+        tables = {
+            "client_series": self._series(measured.filter(~pl.col("ended"))),
+            "client_metrics": self._metrics(measured.filter("ended")),
+        }
+        noise = int(good.filter(pl.col("kind").is_in(["noise", "title"]))["length"].sum())
+        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+
+    def finish(self) -> Parsed:
+        """The client's own row and its errors."""
+        return Parsed({"clients": self._client(), "client_errors": self._errors}, 0)
+
+    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines with their `kind`, whether the run had `ended`, and the `reason` for which they are rejected."""
+        text = pl.col("text")
+        kind = pl.coalesce(*(pl.when(text.str.contains(p)).then(pl.lit(k)) for k, p in _KINDS.items()))
+        titles, finished = (
+            (pl.col("kind") == what).fill_null(value=False).cast(pl.Int64).cum_sum() + before
+            for what, before in (("title", self._titles), ("finished", self._finished))
+        )
+        judged = lines.with_columns(kind=kind).with_columns(titles=titles, finished=finished)
+        reason = (
+            pl.when((pl.col("titles") > 1) | (pl.col("finished") > 1))
+            .then(pl.lit(_OTHER_CLIENT))
+            .when(~pl.col("terminated"))
+            .then(pl.lit(UNTERMINATED))
+            .when(pl.col("kind").is_null())
+            .then(pl.lit(_UNKNOWN))
+        )
+        if judged.height:
+            self._titles, self._finished = judged.select("titles", "finished").row(-1)
+        return judged.with_columns(reason=reason, ended=pl.col("finished") > 0)
+
+    def _series(self, measured: pl.DataFrame) -> pl.DataFrame:
+        counted = measured.pivot("name", index=["offset", "section"], values="value", aggregate_function="first")
+        if counted.is_empty():
+            return TABLES["client_series"].parsed().empty()
+        counted = counted.select("offset", "section", "Count", "Takes")
+        both = counted if self._before is None else pl.concat([self._before, counted])
+        self._before = both.group_by("section", maintain_order=True).last().select(counted.columns)
+        since = both.with_columns(
+            operations=pl.col("Count") - pl.col("Count").shift(fill_value=0).over("section"),
+            seconds=pl.col("Takes") - pl.col("Takes").shift(fill_value=0).over("section"),
+        ).filter(pl.col("offset").is_in(counted["offset"].implode()))
+        total = pl.col("section") == OVERALL
+        rows = since.select(
+            section=pl.when(~total).then("section"),
+            elapsed_s="Takes",
+            operations_total=pl.when(total).then(pl.col("Count").cast(pl.Int64)),
+            operations=pl.when(~total & (pl.col("operations") >= 0)).then(pl.col("operations").cast(pl.Int64)),
+            throughput_ops_s=pl.when((pl.col("seconds") > 0) & (pl.col("operations") >= 0)).then(
+                pl.col("operations") / pl.col("seconds")
+            ),
+        )
+        return TABLES["client_series"].parsed().conform(rows)
+
+    def _metrics(self, measured: pl.DataFrame) -> pl.DataFrame:
+        for section, name, value in measured.select("section", "name", "value").iter_rows():
+            self._summary.setdefault((section, name), value)
+        name = pl.col("name").replace(_NAMES)
+        rows = measured.filter((pl.col("section") != OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
+            "section",
+            metric=pl.when(name.str.ends_with("th")).then(name + "PercentileLatency").otherwise(name),
+            unit=pl.when(pl.col("name") == "OPS").then(pl.lit("ops/sec")).otherwise("unit"),
+            value="value",
+        )
+        return TABLES["client_metrics"].parsed().conform(rows)
+
+    def _client(self) -> pl.DataFrame:
+        counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
+        failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
+        done = sum(count for section, count in counts.items() if is_counted_once(section))
+        rate = self._summary.get((OVERALL, "OPS"))
+        loading = self._properties.get("dotransactions") == "false"
+        planned = ("insertcount", "recordcount") if loading else ("operationcount",)
+        runtime_s = self._runtime_s
+        facts = {
+            "tool": "go-ycsb",
+            "throughput_ops_s": rate if rate is not None else done / runtime_s if runtime_s and counts else None,
+            "runtime_ms": None if runtime_s is None else runtime_s * US_PER_S / US_PER_MS,
+            "threads": self._whole("threadcount", _MAX_CLIENTS),
+            "target_ops_s": self._whole("target", _MAX_COUNT) or None,
+            "operations_planned": next((n for name in planned if (n := self._whole(name, _MAX_COUNT))), None),
+            "operations_done": min(int(done), _MAX_COUNT) if counts else None,
+            "failed_operations": min(int(failed), _MAX_COUNT) if counts else None,
+            "measurement_type": self._properties.get("measurementtype"),
+            "completed": runtime_s is not None and bool(counts),
+        }
+        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+    def _whole(self, name: str, most: int) -> int | None:
+        text = self._properties.get(name, "")
+        return int(text) if re.fullmatch(r"[0-9]{1,15}", text) and int(text) <= most else None
+
+
+def _measured(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row per printed value: offset, ended, section (YCSB's name), name, unit, value."""
+    part = pl.col("text").str.extract_groups(_MEASURED).struct
+    section = part.field("1").str.replace(r"_ERROR$", FAILED).replace({"TOTAL": OVERALL})
+    printed = lines.select(
+        "offset",
+        "ended",
+        section=section.str.replace(r"^READ_MODIFY_WRITE", COMPOUND),
+        printed=part.field("2").str.split(", "),
+    ).explode("printed")
+    value = pl.col("printed").str.extract_groups(_PRINTED).struct
+    return printed.select(
+        "offset",
+        "ended",
+        "section",
+        name=value.field("1"),
+        unit=value.field("2"),
+        value=value.field("3").cast(pl.Float64, strict=False),
+    )
+
+
+def _seconds(duration: str) -> float:
+    """A duration as Go prints it (`1h2m3.5s`, `11.7ms`) in seconds."""
+    parts = re.findall(r"([0-9.]+)(h|ms|m|µs|ns|s)", duration)
+    return sum(float(number) * SECONDS_PER_UNIT["min" if unit == "m" else unit] for number, unit in parts)
+
+
+FORMAT: Final = GoYcsb()

@@ -1,0 +1,271 @@
+"""Report of pgbench (standard output and standard error), of versions 8.3 to 18.
+
+Tables: `clients` (one row), `client_metrics` (the report's lines), `client_series` (`--progress`),
+`client_errors`. The transaction logs are read by :mod:`citus_analysis.formats.clients.pgbench_log`. For example::
+
+    pgbench (15.20 (Debian 15.20-0+deb12u1))
+    starting vacuum...end.
+    progress: 1.0 s, 5965.9 tps, lat 1.308 ms stddev 1.637, 0 failed
+    transaction type: <builtin: select only>
+    number of clients: 8
+    number of transactions actually processed: 86921
+    latency average = 1.087 ms
+    tps = 7220.163528 (without initial connection time)
+
+What the lines become:
+
+- settings, connection times and tps are metrics of the section `OVERALL`; counts and latencies are metrics
+  of the section that the transaction type names, and per script (`SQL script 1: ...`) of the script's;
+- a percentage in brackets is a metric of its own with the unit %; of `19/14954` the first number is the value;
+- the client's `script` is what the transaction type names, a file without its folders; of several scripts each
+  with its weight, as pgbench takes them (`select only@8, simple update@2`); that `--rate` was given is seen from
+  the schedule's lag, for the rate itself is not printed;
+- with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
+- `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
+  (the duration of `-T` is what was asked for, not what was measured: it becomes `time_limit_s`);
+- of a progress line, standard deviation, lag and numbers of failed and skipped transactions have no column;
+- with `--progress-timestamp` the line's time is kept as it is; `elapsed_s` then counts from one interval
+  before the first line.
+
+What `pgbench -i` prints becomes metrics of the section `INIT`, and no client.
+
+The report of a second run behind the first one's is rejected: its numbers would be mixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.core.column_types import TIME
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._pgbench_lines import (
+    CONTINUED,
+    KINDS,
+    TELLING,
+    metric_rows,
+    progress_rows,
+    script_name,
+    with_sections,
+)
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "Pgbench"]
+
+_SIGNS: Final = re.compile(
+    rb"^pgbench \(\d+[^\n]*\)\r?$"
+    rb"|^(?:progress: \d+\.\d s, \d+\.\d tps)"
+    rb"|^transaction type: [^\n]*\r?\n(?:scaling factor|query mode|number of clients): "
+    rb"|^tps = \d+\.\d+ \((?:in|ex)cluding connections establishing\)\r?$"
+    rb"|^tps = \d+\.\d+ \((?:without initial connection time|including reconnection times)\)\r?$"
+    rb"|^pgbench: (?:error|fatal): "
+    rb"|^(?:dropping old|creating) tables\.\.\.\r?\n(?:[^\n]*\n){0,8}?(?:creating tables|generating data|done in \d)"
+    rb"|^generating data \((?:client|server)-side\)\.\.\.",
+    re.MULTILINE,
+)
+_UNKNOWN: Final = "no line of a pgbench report"
+_OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
+_LONG: Final = "too long for a line of a pgbench report"
+_REJECTED: Final = "rejected"
+#: What runs longer is a time since 1970 (`--progress-timestamp`).
+_LONGEST_RUN_S: Final = 1e9
+_MAX_COUNT: Final = 10**15
+_MAX_CLIENTS: Final = 2**31 - 1
+#: pgbench takes no more.
+_MAX_SCRIPTS: Final = 128
+#: Names of the throughput, from the one that counts the least of the connecting to the most.
+_THROUGHPUT: Final = (
+    "tps (without initial connection time)",
+    "tps (excluding connections establishing)",
+    "tps (including reconnection times)",
+    "tps (including connections establishing)",
+    "tps",
+)
+
+
+class Pgbench(Format):
+    """Report of `pgbench`, versions 8.3 to 18."""
+
+    name: ClassVar[str] = "pgbench"
+    version: ClassVar[int] = 4
+    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "number of transactions actually processed": "operations",
+            "transactions": "operations",
+            "latency average": "mean_us",
+        }
+    )
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where a line that only pgbench prints stands in the head."""
+        return 0.95 if _SIGNS.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Tables of one client, a piece per block; the client itself and its errors come last."""
+        report = _Report()
+        for block in content.blocks():
+            yield report.block(block)
+        if not report.recognised:
+            raise FormatError("holds no line of a pgbench report", path=content.path, way_out="choose another --format")
+        yield report.finish()
+
+
+@dataclass
+class _Report:
+    """The state of one file's parse."""
+
+    recognised: bool = False
+    _section: str | None = None
+    _commands: int = 0
+    _facts: dict[str, str] = field(default_factory=dict)
+    _values: dict[str, float] = field(default_factory=dict)
+    _kinds: set[str] = field(default_factory=set)
+    _weights: dict[str, float] = field(default_factory=dict)
+    _errors: pl.DataFrame = field(default_factory=no_messages)
+    _aborted: bool = False
+    _once: set[str] = field(default_factory=set)
+    _ended: bool = False
+    _start: float | None = None
+    _end: float | None = None
+
+    def block(self, block: Block) -> Parsed:
+        """Tables of one block of the report."""
+        if block.oversized:
+            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
+        lines = with_sections(self._judged(line_frame(block.data, block.offset)), self._section, self._commands)
+        of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
+        self._kinds |= of_kind.keys()
+        self.recognised = not TELLING.isdisjoint(self._kinds)
+        tables = {"client_metrics": self._metrics(lines)}
+        if "progress" in of_kind:
+            tables["client_series"] = self._series(progress_rows(of_kind["progress"]))
+        if "error" in of_kind:
+            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
+            self._aborted |= bool(of_kind["error"]["text"].str.contains(r"(?i)run was aborted").any())
+        rejects = reject_runs(lines)
+        noise = int(lines.filter(pl.col("kind") == "noise")["length"].sum())
+        return Parsed(tables, block.length - noise - int(rejects["byte_length"].sum()), noise, rejects)
+
+    def finish(self) -> Parsed:
+        """The client's own row, unless it only initialised tables, and its errors."""
+        tables = {"client_errors": self._errors}
+        if "init" not in self._kinds or self._values:
+            tables["clients"] = self._client()
+        return Parsed(tables, 0)
+
+    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines with their `kind`, and the `reason` for which they are rejected or null."""
+        text = pl.col("text")
+        kind = pl.coalesce(*(pl.when(text.str.contains(p)).then(pl.lit(k)) for k, p in KINDS.items()))
+        lines = lines.with_columns(kind=kind)
+        failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
+        stray = (pl.col("kind") == CONTINUED) & ~failing
+        unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
+        foreign = self._from_second_run(lines)
+        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(unknown).then(pl.lit(_UNKNOWN))
+        lines = lines.with_columns(reason=reason)
+        rejected = pl.col("reason").is_not_null()
+        return lines.with_columns(kind=pl.when(rejected).then(pl.lit(_REJECTED)).otherwise("kind"))
+
+    def _from_second_run(self, lines: pl.DataFrame) -> pl.Expr:
+        if self._ended:
+            return pl.lit(value=True)
+        repeated: list[int] = []
+        for kind in ("version", "type"):
+            offsets = lines.filter(pl.col("kind") == kind)["offset"].to_list()
+            repeated += offsets if kind in self._once else offsets[1:]
+            self._once |= {kind} if offsets else set()
+        self._ended = bool(repeated)
+        return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
+
+    def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
+        if not lines.is_empty():
+            self._section, self._commands = lines.select("section", "number").row(-1)
+        for kind, text in (
+            lines.filter(pl.col("kind").is_in(["version", "mode", "type"])).select("kind", "text").iter_rows()
+        ):
+            self._facts.setdefault(kind, text)
+        metrics = metric_rows(lines)
+        weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
+        # A weight above the first script is nobody's.
+        self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
+        counts = metrics.filter(
+            (pl.col("unit") != "%").fill_null(value=True),
+            pl.col("section").ne_missing("INIT"),
+            pl.col("value").is_between(0, _MAX_COUNT),
+        )
+        # Scripts repeat the names of the totals, which stand first.
+        for metric, value in (
+            counts.unique("metric", keep="first", maintain_order=True).select("metric", "value").iter_rows()
+        ):
+            self._values.setdefault(metric, value)
+        return metrics
+
+    def _series(self, progress: pl.DataFrame) -> pl.DataFrame:
+        seconds = progress["seconds"]
+        stamped = seconds[0] > _LONGEST_RUN_S
+        if stamped and self._start is None:
+            self._start = seconds[0] - (seconds[1] - seconds[0] if len(seconds) > 1 else 0)
+        if stamped:
+            self._end = seconds[-1]
+        since = self._start if stamped and self._start is not None else 0.0
+        time = pl.from_epoch((pl.col("seconds") * 1000).round().cast(pl.Int64), "ms").dt.replace_time_zone("UTC")
+        rows = progress.with_columns(
+            elapsed_s=(pl.col("seconds") - since).round(3),
+            log_time=time if stamped else pl.lit(None, TIME.polars),
+        )
+        return TABLES["client_series"].parsed().conform(rows.drop("seconds"))
+
+    def _client(self) -> pl.DataFrame:
+        value = self._values.get
+        tps = next((value(name) for name in _THROUGHPUT if value(name) is not None), None)
+        done, duration = value("number of transactions actually processed"), value("duration")
+        clients, each = value("number of clients", 0), value("number of transactions per client", 0)
+        threads = clients if 0 < clients <= _MAX_CLIENTS else None
+        completed = tps is not None and not self._aborted
+        facts = {
+            "tool": "pgbench",
+            "tool_version": self._facts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
+            "throughput_ops_s": tps,
+            "runtime_ms": done / tps * 1000 if done and tps else None,
+            "time_limit_s": duration,
+            "rate_limited": "lag" in self._kinds,
+            "script": self._script(),
+            "scale_factor": value("scaling factor"),
+            "threads": threads,
+            # Versions before 14 go on without clients that could not connect, and do not say how many.
+            "connected_threads": threads if completed and "error" not in self._kinds else None,
+            "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
+            "operations_done": done,
+            "failed_operations": value("number of failed transactions"),
+            "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
+            "start_time": _time(self._start),
+            "end_time": _time(self._end),
+            "completed": completed,
+        }
+        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+    def _script(self) -> str | None:
+        """The script, or several with their weights, of which a single one has none."""
+        if len(self._weights) > 1:
+            return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in self._weights.items())
+        return script_name(self._facts.get("type", "").removeprefix("transaction type: ")) or None
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+FORMAT: Final = Pgbench()

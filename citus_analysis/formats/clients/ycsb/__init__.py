@@ -1,0 +1,93 @@
+"""Output of the YCSB load generator (standard output and standard error together, or one of them).
+
+Tables: `clients` (one row), `client_metrics` (the final summary), `client_series` (status lines, time series),
+`client_histogram` (verbose histograms), `client_latencies` (measurementtype=raw), `client_errors`.
+
+Read are the text exporter and both JSON exporters, of versions 0.1 to 0.18 and of forks that keep
+their line forms, for example::
+
+    Command line: -load -db site.ycsb.db.JdbcDBClient -s -threads 8 -p recordcount=20000 -p db.passwd=***
+    2026-11-20 21:32:36:884 2 sec: 100 operations; 37.02 current ops/sec; [READ: Count=100, Max=13287, ...]
+    [OVERALL], Throughput(ops/sec), 5217.845030002609
+    [INSERT], Return=OK, 20000
+
+What the lines become:
+
+- a status line that standard output and standard error both show is taken once;
+- text that another thread's message follows without a line end is taken apart again;
+- exceptions and error messages are counted by class; their stack traces and details are part of them;
+- an object or a number that the file's end cuts off cannot be told from a whole one where only a line end is
+  missing, so a last line of the right form is taken.
+
+Anything beside :attr:`Ycsb.noise` that the client did not print itself is rejected, and so is the output of a second
+client behind the first one's: its numbers would be mixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.clients.ycsb._parser import Parser
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["FORMAT", "Ycsb"]
+
+_SIGNS: Final = re.compile(
+    rb"^YCSB Client \d"
+    rb"|^\[OVERALL\], (?:RunTime|Throughput)\("
+    rb"|^\[[A-Za-z_-]+\], (?:Operations|AverageLatency\(us\)|Return=\w+), "
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: \d+ operations; "
+    rb"|^ ?\d+ sec: \d+ operations; \d[\d.,]* current ops/sec"
+    rb"|^[A-Z-]+ latency raw data: op, timestamp\(ms\), latency\(us\)"
+    rb'|"metric"\s*:\s*"OVERALL",\s*"measurement"\s*:'
+    rb"|^Command line: .*-db (?:site|com\.yahoo)\.ycsb\."
+    rb"|^[\w/.~-]*java\s[^\n]*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\s",
+    re.MULTILINE,
+)
+#: Printed instead of a run when the arguments are wrong.
+_USAGE: Final = re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE)
+
+
+class Ycsb(Format):
+    """Output of YCSB clients, versions 0.1 to 0.18."""
+
+    name: ClassVar[str] = "ycsb"
+    version: ClassVar[int] = 4
+    tables: ClassVar[tuple[str, ...]] = (
+        "clients",
+        "client_metrics",
+        "client_series",
+        "client_histogram",
+        "client_latencies",
+        "client_errors",
+    )
+    noise: ClassVar[str] = (
+        "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "
+        "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and what loggers of bindings "
+        "print below warning level"
+    )
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    measures: ClassVar[Mapping[str, str]] = MEASURES
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where a line that only YCSB prints stands in the head."""
+        return 0.95 if _SIGNS.search(head) and not _USAGE.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Tables of one client, a piece per block; the client itself and its errors come last."""
+        parser = Parser(timezone_of(hints.options))
+        for block in content.blocks():
+            yield parser.block(block)
+        if not parser.recognised:
+            raise FormatError("holds no line of a YCSB client", path=content.path, way_out="choose another --format")
+        yield parser.finish()
+
+
+FORMAT: Final = Ycsb()

@@ -1,0 +1,51 @@
+"""The summary as the JSON exporters write it: an object per value.
+
+`JSONMeasurementsExporter` writes objects one after the other without anything between them, and
+`JSONArrayMeasurementsExporter` an array of them. Both print each field on a line of its own; tools that
+rewrite JSON put an object on one line. Either way a value is known by its three fields, so the punctuation
+between objects does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.clients.ycsb._lines import NUMBER
+
+__all__ = ["json_values"]
+
+_OBJECT: Final = r'\{[^{}]*"metric"[^{}]*\}'
+_FIELDS: Final = {
+    "section": r'"metric"\s*:\s*"([^"]*)"',
+    "name": r'"measurement"\s*:\s*"([^"]*)"',
+    "value": rf'"value"\s*:\s*"?({NUMBER})',
+}
+
+
+def json_values(lines: pl.DataFrame, before: tuple[str | None, str | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Values of JSON lines, and the lines' fields, of which the last is where the next block goes on.
+
+    Args:
+        lines: lines of kind json, in order.
+        before: section and name of the object that the previous block ended in.
+
+    Returns:
+        A frame as `named_values` of the text summary gives it (`offset`, `length`, `section`, `name`,
+        `value`), and the lines with the fields `section` and `name` as known at each line.
+    """
+    section, name = before
+    objects = pl.coalesce(
+        pl.when(pl.col("text").str.contains(_OBJECT)).then(pl.col("text").str.extract_all(_OBJECT)),
+        pl.concat_list("text"),
+    )
+    pieces = lines.with_columns(piece=objects).explode("piece")
+    fields = pieces.select(
+        "offset", "length", *(pl.col("piece").str.extract(pattern).alias(field) for field, pattern in _FIELDS.items())
+    )
+    known = fields.with_columns(
+        pl.col("section").forward_fill().fill_null(pl.lit(section, pl.String)),
+        pl.col("name").forward_fill().fill_null(pl.lit(name, pl.String)),
+    )
+    return known.filter(pl.all_horizontal(pl.col("section", "name", "value").is_not_null())), known

@@ -1,0 +1,144 @@
+"""What each line of a YCSB client's output is."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.clients._messages import SEVERITY, THROWABLE
+from citus_analysis.formats.reading.lines import line_frame
+
+__all__ = ["LIMIT", "NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
+
+#: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
+RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
+#: A number as Java prints it.
+NUMBER: Final = r"[-+]?(?:NaN|Infinity|[0-9]{1,30}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)"
+#: `[SECTION], Metric(unit), value`.
+SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
+_CLOCK: Final = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}:[0-9]{3}"
+#: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
+STATUS: Final = rf"^ ?(?:({_CLOCK}) )?(-?[0-9]{{1,9}}) sec: (-?[0-9]{{1,15}}) operations; ?(.*)$"
+
+#: `Maximum execution time specified as: 600 secs`.
+LIMIT: Final = r"^Maximum execution time specified as: ([0-9]+) secs$"
+
+_COMMAND: Final = r"^Command line: "
+_LAUNCH: Final = r"^[\w/.~-]*java\s.*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b"
+_VERSION: Final = r"^YCSB Client \S+$"
+_JSON: Final = (
+    r'^\s*"(?:metric|measurement|value)"\s*:|^[\s\[\]{},]*[\[\]{}][\s\[\]{},]*$|^[\s,\[]*\{.*"metric"\s*:.*"value"\s*:'
+)
+
+#: Lines that carry no data.
+NOISE: Final = "|".join(
+    (
+        r"^\s*$",
+        r"^Loading workload\.\.\.$",
+        r"^Starting test\.$",
+        r"^Adding shard node URL: ",
+        r"^Using shards: ",
+        r"^DBWrapper: report latency for each error is ",
+        r"^mongo (?:client )?connection created with ",
+        r"^Raw data measurement: will output to ",
+        r"^\S+ latency raw data: op, timestamp\(ms\), latency\(us\)$",
+        r"^\[[^\]]+\], Below is a summary of latency in microseconds:, -1$",
+        r"^Maximum time elapsed\. Requesting stop for the workload\.$",
+        r"^Stop requested for workload\. Now Joining!$",
+        r"^Still waiting for thread .* to complete\.",
+        # Loggers below warning level, as bindings print them: a time, then the level somewhere behind it.
+        r"^[0-9][0-9:.,/TZ -]*\s.*\b(?:INFO|DEBUG|TRACE)\b",
+    )
+)
+_CONTINUATION: Final = (
+    r"^\s+\S|^\.\.\. [0-9]+ more|^(?:Caused by|Suppressed): |^(?:DETAIL|HINT|CONTEXT|Detail|Hint|Where|Position): "
+)
+_ERROR: Final = "|".join(
+    (
+        r"(?i)^(?:error|exception|retrying|warn|severe|fatal|unable|could not|couldn't|cannot|can't|failed|invalid)\b",
+        r"\((?:No such file or directory|Permission denied|Is a directory)\)$",
+        THROWABLE,
+        SEVERITY,
+    )
+)
+
+#: Kind -> pattern; the first that matches decides.
+_KINDS: Final = {
+    "noise": NOISE,
+    "status": STATUS,
+    "summary": SUMMARY,
+    "raw": RAW,
+    "json": _JSON,
+    "command": _COMMAND,
+    "launch": _LAUNCH,
+    "version": _VERSION,
+    "limit": LIMIT,
+    "continuation": _CONTINUATION,
+    "error": _ERROR,
+}
+
+# Threads share the stream: what one prints can follow another's text without a line end between them.
+_STATUS_BEGIN: Final = rf"{_CLOCK} -?[0-9]+ sec: "
+_TEXT_BEGIN: Final = (
+    r"\[OVERALL\], RunTime|Adding shard node URL: |Using shards: |DBWrapper: report |Error in processing |"
+    r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client [0-9]|"
+    r"Loading workload\.\.\.|Starting test\."
+)
+_GLUED: Final = (
+    rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
+    rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
+    # A status line that breaks off inside a group: what is left of the group is no data.
+    rf"|^((?: ?{_CLOCK})? ?-?[0-9]+ sec: [^\[]*(?:\[[^\[\]]*\][^\[]*)*)\[[^\[\]]*$"
+)
+#: More pieces than this are no accident of a few threads.
+_MAX_PIECES: Final = 16
+_WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
+
+
+def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
+    """Lines of a block: `offset`, `length`, `text`, `glued` (text follows without a line end) and `kind`.
+
+    `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
+    """
+    lines = line_frame(data, offset).drop("terminated").with_columns(glued=pl.lit(value=False))
+    # The bulk of a large file are lines of these two kinds; they are spared the search for everything else.
+    lines = lines.with_columns(kind=_kind_of("raw", "summary"))
+    others = lines.filter(pl.col("kind").is_null()).drop("kind")
+    others = _split_glued(others).with_columns(kind=_kind_of(*_KINDS))
+    return pl.concat([lines.filter(pl.col("kind").is_not_null()), others.select(lines.columns)]).sort("offset")
+
+
+@cache
+def _kind_of(*kinds: str) -> pl.Expr:
+    # The summary's line "Below is a summary ..., -1" is noise, so it must not pass as a value.
+    text = pl.col("text")
+    tests = [(kind, text.str.contains(_KINDS[kind])) for kind in kinds]
+    if "noise" not in kinds:
+        tests = [(kind, test & ~text.str.contains(r", Below is a summary")) for kind, test in tests]
+    return pl.coalesce(*(pl.when(test).then(pl.lit(kind)) for kind, test in tests), pl.lit(None, pl.String))
+
+
+def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines cut where another message begins inside them; each turn cuts off one piece."""
+    done: list[pl.DataFrame] = []
+    groups = pl.col("text").str.extract_groups(_GLUED).struct
+    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
+    cut = pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
+    for _ in range(_MAX_PIECES):
+        if lines.is_empty():
+            break
+        lines = lines.with_columns(head=cut, head_length=cut.str.len_bytes().cast(pl.Int64))
+        whole = lines.filter(pl.col("head").is_null())
+        glued = lines.filter(pl.col("head").is_not_null())
+        columns = ["offset", "length", "text", "glued"]
+        done.append(whole.select(columns))
+        heads = glued.with_columns(length="head_length", text="head", glued=pl.lit(value=True))
+        done.append(heads.select(columns))
+        lines = glued.with_columns(
+            pl.col("offset") + pl.col("head_length"),
+            pl.col("length") - pl.col("head_length"),
+            pl.col("text").str.slice(pl.col("head").str.len_chars()),
+        ).select(columns)
+    return pl.concat([*done, lines])

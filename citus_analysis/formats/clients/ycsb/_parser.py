@@ -1,0 +1,188 @@
+"""From blocks of lines to tables: what one block cannot know is carried to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.column_types import TIME
+from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients.ycsb import _status, _summary
+from citus_analysis.formats.clients.ycsb._client import Client
+from citus_analysis.formats.clients.ycsb._json import json_values
+from citus_analysis.formats.clients.ycsb._lines import classified_lines
+from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
+from citus_analysis.formats.reading.lines import reject_runs
+from citus_analysis.formats.sources.content import Block
+from citus_analysis.schema import TABLES
+
+__all__ = ["Parser"]
+
+#: Each stands once in a client's output; the second one begins another client's.
+_ONCE: Final = (
+    r"^Command line: ",
+    r"^YCSB Client ",
+    r"^Loading workload\.\.\.$",
+    r"^Starting test\.$",
+    r"^\[OVERALL\], RunTime\(ms\), ",
+)
+#: Kinds of lines that nothing but a YCSB client prints.
+_TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
+#: Status lines that a repetition is looked for among: a day of them, one a second.
+_REMEMBERED: Final = 100_000
+_REJECTED: Final = "rejected"
+_UNKNOWN: Final = "no line of a YCSB client"
+_OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
+_NO_BUCKET: Final = "no bucket of a histogram that YCSB records"
+_TOO_LONG: Final = "too long for a line of a YCSB client"
+
+
+@dataclass
+class Parser:
+    """The state of one file's parse.
+
+    Attributes:
+        timezone: IANA zone of the client's clock.
+        recognised: a line that only a YCSB client prints was seen.
+    """
+
+    timezone: str
+    recognised: bool = False
+    client: Client = field(default_factory=Client)
+    _errors: pl.DataFrame = field(default_factory=no_messages)
+    _failing: bool = False
+    _ended: bool = False
+    _once: set[str] = field(default_factory=set)
+    _with_percentiles: set[str] = field(default_factory=set)
+    _json: tuple[str | None, str | None] = (None, None)
+    _shown: pl.DataFrame | None = None
+    _start: datetime | None = None
+    _first_raw_ms: int | None = None
+
+    def block(self, block: Block) -> Parsed:
+        """Tables of one block of the client's output."""
+        if block.oversized:
+            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _TOO_LONG, block.data)]))
+        if not self._ended and (fields := uniform_fields(block.data)) is not None:
+            self.recognised = True
+            return Parsed({"client_latencies": self._latencies(fields)}, block.length)
+        lines = self._judged(classified_lines(block.data, block.offset))
+        of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
+        self.recognised |= not _TELLING.isdisjoint(of_kind)
+        values = self._values(of_kind)
+        points = values.filter(pl.col("name").str.contains(_summary.POINT))
+        points = points.with_columns(kind=_summary.point_kind(self._with_percentiles))
+        tables = {
+            "client_metrics": self._metrics(values),
+            "client_series": pl.concat([self._series(of_kind), _summary.series_rows(points)]),
+            "client_histogram": _summary.histogram_rows(points),
+            "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
+        }
+        self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
+        if "error" in of_kind:
+            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
+        return _accounted(block, lines, points, tables)
+
+    def finish(self) -> Parsed:
+        """The client's own row and its errors, which are known at the end."""
+        return Parsed({"clients": self.client.row(), "client_errors": self._errors}, 0)
+
+    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines with the `reason` for which they are rejected, null where they are not."""
+        foreign = self._from_second_client(lines)
+        self.client.add_banner(lines.filter(~foreign))
+        error = pl.col("kind") == "error"
+        stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | self._failing)
+        # The label (-l) stands before the time of each status line, with nothing between them.
+        label = pl.col("glued") & (pl.col("text") == pl.lit(self.client.label, pl.String))
+        unknown = pl.col("kind").is_null() & ~label.fill_null(value=False)
+        reason = (
+            pl.when(foreign)
+            .then(pl.lit(_OTHER_CLIENT))
+            .when(unknown | stray.fill_null(value=False))
+            .then(pl.lit(_UNKNOWN))
+        )
+        self._failing = self._failing or "error" in lines["kind"]
+        judged = lines.with_columns(reason=reason)
+        return judged.with_columns(
+            kind=pl.when(pl.col("reason").is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind").fill_null("label")
+        )
+
+    def _from_second_client(self, lines: pl.DataFrame) -> pl.Expr:
+        if self._ended:
+            return pl.lit(value=True)
+        few = lines.filter(pl.col("kind").is_in(["command", "version", "noise", "summary"]))
+        repeated: list[int] = []
+        for pattern in _ONCE:
+            offsets = few.filter(pl.col("text").str.contains(pattern))["offset"].to_list()
+            repeated += offsets if pattern in self._once else offsets[1:]
+            self._once |= {pattern} if offsets else set()
+        self._ended = bool(repeated)
+        return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
+
+    def _values(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        """Named values of the summary, of whichever exporter."""
+        found = [_summary.named_values(of_kind["summary"])] if "summary" in of_kind else []
+        if "json" in of_kind:
+            values, fields = json_values(of_kind["json"], self._json)
+            self._json = fields.select("section", "name").row(-1)
+            found.append(values)
+        if not found:
+            return _summary.no_values()
+        values = pl.concat(found)
+        self._with_percentiles |= set(_summary.sections_with_percentiles(values))
+        return values
+
+    def _metrics(self, values: pl.DataFrame) -> pl.DataFrame:
+        metrics = _summary.metric_rows(values)
+        self.client.add_metrics(metrics)
+        return metrics
+
+    def _series(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        """Rows of status lines; one that was shown before (on the other stream) is left out."""
+        if "status" not in of_kind:
+            return TABLES["client_series"].parsed().empty()
+        status = _status.status_fields(of_kind["status"], self.timezone)
+        dated = pl.col("log_time").is_not_null()
+        keys = ["log_time", "operations_total"]
+        again = ~pl.struct(keys).is_first_distinct() & dated
+        status = status.filter(~again)
+        if self._shown is not None:
+            status = status.join(self._shown, on=keys, how="anti", maintain_order="left")
+        shown = [*([] if self._shown is None else [self._shown]), status.filter(dated).select(keys)]
+        self._shown = pl.concat(shown).tail(_REMEMBERED)
+        return self._timed(status)
+
+    def _timed(self, status: pl.DataFrame) -> pl.DataFrame:
+        if status.is_empty():
+            return TABLES["client_series"].parsed().empty()
+        if self._start is None and (first := status.row(0, named=True))["log_time"] is not None:
+            self.client.start_time = first["log_time"]
+            self._start = first["log_time"] - timedelta(seconds=first["seconds"])
+        series = _status.series_rows(status, pl.lit(self._start, TIME.polars))
+        self.client.add_status(status, series)
+        return series
+
+    def _latencies(self, fields: pl.DataFrame | None) -> pl.DataFrame:
+        if fields is None:
+            return TABLES["client_latencies"].parsed().empty()
+        rows, self._first_raw_ms = latency_rows(fields, self._first_raw_ms)
+        self.client.saw(["raw"])
+        return rows
+
+
+def _accounted(block: Block, lines: pl.DataFrame, points: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:
+    """The block's tables with an account of its bytes."""
+    columns = ["offset", "length", "text", "reason"]
+    no_bucket = points.filter(pl.col("kind").is_null()).select(
+        "offset", "length", text=pl.format("[{}], {}, {}", "section", "name", "value"), reason=pl.lit(_NO_BUCKET)
+    )
+    bad = lines.filter(pl.col("reason").is_not_null()).select(columns)
+    rejects = reject_runs(pl.concat([bad, no_bucket]).sort("offset"))
+    noise = int(lines.filter(pl.col("kind") == "noise")["length"].sum())
+    rejected = int(rejects["byte_length"].sum())
+    return Parsed(tables, block.length - noise - rejected, noise, rejects)

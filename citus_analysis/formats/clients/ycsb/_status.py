@@ -1,0 +1,121 @@
+"""Status lines (`-s`) of a YCSB client as rows of `client_series`.
+
+One row for the line's total over operations, and one per operation group behind it, in any of the three
+forms that the measurement types print::
+
+    [READ: Count=100, Max=13287, Min=476, Avg=1799.44, 90=3309, 99=8131, 99.9=13287, 99.99=13287]
+    [READ AverageLatency(us)=441.48]
+    READ count: 3000, average latency(us): 441.48
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.clients.ycsb._lines import STATUS
+from citus_analysis.schema import TABLES
+
+__all__ = ["series_rows", "status_fields"]
+
+_HDR_GROUP: Final = r"\[[^\[\]]+?: Count=[^\]]*\]"
+_AVERAGE_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]"
+_RAW_GROUP: Final = r"\S+ count: [0-9]+, average latency\(us\): \S+"
+
+#: Column -> pattern of its value within a group of each form.
+_HDR_FIELDS: Final = {
+    "operations": "Count",
+    "max_us": "Max",
+    "min_us": "Min",
+    "mean_us": "Avg",
+    "p90_us": "90",
+    "p99_us": "99",
+    "p999_us": r"99\.9",
+    "p9999_us": r"99\.99",
+}
+#: The printed clock has milliseconds, `sec` only whole seconds; where they differ by more, the clock was set.
+_CLOCK_JUMP_S: Final = 1.5
+
+
+def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """Status lines with their fixed fields: `offset`, `log_time` (UTC), `seconds`, `operations_total`, `rest`."""
+    part = pl.col("text").str.extract_groups(STATUS).struct
+    local = part.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="us", strict=False)
+    return lines.select(
+        "offset",
+        log_time=local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone(
+            "UTC"
+        ),
+        seconds=part.field("2").cast(pl.Int64, strict=False),
+        operations_total=part.field("3").cast(pl.Int64, strict=False),
+        rest=part.field("4"),
+    )
+
+
+def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
+    """Rows of `client_series`: per status line its total, then its operations in the order printed.
+
+    Args:
+        status: a frame of :func:`status_fields`.
+        start: the client's start on its own clock, as far as it is known.
+    """
+    by_clock = ((pl.col("log_time") - start).dt.total_milliseconds() / 1000).round(3)
+    plausible = (by_clock - pl.col("seconds")).abs() <= _CLOCK_JUMP_S
+    timed = status.with_columns(
+        elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64))
+    )
+    total = timed.select(
+        "offset",
+        "elapsed_s",
+        "log_time",
+        "operations_total",
+        throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
+    )
+    frames = [total, _hdr_rows(timed), _average_rows(timed), _raw_rows(timed)]
+    table = pl.concat(frames, how="diagonal").sort("offset", maintain_order=True)
+    return TABLES["client_series"].parsed().conform(table.drop("offset"))
+
+
+def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
+    groups = pl.col("rest").str.extract_all(pattern).alias("group")
+    return timed.select("offset", "elapsed_s", "log_time", groups).explode("group").drop_nulls("group")
+
+
+def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
+    group = pl.col("group")
+    rows = _groups(timed, _HDR_GROUP).with_columns(
+        group.str.extract(r"^\[(.+?): Count=").alias("section"),
+        *(_number(group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])")).alias(name) for name, key in _HDR_FIELDS.items()),
+    )
+    # Without operations YCSB prints 0, NaN and the largest integer.
+    measured = [name for name in _HDR_FIELDS if name != "operations"]
+    return rows.drop("group").with_columns(
+        pl.col("operations").cast(pl.Int64, strict=False),
+        pl.when(pl.col("operations") > 0).then(pl.col(measured)).name.keep(),
+    )
+
+
+def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:
+    part = pl.col("group").str.extract_groups(r"^\[(.+) AverageLatency\((us|ms)\)=(.*)\]$").struct
+    unit = pl.when(part.field("2") == "ms").then(1000.0).otherwise(1.0)
+    return _groups(timed, _AVERAGE_GROUP).select(
+        "offset", "elapsed_s", "log_time", section=part.field("1"), mean_us=_number(part.field("3")) * unit
+    )
+
+
+def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
+    part = pl.col("group").str.extract_groups(r"^(\S+) count: ([0-9]+), average latency\(us\): (\S+)$").struct
+    return _groups(timed, _RAW_GROUP).select(
+        "offset",
+        "elapsed_s",
+        "log_time",
+        section=part.field("1"),
+        operations=part.field("2").cast(pl.Int64, strict=False),
+        mean_us=_number(part.field("3")),
+    )
+
+
+def _number(text: pl.Expr) -> pl.Expr:
+    """Java prints numbers in the client's locale (`37,02`), and what is none as NaN, U+FFFD or the infinity sign."""
+    return text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_nan(None)

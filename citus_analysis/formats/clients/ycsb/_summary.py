@@ -1,0 +1,148 @@
+"""The final summary of a YCSB client: metrics, histogram buckets and time series.
+
+All three are printed as `[SECTION], name, value`. A name that is a number is a bucket or a point in time;
+which of these it is follows from the measurement type that printed the section:
+
+- `histogram`: percentiles are printed, counts are whole numbers; the name is a latency in ms, `>1000` the rest;
+- `hdrhistogram`: percentiles are printed, counts have a decimal point; the name is the largest latency in us
+  that falls into the bucket;
+- `timeseries`: no percentiles; the name is a time in ms since the start, the value a mean latency.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.api.redacted_columns import redact_expr
+from citus_analysis.formats.clients.ycsb._lines import SUMMARY
+from citus_analysis.schema import TABLES
+from citus_analysis.units import US_PER_MS
+
+__all__ = [
+    "POINT",
+    "histogram_rows",
+    "metric_rows",
+    "named_values",
+    "no_values",
+    "point_kind",
+    "sections_with_percentiles",
+    "series_rows",
+]
+
+#: A name that is a bucket or a point in time.
+POINT: Final = r"^>?[0-9]{1,15}$"
+_MAX_COUNT: Final = 1e15
+_PERCENTILE: Final = "PercentileLatency("
+
+#: HdrHistogram with three significant digits, as YCSB records: exact up to 2^11 us.
+_HDR_DIGIT_BITS: Final = 11
+
+#: Of measurementtype=raw, whose unit stands in a line of its own.
+_RAW_SUMMARY: Final = r"^(?:Average|Min|Max|p[0-9.]+)$"
+
+
+def named_values(lines: pl.DataFrame) -> pl.DataFrame:
+    """Summary lines as `offset`, `length`, `section`, `name` (with its unit) and `value` (text)."""
+    part = pl.col("text").str.extract_groups(SUMMARY).struct
+    return lines.select("offset", "length", section=part.field("1"), name=part.field("2"), value=part.field("3"))
+
+
+def no_values() -> pl.DataFrame:
+    """A frame of :func:`named_values` without rows."""
+    texts = {"section": pl.String, "name": pl.String, "value": pl.String}
+    return pl.DataFrame(schema={"offset": pl.Int64, "length": pl.Int64, **texts})
+
+
+def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `client_metrics` for the values whose name is no number."""
+    # Before the unit is taken out of it: what looks like one may be the end of a secret.
+    name = redact_expr(pl.col("name"))
+    unit = name.str.extract(r"\(([^()]*)\)$")
+    return (
+        TABLES["client_metrics"]
+        .parsed()
+        .conform(
+            values.filter(~name.str.contains(POINT)).select(
+                "section",
+                metric=name.str.replace(r"\([^()]*\)$", ""),
+                unit=pl.when(unit.is_not_null()).then(unit).when(name.str.contains(_RAW_SUMMARY)).then(pl.lit("us")),
+                value=pl.col("value").cast(pl.Float64),
+            )
+        )
+    )
+
+
+def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
+    """Sections that print percentiles, which a time series does not."""
+    found = values.filter(pl.col("name").str.contains(_PERCENTILE, literal=True))
+    return found["section"].unique().to_list()
+
+
+def point_kind(with_percentiles: set[str]) -> pl.Expr:
+    """Measurement type of a value whose name is a number; null for a bucket that no histogram of YCSB has."""
+    count = pl.col("value").cast(pl.Float64)
+    is_count = count.is_between(0, _MAX_COUNT) & (count % 1 == 0)
+    highest = pl.col("name").cast(pl.Int64, strict=False)
+    width = _hdr_width(highest)
+    percentiles = pl.col("section").is_in(list(with_percentiles))
+    overflow = pl.col("name").str.starts_with(">")
+    return (
+        pl.when(~percentiles & ~overflow)
+        .then(pl.lit("timeseries"))
+        .when(~is_count)
+        .then(None)
+        .when(overflow)
+        .then(pl.lit("histogram"))
+        .when(~pl.col("value").str.contains(".", literal=True))
+        .then(pl.lit("histogram"))
+        .when((highest + 1) % width == 0)
+        .then(pl.lit("hdrhistogram"))
+    )
+
+
+def _hdr_width(value: pl.Expr) -> pl.Expr:
+    """Width of the bucket a value falls into: 1 us below 2048, doubling with each power of two from there."""
+    bits = 64 - value.cast(pl.UInt64, strict=False).bitwise_leading_zeros().cast(pl.Int64)
+    return pl.lit(2, pl.Int64).pow((bits - _HDR_DIGIT_BITS).clip(lower_bound=0))
+
+
+def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `client_histogram` for points of the kinds histogram and hdrhistogram (column `kind`)."""
+    if points.is_empty():
+        return TABLES["client_histogram"].parsed().empty()
+    number = pl.col("name").str.strip_prefix(">").cast(pl.Float64)
+    coarse = pl.col("kind") == "histogram"
+    width = pl.when(coarse).then(float(US_PER_MS)).otherwise(_hdr_width(number.cast(pl.Int64)).cast(pl.Float64))
+    low = pl.when(coarse).then(number * US_PER_MS).otherwise(number + 1 - width)
+    overflow = pl.col("name").str.starts_with(">")
+    return (
+        TABLES["client_histogram"]
+        .parsed()
+        .conform(
+            points.filter(pl.col("kind").is_in(["histogram", "hdrhistogram"])).select(
+                "section",
+                bucket_low_us=low,
+                bucket_high_us=pl.when(overflow).then(float("inf")).otherwise(low + width),
+                count=pl.col("value").cast(pl.Float64).cast(pl.Int64),
+            )
+        )
+    )
+
+
+def series_rows(points: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `client_series` for points of the kind timeseries (column `kind`)."""
+    if points.is_empty():
+        return TABLES["client_series"].parsed().empty()
+    return (
+        TABLES["client_series"]
+        .parsed()
+        .conform(
+            points.filter(pl.col("kind") == "timeseries").select(
+                "section",
+                elapsed_s=(pl.col("name").cast(pl.Float64) / 1000).round(3),
+                mean_us=pl.col("value").cast(pl.Float64).fill_nan(None),
+            )
+        )
+    )

@@ -1,0 +1,130 @@
+"""Columns of `perf report` entries, cut at the places that the ruler under the titles marks.
+
+The ruler (`# ........  ........`) shows how wide each column is; entries are padded to it. Reports made with `-t`
+have no ruler, and the separator between the titles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.reading.lines import UNTERMINATED
+
+__all__ = ["SAMPLES", "entry_fields"]
+
+#: `# Samples: 1K of event 'cpu-clock'`, and the same of old versions and of event groups.
+SAMPLES: Final = (
+    r"^# (?:Samples|Events)\s*:\s*(?P<count>[0-9]+)(?P<unit>[KMG]?)\s+"
+    r"(?:of events?\s+)?(?:'(?P<quoted>[^']*)'|(?P<bare>[^'\s,]+))"
+)
+_GROUP: Final = re.compile(r"\{([^{}]*)\}")
+_FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+#: Title -> column; other titles are read past.
+_TITLES: Final[Mapping[str, str]] = {
+    "Overhead": "self_percent",
+    "Self": "self_percent",
+    "Children": "children_percent",
+    "Samples": "samples",
+    "Command": "command",
+    "Pid:Command": "pid_command",
+    "Shared Object": "shared_object",
+    "Symbol": "symbol",
+    "Parent symbol": "parent",
+}
+_TEXTS: Final = ("command", "shared_object", "symbol", "parent")
+_NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?"
+
+
+def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> pl.DataFrame:
+    """Entries of one section as `perf_symbols` columns, with `offset`, `entry` and `reason`.
+
+    Args:
+        rows: lines of entries, with `offset`, `entry`, `text`, `terminated`.
+        samples: the section's line that names samples and event.
+        titles: its line of titles.
+        ruler: the line under the titles, empty where there is none.
+    """
+    events, total = _events(samples)
+    cells = _separated(titles) if not ruler else _ruled(titles, ruler)
+    aligned = cells.pop("aligned", pl.lit(value=True))
+    texts = {name: cells.get(name, pl.lit(None, pl.String)) for name in _TEXTS}
+    texts["command"] = (
+        pl.coalesce(cells["pid_command"].str.extract(r"^[0-9]+:(.*)$"), texts["command"])
+        if ("pid_command" in cells)
+        else texts["command"]
+    )
+    pid = (
+        cells["pid_command"].str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False) if "pid_command" in cells else None
+    )
+    numbers = {
+        name: cells[name].str.extract_all(_NUMBER) if name in cells else pl.lit(None, pl.List(pl.String))
+        for name in ("self_percent", "children_percent", "samples")
+    }
+    frame = rows.select("offset", "entry", "terminated", aligned=aligned, pid=pid, **texts, **numbers)
+    per_event = [
+        frame.with_columns(
+            *(pl.col(n).list.get(index, null_on_oob=True).cast(pl.Float64, strict=False) for n in numbers),
+            event=pl.lit(event),
+            samples_total=pl.lit(total, pl.Int64),
+        )
+        for index, event in enumerate(events)
+    ]
+    fields = pl.concat(per_event).sort("offset", maintain_order=True)
+    reason = (
+        pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("aligned"))
+        .then(pl.lit("its columns do not line up with the titles"))
+        .when(pl.col("self_percent").is_null())
+        .then(pl.lit("no share where the titles announce one"))
+    )
+    return fields.with_columns(
+        reason=reason,
+        mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
+        symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
+    ).drop("terminated", "aligned")
+
+
+def _events(samples: str) -> tuple[list[str], int | None]:
+    """Events of a section (several in a group), and its number of samples as printed."""
+    match = re.match(SAMPLES, samples)
+    if match is None:
+        return [""], None
+    event = match["quoted"] or match["bare"]
+    group = _GROUP.search(event)
+    events = [name.strip() for name in group[1].split(",")] if group else [event]
+    return events, int(match["count"]) * _FACTOR[match["unit"]]
+
+
+def _ruled(titles: str, ruler: str) -> dict[str, pl.Expr]:
+    """Cells by column name, and `aligned`: nothing stands between the columns."""
+    spans = [match.span() for match in re.finditer(r"\.+", ruler)]
+    ends = [begin for begin, _ in spans[1:]] + [max(len(titles), len(ruler)) + 1]
+    cells: dict[str, pl.Expr] = {}
+    gaps = [pl.col("text").str.slice(end, begin - end) for (_, end), (begin, _) in pairwise(spans)]
+    for index, ((begin, _), end) in enumerate(zip(spans, ends, strict=True)):
+        title = titles[begin:end].strip()
+        width = None if index == len(spans) - 1 else end - begin
+        if title in _TITLES:
+            cells[_TITLES[title]] = pl.col("text").str.slice(begin, width).str.strip_chars()
+    cells["aligned"] = pl.all_horizontal(gap.str.strip_chars() == "" for gap in gaps) if gaps else pl.lit(value=True)
+    return cells
+
+
+def _separated(titles: str) -> dict[str, pl.Expr]:
+    """Cells of a report made with `-t`."""
+    match = re.match(r"^#\s+(?:Overhead|Children)\s*(\S)", titles)
+    separator = match[1] if match else ","
+    names = [name.strip() for name in titles.lstrip("# ").split(separator)]
+    words = pl.col("text").str.splitn(separator, len(names)).struct
+    return {
+        _TITLES[name]: words.field(f"field_{index}").str.strip_chars()
+        for index, name in enumerate(names)
+        if name in _TITLES
+    }

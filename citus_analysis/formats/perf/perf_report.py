@@ -1,0 +1,198 @@
+"""`perf report --stdio`: flat or with call graphs, of one event or several.
+
+Tables: `perf_symbols`, one row per entry and event; `perf_stacks`, the call graphs. Understood: any `--sort` (columns
+that no table has are read past), `-n`, event groups, `-t` separators, call graphs `graph`, `fractal` and `folded`,
+callers or callees first.
+
+Under `--children` (perf's default) each sample also stands in the trees of all its callers; only the stacks of an
+entry's own samples are taken from its tree (:mod:`._perf_graph`), so that no sample counts twice. Graphs that print
+counts or periods instead of shares, and `-g flat` (whose paths overlap), are rejected with that reason.
+
+In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
+entries whose graph perf did not print stand as `[...];symbol`, so that the shares add up to those of the entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
+from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sample_frames import table
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "PerfReport"]
+
+_RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
+_TITLES: Final = r"^#\s+(?:Overhead|Children)\b"
+_ENTRY: Final = r"^\s{0,9}[0-9]{1,3}\.[0-9][0-9]%\s*\S"
+_DRAWN: Final = r"^[\s|]+$"
+#: Graphs of counts or periods, and of `-g flat`.
+_OTHER_GRAPH: Final = r"^[\s|]*--[0-9]+(?:\.[0-9]+)?[KMG]?--|^[0-9]+ \S|^\s{10,}[0-9]{1,3}\.[0-9][0-9]%$"
+_NO_SHARES: Final = "call graph without shares of its own: record it with -g graph or -g folded and percent"
+_NO_ENTRY: Final = "no entry of a report above this line"
+
+
+@dataclass(frozen=True)
+class _Section:
+    """What a block must know of the section that goes on in it."""
+
+    samples: str = ""
+    titles: str = ""
+    ruler: str = ""
+    graphs: bool = False
+    other_graphs: bool = False
+
+
+class PerfReport(Format):
+    """`perf report --stdio`."""
+
+    name: ClassVar[str] = "perf_report"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
+    noise: ClassVar[str] = "comments and empty lines"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the comment lines that name event and columns."""
+        if b"# Samples" not in head and b"# Events" not in head:
+            return 0.0
+        text = line_frame(head)["text"]
+        return 0.95 if text.str.contains(_TITLES).any() and text.str.contains(SAMPLES).any() else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Entries in order."""
+        section = _Section()
+        for block in chunks(content, _complete_bytes):
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, section = _parse_lines(_classified(line_frame(block.data, block.offset), section), section)
+            yield parsed
+
+
+def _complete_bytes(data: bytes, offset: int) -> int:
+    """Bytes in front of the last entry, whose call graph may go on; all where there is none."""
+    entries = _classified(line_frame(data, offset), _Section()).filter(pl.col("kind") == "entry")["offset"]
+    return int(entries[-1]) - offset if entries.len() else len(data)
+
+
+def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
+    """Lines with `kind`, the number of their entry, and what their section says of them."""
+    text = pl.col("text")
+    kind = (
+        pl.when((text == "") | text.str.contains(_DRAWN))
+        .then(pl.lit("blank"))
+        .when(text.str.starts_with("#"))
+        .then(pl.lit("comment"))
+        .when(text.str.contains(_ENTRY) & ~text.str.contains(FOLDED))
+        .then(pl.lit("entry"))
+        .otherwise(pl.lit("graph"))
+    )
+    titled = text.str.contains(_TITLES)
+    return lines.with_columns(
+        kind=kind,
+        section=titled.cum_sum(),
+        samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
+        titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
+        # Titles without a ruler under them are those of a report made with -t.
+        ruler=pl.when(titled)
+        .then(pl.lit(""))
+        .when(text.str.contains(_RULER))
+        .then(text)
+        .forward_fill()
+        .fill_null(section.ruler),
+    ).with_columns(entry=(pl.col("kind") == "entry").cum_sum())
+
+
+def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Section]:
+    is_graph = pl.col("kind") == "graph"
+    refused = section.other_graphs or bool(
+        lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
+    )
+    lines = lines.with_columns(
+        noise=pl.col("kind").is_in(["blank", "comment"]),
+        reason=pl.when(is_graph & (pl.col("titles") == ""))
+        .then(pl.lit(_NO_ENTRY))
+        .when(is_graph & (pl.col("entry") == 0))
+        .then(pl.lit(_NO_ENTRY))
+        .when(is_graph & pl.lit(refused))
+        .then(pl.lit(_NO_SHARES))
+        .when(is_graph & ~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED)),
+    )
+    entries = _entries(lines)
+    misread = entries.select("offset", misread="reason").unique("offset")
+    lines = lines.join(misread, on="offset", how="left", maintain_order="left")
+    lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
+    entries = entries.filter(pl.col("reason").is_null())
+    clean = pl.col("reason").is_null()
+    graphs = lines.filter(is_graph & clean & ~pl.col("noise"))
+    drawn = {*graphs["section"], *([0] if section.graphs else [])}
+    stacks = _stacks(entries.filter(pl.col("section").is_in(list(drawn))), graphs)
+    parsed = Parsed(
+        {"perf_symbols": _symbols(entries), "perf_stacks": stacks},
+        parsed_bytes=int(lines.filter(clean & ~pl.col("noise"))["length"].sum()),
+        noise_bytes=int(lines.filter(clean & pl.col("noise"))["length"].sum()),
+        rejects=reject_runs(lines),
+    )
+    last = lines.row(-1, named=True)
+    behind = _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
+    return parsed, behind
+
+
+def _entries(lines: pl.DataFrame) -> pl.DataFrame:
+    """All entries as fields; several rows of one entry where it is of a group of events."""
+    rows = lines.filter(pl.col("kind") == "entry")
+    frames = [
+        entry_fields(group, str(samples), str(titles), str(ruler)).with_columns(section=pl.lit(section))
+        for (section, samples, titles, ruler), group in rows.group_by(
+            "section", "samples", "titles", "ruler", maintain_order=True
+        )
+    ]
+    none = {"offset": pl.Int64, "reason": pl.String, "section": pl.UInt32, "entry": pl.UInt32}
+    return pl.concat(frames, how="diagonal_relaxed").sort("offset") if frames else pl.DataFrame(schema=none)
+
+
+def _symbols(entries: pl.DataFrame) -> pl.DataFrame:
+    names = [name for name in TABLES["perf_symbols"].parsed().names() if name in entries.columns]
+    return table("perf_symbols", entries.select(names))
+
+
+def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
+    """Stacks of the entries, those without a drawn graph as one of unknown callers."""
+    if entries.is_empty():
+        return table("perf_stacks", pl.DataFrame())
+    under = graphs.group_by("entry").agg(graph=pl.col("text"))
+    entries = entries.join(under, on="entry", how="left", maintain_order="left")
+    drawn = [
+        Entry(percent, symbol or "", graph or (), children)
+        for percent, symbol, graph, children in entries.select(
+            "self_percent", "symbol", "graph", "children_percent"
+        ).iter_rows()
+    ]
+    found = pl.Series(report_stacks(drawn), dtype=_FOUND)
+    # Under --children an entry may have no samples of its own, and so no stack.
+    named = entries.with_columns(found=found).filter(pl.col("found").list.len() > 0).explode("found")
+    return table(
+        "perf_stacks",
+        named.select(
+            "event",
+            "command",
+            "pid",
+            "shared_object",
+            stack=pl.col("found").struct[0],
+            self_percent=pl.col("found").struct[1],
+        ),
+    )
+
+
+_FOUND: Final = pl.List(pl.Struct({"stack": pl.String, "self_percent": pl.Float64}))
+
+FORMAT = PerfReport()

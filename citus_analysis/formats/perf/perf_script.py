@@ -1,0 +1,270 @@
+r"""Text of `perf script`, with call stacks or with one frame per line.
+
+Table: `perf_stacks`, samples aggregated per event, command, process and stack. Frames stand from root to leaf.
+A frame without symbol is named after its binary in brackets (`[postgres]`): its raw address differs from run to
+run, and would keep equal stacks apart. `shared_object` is the leaf's binary without its folder.
+
+`samples` are counted; `event_count` sums the printed periods. `self_percent` is the share of the event's count,
+as `perf report` computes it, or of its samples where perf printed no periods.
+
+The file is read in blocks, and only the distinct stacks are held: memory does not grow with the number of
+samples. When more than :data:`MAX_STACKS` distinct stacks pile up, those so far are handed out and counting
+starts anew, so a stack can have several rows; the shares then need a first pass over the file.
+
+`pid` is the number in front of the time: perf prints the thread (`tid`) unless told `-F pid` or `+pid`; of
+`pid/tid` the process is taken. For PostgreSQL backends both are the same.
+
+A sample without a frame that can be read counts under the stack `[unknown]`.
+
+A line that is neither a sample's first nor a frame, and what stands under it up to the next sample, is rejected. The
+time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
+
+Example:
+    >>> import pathlib, tempfile
+    >>> from citus_analysis.formats import Content, Hints
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "script.txt"
+    >>> _ = path.write_text(
+    ...     "postgres 42 1.000001: 2004008 cpu-clock:\n"
+    ...     "\t34d4d5 secure_read+0xd5 (/usr/bin/postgres)\n"
+    ...     "\t155976 main+0x216 (/usr/bin/postgres)\n\n"
+    ... )
+    >>> *_, last = FORMAT.parse(Content(path), Hints())
+    >>> last.frame("perf_stacks").select("event", "pid", "stack", "samples").row(0)
+    ('cpu-clock', 42, 'main;secure_read', 1)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sample_frames import table
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
+
+#: Distinct stacks held before they are handed out; a stack of 40 frames takes about 1 kB.
+MAX_STACKS: Final = 200_000
+
+#: command pid/tid [cpu] time: period event: frame-or-arguments; the time stands there unless -F left it out
+_HEADER: Final = (
+    r"^\s*(?P<command>\S.*?)\s+(?P<pid>[0-9]{1,9})(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:(?P<time>[0-9]+\.[0-9]+):\s+)?"
+    r"(?:(?P<period>[0-9]{1,15})\s+)?(?P<event>[A-Za-z][\w.:/=,%-]*?):(?:\s+(?P<rest>.*))?$"
+)
+#: Cheaper than the whole pattern, for every line.
+_HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
+#: The same of bytes, and less strict: what does not have it is not even decoded.
+_MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
+_FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
+_OFFSET: Final = r"\+0x[0-9a-f]+$"
+_STRAY: Final = "neither a sample nor a frame of perf script"
+_UNKNOWN: Final = "[unknown]"
+_KEY: Final = ("event", "command", "pid", "stack", "shared_object")
+
+
+class PerfScript(Format):
+    """`perf script` text."""
+
+    name: ClassVar[str] = "perf_script"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
+    noise: ClassVar[str] = "comments and empty lines"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By a first sample: its header, and a frame behind it or under it."""
+        beginning = _beginning(head)
+        if not _MAY_BE_MARKED.search(beginning):
+            return 0.0
+        lines = _classified(line_frame(beginning)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
+        if not lines.height or not lines["is_header"][0]:
+            return 0.0
+        rest = lines["text"].str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME)
+        return 0.9 if rest.fill_null(value=False).any() or lines["text"].str.contains(_FRAME).any() else 0.4
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Aggregated stacks; normally in one piece at the end, with pieces of the byte account before it."""
+        totals: pl.DataFrame | None = None
+        stacks = _no_stacks()
+        for piece in _pieces(content):
+            stacks = _aggregate([stacks, piece.frame("perf_stacks")])
+            yield Parsed({}, piece.parsed_bytes, piece.noise_bytes, piece.rejects)
+            if stacks.height > MAX_STACKS:
+                totals = _totals(content) if totals is None else totals
+                yield Parsed({"perf_stacks": _shared(stacks, totals)}, 0)
+                stacks = _no_stacks()
+        if stacks.height:
+            yield Parsed({"perf_stacks": _shared(stacks, _sums(stacks) if totals is None else totals)}, 0)
+
+
+def _beginning(head: bytes) -> bytes:
+    """The lines up to the second that is neither empty nor a comment: more is not looked at to recognise a file."""
+    end = lines = 0
+    for line in BytesIO(head):
+        end += len(line)
+        text = line.decode("utf-8", "replace").strip()
+        lines += bool(text) and not text.startswith("#")
+        if lines > 1:
+            break
+    return head[:end]
+
+
+def _no_stacks() -> pl.DataFrame:
+    return table("perf_stacks", pl.DataFrame()).drop("self_percent")
+
+
+def _pieces(content: Content) -> Iterator[Parsed]:
+    """Pieces of whole samples with unaggregated shares."""
+    for block in chunks(content, _complete_bytes):
+        if block.oversized:
+            rejected = reject_oversized(block)
+            yield Parsed({"perf_stacks": _no_stacks()}, 0, rejects=rejected.rejects)
+        else:
+            yield _parse_lines(_classified(line_frame(block.data, block.offset)))
+
+
+def _complete_bytes(data: bytes, offset: int) -> int:
+    """Bytes in front of the last sample, whose stack may go on; all where no sample begins."""
+    headers = _classified(line_frame(data, offset)).filter("is_header")["offset"]
+    return int(headers[-1]) - offset if headers.len() else len(data)
+
+
+def _classified(lines: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col("text")
+    lines = lines.with_columns(marked=text.str.contains(_HEADER_MARK))
+    # Without a time, a frame of a function with arguments can look like the beginning of a sample.
+    marked = lines.filter("marked").select(
+        "offset", is_header=text.str.contains(_HEADER) & (_time().is_not_null() | ~text.str.contains(_FRAME))
+    )
+    return lines.join(marked, on="offset", how="left", maintain_order="left").with_columns(
+        pl.col("is_header").fill_null(value=False), noise=(text == "") | text.str.starts_with("#")
+    )
+
+
+def _time() -> pl.Expr:
+    return pl.col("text").str.extract_groups(_HEADER).struct.field("time")
+
+
+def _with_samples(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with the number of their `sample`, and whether it is `lost`: its first line cannot be read.
+
+    The frames of such a sample must not count as those of the sample in front of it.
+    """
+    lines = lines.with_columns(noise=pl.col("noise") & ~pl.col("is_header"))
+    begins = pl.col("noise").shift().fill_null(value=True) & ~pl.col("noise") & ~pl.col("is_header")
+    unread = lines.filter(begins).filter(~pl.col("text").str.contains(_FRAME))["offset"]
+    lost = pl.col("offset").is_in(unread.implode())
+    return lines.with_columns(sample=(pl.col("is_header") | lost).cum_sum()).with_columns(
+        lost=(lost.first().over("sample") if unread.len() else pl.lit(value=False))
+    )
+
+
+def _parse_lines(lines: pl.DataFrame) -> Parsed:
+    lines = _with_samples(lines)
+    heads = _heads(lines)
+    frames = _frames(lines)
+    lines = lines.join(
+        frames.select("offset", is_frame=pl.lit(value=True)), on="offset", how="left", maintain_order="left"
+    )
+    known = pl.col("noise") | pl.col("is_header") | pl.col("is_frame").fill_null(value=False)
+    # A frame ends with its binary in parentheses: one that matches is whole even where the file ends behind it.
+    cut = ~pl.col("terminated") & ~pl.col("is_frame").fill_null(value=False)
+    reason = pl.when(cut).then(pl.lit(UNTERMINATED)).when(~known).then(pl.lit(_STRAY))
+    lines = lines.with_columns(reason=reason)
+    stacks = frames.group_by("sample", maintain_order=True).agg(
+        stack=pl.col("name").reverse().str.join(";"), shared_object=pl.col("object").drop_nulls().first()
+    )
+    samples = heads.join(stacks, on="sample", how="left", maintain_order="left").with_columns(
+        stack=pl.col("stack").fill_null(_UNKNOWN), samples=pl.lit(1, pl.Int64), event_count=pl.col("period")
+    )
+    clean = pl.col("reason").is_null()
+    return Parsed(
+        {"perf_stacks": _aggregate([samples])},
+        parsed_bytes=int(lines.filter(clean & ~pl.col("noise"))["length"].sum()),
+        noise_bytes=int(lines.filter(clean & pl.col("noise"))["length"].sum()),
+        rejects=reject_runs(lines),
+    )
+
+
+def _heads(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample: command, pid, period, event."""
+    part = pl.col("text").str.extract_groups(_HEADER).struct
+    return lines.filter(pl.col("is_header") & pl.col("terminated")).select(
+        "sample",
+        command=part.field("command"),
+        pid=part.field("pid").cast(pl.Int32, strict=False),
+        period=part.field("period").cast(pl.Int64, strict=False),
+        event=part.field("event"),
+    )
+
+
+def _frames(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row per frame, leaf first: sample, name, object (null of an inlined function)."""
+    under = lines.filter(~pl.col("is_header") & ~pl.col("noise") & ~pl.col("lost") & (pl.col("sample") > 0))
+    behind = lines.filter("is_header").with_columns(
+        text=pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
+    )
+    texts = pl.concat([behind.filter(pl.col("text") != ""), under]).sort("offset", maintain_order=True)
+    # A program has far fewer places than samples of them: each distinct line is taken apart once.
+    part = pl.col("text").str.extract_groups(_FRAME).struct
+    places = texts.select(pl.col("text").unique()).with_columns(
+        symbol=part.field("symbol").str.replace(_OFFSET, ""),
+        object=part.field("object").str.replace(r"^.*/([^/])", "$1"),
+    )
+    unnamed = pl.col("symbol") == _UNKNOWN
+    bare = pl.col("object").str.strip_chars("[]")
+    named = places.filter(pl.col("object").is_not_null()).with_columns(
+        name=pl.when(unnamed).then(pl.format("[{}]", bare)).otherwise("symbol"),
+        object=pl.when(pl.col("object") != "inlined").then("object"),
+    )
+    return texts.join(named, on="text", how="inner", maintain_order="left")
+
+
+def _aggregate(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    columns = [*_KEY, "samples", "event_count"]
+    rows = pl.concat([part.select(columns) for part in parts], how="vertical_relaxed")
+    # The sum of nothing is 0, but a count that was never printed is unknown.
+    counted = pl.when(pl.col("event_count").count() > 0).then(pl.col("event_count").sum())
+    return rows.group_by(_KEY, maintain_order=True).agg(pl.col("samples").sum(), counted)
+
+
+def _sums(stacks: pl.DataFrame) -> pl.DataFrame:
+    """Samples and event counts of each event."""
+    return stacks.group_by("event").agg(
+        total_samples=pl.col("samples").sum(),
+        total_count=pl.when(pl.col("event_count").null_count() == 0).then(pl.col("event_count").sum()),
+    )
+
+
+def _totals(content: Content) -> pl.DataFrame:
+    """Samples and event counts of each event of the whole file."""
+    parts = [_sums(piece.frame("perf_stacks")) for piece in _pieces(content)]
+    return (
+        pl.concat(parts)
+        .group_by("event")
+        .agg(
+            pl.col("total_samples").sum(),
+            total_count=pl.when(pl.col("total_count").null_count() == 0).then(pl.col("total_count").sum()),
+        )
+    )
+
+
+def _shared(stacks: pl.DataFrame, totals: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `perf_stacks`, the heaviest first."""
+    of_count = pl.col("event_count") / pl.col("total_count")
+    of_samples = pl.col("samples") / pl.col("total_samples")
+    rows = (
+        stacks.join(totals, on="event", how="left", maintain_order="left")
+        .with_columns(self_percent=100 * pl.coalesce(of_count, of_samples))
+        .drop("total_samples", "total_count")
+        .sort("event", "self_percent", "command", "pid", "stack", descending=[False, True, False, False, False])
+    )
+    return table("perf_stacks", rows)
+
+
+FORMAT = PerfScript()

@@ -1,0 +1,232 @@
+"""`perf stat`: text and `-x` separated values, whole runs, `-I` intervals and `-r` repeats.
+
+Table: `perf_counters`, one row per printed counter. Understood: `<not supported>` and `<not counted>`, derived
+metrics (also those on lines of their own, which become rows of the event above), multiplexing shares, `-A`,
+`--per-socket`, `--per-core`, `--per-thread` (`scope`), numbers with separators of any locale, and the `user`
+and `sys` seconds behind the counters. `elapsed_s` is the interval's end under `-I`, else the elapsed time at the
+end of the block; separated values without `-I` do not hold it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sample_frames import table
+from citus_analysis.formats.sources.content import Block, Content
+
+__all__ = ["FORMAT", "PerfStat"]
+
+#: The title of a run, the header of intervals.
+_TITLE: Final = r"^\s*Performance counter stats for "
+_MARKS: Final = rf"{_TITLE}|^#\s+time\s.*\bcounts\b.*\bevents"
+_NOISE: Final = (
+    r"^\s*$|^#|^\s+# [A-Z].*:$|^\s*Performance counter stats for |^\s*[0-9]+[.,][0-9]+ \([+-][0-9]+[.,][0-9]+\) #*$"
+)
+
+_NUMBER: Final = r"[0-9][0-9.,'\u00a0\u202f ]*|<not supported>|<not counted>"
+_SCOPE: Final = r"CPU[0-9]+|[SNP][0-9]+(?:-[A-Z][0-9]+)*|\S*[^\s0-9.,]\S*-[0-9]+"
+_METRIC: Final = r"\s*#\s+(?P<metric>-?[0-9.,]+|nan|-nan|inf)\s*(?P<metric_unit>\S.*?)"
+_SPREAD: Final = r"\s*\(\s*\+-\s*(?P<variation>[0-9.,]+|nan|-nan|inf)\s*%\s*\)"
+_ROW: Final = (
+    rf"^\s*(?:(?P<time>[0-9]+[.,][0-9]{{9}})\s+)?(?:(?P<scope>{_SCOPE})\s+(?:[0-9]+\s+)?)?(?P<value>{_NUMBER})\s+"
+    r"(?:(?P<unit>\S+)\s+)?(?P<event>[A-Za-z_]\S*)(?:\s+\((?P<old_unit>msec)\))?"
+    rf"(?:{_METRIC})?(?:{_SPREAD})?(?:\s*[\(\[](?P<running>[0-9.,]+)\s*%[\)\]])?\s*$"
+)
+_METRIC_ROW: Final = (
+    rf"^\s*(?:(?P<time>[0-9]+[.,][0-9]{{9}})\s+)?(?:{_METRIC})(?:{_SPREAD})?"
+    r"(?:\s*[\(\[](?P<running>[0-9.,]+)\s*%[\)\]])?\s*$"
+)
+_SECONDS: Final = (
+    r"^\s*(?P<seconds>[0-9]+[.,][0-9]+)(?:\s+\+-\s+[0-9.,]+)?\s+seconds\s+(?P<what>time elapsed|user|sys)"
+    rf"(?:{_SPREAD})?\s*$"
+)
+
+#: First fields of separated values: time of the interval, scope (with a count of CPUs unless it is one CPU or thread).
+_PREFIX: Final = (
+    rf"^(?:\s*[0-9]+[.,][0-9]{{9}}SEP)?(?:(?:CPU[0-9]+|\S*[^\s0-9.,]\S*-[0-9]+)SEP|(?:{_SCOPE})SEP[0-9]+SEP)?"
+)
+_FIELDS: Final = (
+    _PREFIX
+    + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?SEP[0-9]"
+)
+_SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
+#: How often one stands in `_FIELDS` at least.
+_FEWEST_SEPARATORS: Final = 4
+
+_STATUS: Final = {"<not supported>": "not supported", "<not counted>": "not counted"}
+_COLUMNS: Final = ("time", "scope", "value", "unit", "event", "metric", "metric_unit", "variation", "running")
+
+
+class PerfStat(Format):
+    """`perf stat` output."""
+
+    name: ClassVar[str] = "perf_stat"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
+    noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its title, its header under -I, or fields in the order of -x."""
+        # Few files hold the words, and to look for them costs less than to take a file apart into lines.
+        may_be_marked = b"Performance counter stats for " in head or (b"counts" in head and b"events" in head)
+        if may_be_marked and line_frame(head)["text"].str.contains(_MARKS).any():
+            return 0.9
+        return 0.9 if _separator(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Counters in order."""
+        separator = _separator(content.head)
+        last_event: str | None = None
+        for block in content.blocks():
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, last_event = _parse_block(block, separator, last_event)
+            yield parsed
+
+
+def _separator(head: bytes) -> str | None:
+    """The separator of `-x`, None for text."""
+    lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
+    # The expressions of polars take time in proportion to the text, whatever it is; those of Python do not.
+    line = next(lines, "")
+    likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS]
+    first = pl.Series([line])
+    return next((sep for sep in likely if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
+
+
+def _parse_block(block: Block, separator: str | None, last_event: str | None) -> tuple[Parsed, str | None]:
+    text = pl.col("text")
+    lines = line_frame(block.data, block.offset).with_columns(
+        noise=text.str.contains(_NOISE), run=text.str.contains(_TITLE).cum_sum()
+    )
+    candidates = lines.filter(~pl.col("noise"))
+    fields = _separated(candidates, separator) if separator else _printed(candidates)
+    # A metric on a line of its own belongs to the counter above.
+    above = pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String))
+    fields = fields.with_columns(event=pl.when("read").then(above))
+    lines = lines.join(fields.select("offset", "read"), on="offset", how="left", maintain_order="left")
+    read = pl.col("read").fill_null(value=False)
+    reason = (
+        pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("noise") & ~read)
+        .then(pl.lit("neither a counter nor a metric of perf stat"))
+    )
+    lines = lines.with_columns(reason=reason)
+    good = fields.join(lines.filter(pl.col("reason").is_null()), on="offset", how="semi", maintain_order="left")
+    counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
+    clean = pl.col("reason").is_null()
+    parsed = Parsed(
+        {"perf_counters": table("perf_counters", _counters(counters))},
+        parsed_bytes=int(lines.filter(clean & read)["length"].sum()),
+        noise_bytes=int(lines.filter(clean & ~read)["length"].sum()),
+        rejects=reject_runs(lines),
+    )
+    events = good["event"].drop_nulls()
+    return parsed, str(events[-1]) if events.len() else last_event
+
+
+def _printed(lines: pl.DataFrame) -> pl.DataFrame:
+    """Fields of text lines, as text; `read` says whether the line is understood."""
+    row = pl.col("text").str.extract_groups(_ROW).struct
+    metric = pl.col("text").str.extract_groups(_METRIC_ROW).struct
+    seconds = pl.col("text").str.extract_groups(_SECONDS).struct
+    what = seconds.field("what")
+    fields = {name: row.field(name) for name in _COLUMNS}
+    fields["unit"] = pl.coalesce(row.field("unit"), row.field("old_unit"))
+    for name in ("time", "metric", "metric_unit", "variation", "running"):
+        fields[name] = pl.coalesce(fields[name], metric.field(name))
+    spent = what.is_in(["user", "sys"])
+    fields["value"] = pl.when(spent).then(seconds.field("seconds")).otherwise(fields["value"])
+    fields["event"] = pl.when(spent).then(what).otherwise(fields["event"])
+    fields["unit"] = pl.when(spent).then(pl.lit("seconds")).otherwise(fields["unit"])
+    understood = pl.any_horizontal(
+        row.field("event").is_not_null(), metric.field("metric").is_not_null(), what.is_not_null()
+    )
+    ended = pl.when(what == "time elapsed").then(seconds.field("seconds"))
+    read = lines.select("offset", "run", **fields, what=what, ended=ended, read=understood)
+    # The elapsed time stands behind the counters it is about, and in front of the user and sys seconds of its run.
+    behind, before = (fill.over("run") for fill in (pl.col("ended").backward_fill(), pl.col("ended").forward_fill()))
+    spent = pl.col("what").is_in(["user", "sys"]).fill_null(value=False)
+    return read.with_columns(elapsed=pl.when(spent).then(before).otherwise(behind)).drop("ended", "run")
+
+
+def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
+    """Fields of separated lines, as text."""
+    shaped = pl.col("text").str.contains(_FIELDS.replace("SEP", re.escape(separator)))
+    prefix = rf"({_PREFIX[1:]})".replace("SEP", re.escape(separator))
+    lines = lines.with_columns(prefix=pl.col("text").str.extract(f"^{prefix}"))
+    head = pl.col("prefix").str.strip_suffix(separator).str.split(separator)
+    timed = head.list.first().str.contains(r"^\s*[0-9]+[.,][0-9]{9}$")
+    body = pl.col("text").str.slice(pl.col("prefix").str.len_chars()).str.split(separator)
+    varied = body.list.get(3, null_on_oob=True).str.ends_with("%").fill_null(value=False)
+    behind = pl.when(varied).then(body.list.slice(4)).otherwise(body.list.slice(3))
+    metric_only = body.list.len() >= _METRIC_ONLY_FIELDS
+    nothing = (body.list.get(0) == "") & (body.list.get(2, null_on_oob=True) == "") & metric_only
+    texts = {
+        "time": pl.when(timed).then(head.list.first()),
+        "scope": pl.when(timed).then(head.list.get(1, null_on_oob=True)).otherwise(head.list.first()),
+        "value": body.list.get(0),
+        "unit": body.list.get(1, null_on_oob=True),
+        "event": body.list.get(2, null_on_oob=True),
+        "variation": pl.when(varied).then(body.list.get(3, null_on_oob=True).str.strip_suffix("%")),
+        "running": behind.list.get(1, null_on_oob=True),
+        "metric": behind.list.get(2, null_on_oob=True),
+        "metric_unit": behind.list.get(3, null_on_oob=True),
+    }
+    empty_as_null = {name: pl.when(text.str.strip_chars() != "").then(text) for name, text in texts.items()}
+    none = pl.lit(None, pl.String)
+    return lines.select("offset", **empty_as_null, what=none, elapsed=none, read=shaped | nothing)
+
+
+_METRIC_ONLY_FIELDS: Final = 7
+
+
+def _counters(fields: pl.DataFrame) -> pl.DataFrame:
+    """Typed rows of `perf_counters`."""
+    value = pl.col("value")
+    status = value.replace_strict(_STATUS, default="counted", return_dtype=pl.String)
+    real = {name: _decimal(pl.col(name)) for name in ("metric", "variation", "running")}
+    return fields.select(
+        "scope",
+        "event",
+        "unit",
+        "metric_unit",
+        elapsed_s=_decimal(pl.coalesce("time", "elapsed")),
+        value=_count(value),
+        status=pl.when(value.is_not_null()).then(status),
+        running_percent=real["running"],
+        variation_percent=real["variation"],
+        metric=real["metric"],
+    )
+
+
+def _decimal(text: pl.Expr) -> pl.Expr:
+    """A number whose last separator is the decimal one; what is no finite number is null."""
+    plain = text.str.strip_chars().str.replace_all(",", ".", literal=True)
+    # Thousands separators before the last one go.
+    digits = (
+        plain.str.replace_all(r"[' \u00a0\u202f]", "")
+        .str.replace(r"\.([0-9]+)$", ",$1")
+        .str.replace_all(".", "", literal=True)
+    )
+    number = digits.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+    return pl.when(number.is_finite()).then(number)
+
+
+def _count(text: pl.Expr) -> pl.Expr:
+    """A counter's value: one kind of separator with three digits behind each groups thousands (`1.234.567`)."""
+    plain = text.str.strip_chars().str.replace_all(r"[' \u00a0\u202f]", "")
+    grouped = plain.str.contains(r"^[0-9]{1,3}(?:,[0-9]{3})+$") | plain.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+$")
+    whole = plain.str.replace_all(r"[.,]", "").cast(pl.Float64, strict=False)
+    return pl.when(grouped).then(whole).otherwise(_decimal(plain))
+
+
+FORMAT = PerfStat()

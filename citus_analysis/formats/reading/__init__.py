@@ -1,0 +1,1 @@
+"""Texts as columns: lines, CSV, JSON, samples."""

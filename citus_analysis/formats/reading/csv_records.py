@@ -1,0 +1,130 @@
+r"""CSV with a header as `psql --csv` and `COPY ... CSV HEADER` write it, in columns and in blocks of bounded size.
+
+A record may span lines inside quotes. A header that is repeated (`\watch` prints one each time) and empty lines are
+noise; a record with another number of fields than the header is rejected.
+
+Example:
+    >>> header_of(b'"sample_time",PID,state\n2026-03-01 12:00:00+00,7,active\n')
+    ['sample_time', 'pid', 'state']
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.rows import Rows
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+
+__all__ = ["Records", "header_of", "read_records"]
+
+_FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
+_QUOTE: Final = ord('"')
+_NEWLINE: Final = ord("\n")
+
+
+@dataclass(frozen=True)
+class Records:
+    """A block's records.
+
+    Attributes:
+        fields: the header's columns as texts, null where a field is empty, and `offset`.
+        lines: one row per record with `offset`, `length`, `text`, `noise` and `reason` (why it is not in `fields`).
+    """
+
+    fields: pl.DataFrame
+    lines: pl.DataFrame
+
+    def parsed(self, tables: Mapping[str, Rows], reasons: pl.DataFrame) -> Parsed:
+        """The piece that these records become.
+
+        Args:
+            tables: the rows.
+            reasons: `offset` and `reason` of records in `fields` that became no row; null where they did.
+        """
+        misread = reasons.select("offset", misread="reason")
+        lines = self.lines.join(misread, on="offset", how="left", maintain_order="left")
+        lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
+        clean = lines.filter(pl.col("reason").is_null())
+        noise = int(clean.filter("noise")["length"].sum())
+        return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
+
+
+def header_of(head: bytes) -> list[str]:
+    """Names of the columns in lower case; empty where the first line is no CSV."""
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
+    try:
+        names = next(csv.reader([first.decode("utf-8", "replace").strip()], strict=True), [])
+    except csv.Error:
+        return []
+    return [name.strip().lower() for name in names]
+
+
+def read_records(content: Content) -> Iterator[Records | Parsed]:
+    """The file's records block by block; a line too long to be a record comes as the piece that rejects it.
+
+    Raises:
+        FormatError: the header is none: a name is missing or stands there twice.
+    """
+    names = header_of(content.head)
+    if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
+        raise FormatError("the first line is no header of distinct names", place="line 1")
+    header = line_frame(content.head.lstrip(b"\r\n"))["text"].head(1).to_list()[0]
+    for block in chunks(content, _complete):
+        yield reject_oversized(block) if block.oversized else _records(block, names, str(header))
+
+
+def _complete(data: bytes, _offset: int) -> int:
+    """Bytes up to the last line end that is not inside quotes."""
+    array = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(array == _NEWLINE)
+    quotes = np.flatnonzero(array == _QUOTE)
+    outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def _records(block: Block, names: Sequence[str], header: str) -> Records:
+    lines = _joined(line_frame(block.data, block.offset))
+    whole = rf"\A{_FIELD}(?:,{_FIELD}){{{len(names) - 1}}}\z"
+    text = pl.col("text")
+    lines = lines.with_columns(
+        noise=(text == "") | (text == header),
+        reason=pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when((text != "") & ~text.str.contains(whole))
+        .then(pl.lit(f"the header announces {len(names)} fields")),
+    )
+    return Records(_fields(lines.filter(~pl.col("noise") & pl.col("reason").is_null()), names), lines)
+
+
+def _joined(lines: pl.DataFrame) -> pl.DataFrame:
+    """Records instead of lines: one goes on where a line ends inside quotes."""
+    quotes = lines["text"].str.count_matches('"', literal=True)
+    if not (quotes % 2 == 1).any():
+        return lines
+    begins = (quotes.cum_sum() % 2).shift(fill_value=0) == 0
+    return (
+        lines.group_by(begins.cast(pl.UInt32).cum_sum().alias("record"), maintain_order=True)
+        .agg(
+            pl.col("offset").first(), pl.col("length").sum(), pl.col("text").str.join("\n"), pl.col("terminated").last()
+        )
+        .drop("record")
+    )
+
+
+def _fields(good: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    schema = dict.fromkeys(names, pl.String())
+    if good.is_empty():
+        return pl.DataFrame(schema=schema | {"offset": pl.Int64()})
+    data = (good["text"].str.join("\n").item() + "\n").encode()
+    frame = pl.read_csv(BytesIO(data), has_header=False, schema=schema, eol_char="\n", infer_schema=False)
+    return frame.with_columns(good["offset"])

@@ -1,0 +1,159 @@
+"""Lines of JSON objects as columns, whatever stands between them.
+
+polars decodes a block of lines at once and each line by itself, but gives up at the first that is no object. Then
+Python's own decoder, some hundred times slower, says which lines those are. A line's fate never depends on its
+neighbours: what polars reads, Python reads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import ComputeError, SchemaError
+
+from citus_analysis.core.array_types import Integers
+
+__all__ = ["blank_lines", "decode_lines", "lines_of", "stretches", "without_lone_surrogates"]
+
+
+_BLANKS: Final = b" \t\r\n"
+#: polars reads integers of up to 128 bits.
+_LEAST, _MOST = -(2**127), 2**128 - 1
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|[^\n])"
+)
+_LONE: Final = 6
+
+
+def lines_of(data: bytes) -> tuple[Integers, Integers]:
+    r"""Where each line of `data` begins, and its length with the line end.
+
+    Example:
+        >>> [numbers.tolist() for numbers in lines_of(b"ab\n\nc")]
+        [[0, 3, 4], [3, 1, 1]]
+    """
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    last = [] if not data or data.endswith(b"\n") else [len(data)]
+    bounds = np.concatenate([[0], ends, last]).astype(np.int64)
+    return bounds[:-1], np.diff(bounds)
+
+
+def without_lone_surrogates(data: bytes) -> bytes:
+    r"""JSON in which each escaped half of a character that lacks the other half is `\ufffd`; offsets stay.
+
+    Example:
+        >>> without_lone_surrogates(rb'"\ud83d\ude00 \ud83d \\ud83d"')
+        b'"\\ud83d\\ude00 \\ufffd \\\\ud83d"'
+    """
+    text = np.frombuffer(data, np.uint8)
+    escapes = np.flatnonzero(text[:-2] == ord("\\"))
+    # In logs few bytes are escaped, and few of these by number.
+    if not ((text[escapes + 1] == ord("u")) & (text[escapes + 2] | 32 == ord("d"))).any():
+        return data
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
+
+
+def decode_lines(
+    data: bytes,
+    starts: Integers,
+    sizes: Integers,
+    names: Iterable[str],
+    within: Mapping[str, Iterable[str]] = MappingProxyType({}),
+) -> tuple[pl.DataFrame, Integers]:
+    r"""The objects among the lines of `data`, which must be valid UTF-8.
+
+    Args:
+        data: whole lines.
+        starts: as :func:`lines_of` says.
+        sizes: likewise.
+        names: keys to read; other keys are left out, absent ones are null. Of keys that repeat the first counts.
+        within: keys to read of objects within an object, by the key of each; they become columns of structures.
+
+    Returns:
+        One row per object, every value as text; and the number of the line of each.
+
+    Example:
+        >>> data = b'{"a": 1}\ncut {"a\n\n{"b": "x", "a": "y"}\n'
+        >>> frame, numbers = decode_lines(data, *lines_of(data), ["a", "b"])
+        >>> frame.rows(), numbers.tolist()
+        ([('1', None), ('y', 'x')], [0, 3])
+    """
+    schema = pl.Schema(dict.fromkeys(names, pl.String))
+    schema.update((name, pl.Struct(dict.fromkeys(keys, pl.String))) for name, keys in within.items())
+    frame = _decoded(data, schema)
+    if frame is not None and frame.height == len(starts):
+        return frame, np.arange(len(starts))
+    lines = [data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    objects = [number for number, line in enumerate(lines) if _is_object(line)]
+    read = list(_halved(lines, objects, schema))
+    numbers = [number for _, some in read for number in some]
+    return pl.concat([schema.to_frame(), *(frame for frame, _ in read)]), np.array(numbers, np.int64)
+
+
+def blank_lines(data: bytes, starts: Integers, sizes: Integers, among: npt.NDArray[np.bool_]) -> Integers:
+    """Numbers of the lines, among some, that hold nothing but blanks."""
+    numbers = np.flatnonzero(among)
+    blank = [not data[starts[number] : starts[number] + sizes[number]].strip(_BLANKS) for number in numbers]
+    return numbers[np.array(blank, np.bool_)]
+
+
+def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) -> Iterator[tuple[int, int]]:
+    """Begin and end of each run of lines that are wanted."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    ends = starts + sizes
+    for first, behind in edges.reshape(-1, 2).tolist():
+        yield int(starts[first]), int(ends[behind - 1])
+
+
+def _decoded(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
+    try:
+        return pl.read_ndjson(data, schema=schema)
+    except (ComputeError, SchemaError):
+        return None
+
+
+def _halved(lines: list[bytes], numbers: list[int], schema: pl.Schema) -> Iterator[tuple[pl.DataFrame, list[int]]]:
+    """The lines of these numbers, without those that polars cannot read."""
+    if not numbers:
+        return
+    frame = _decoded(b"\n".join(lines[number].rstrip(_BLANKS) for number in numbers), schema)
+    if frame is not None and frame.height == len(numbers):
+        yield frame, numbers
+    elif len(numbers) > 1:
+        middle = len(numbers) // 2
+        yield from _halved(lines, numbers[:middle], schema)
+        yield from _halved(lines, numbers[middle:], schema)
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.lstrip(_BLANKS).startswith(b"{"):
+        return False
+    try:
+        json.loads(line.decode(), parse_constant=_refuse, parse_float=_float, parse_int=_integer)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _float(text: str) -> None:
+    if math.isinf(float(text)):
+        _refuse(text)
+
+
+def _integer(text: str) -> None:
+    if not _LEAST <= int(text) <= _MOST:
+        _refuse(text)
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"no number that polars reads: {text}")

@@ -1,0 +1,48 @@
+"""What iostat and vmstat formats share: the first report, stamped lines, and frames of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.api.options import FIRST_REPORT
+from citus_analysis.schema import TABLES
+
+__all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
+
+#: A time that a logging wrapper put in front of each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
+STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
+
+
+def first_report_option(options: Mapping[str, str]) -> bool | None:
+    """The option `first_report` as "averages since boot?"; None where it is not given.
+
+    Raises:
+        UnknownNameError: it is none of the choices.
+    """
+    choice = FIRST_REPORT.value(options)
+    return None if choice is None else choice == "since_boot"
+
+
+def is_stamped(lines: pl.DataFrame) -> bool:
+    """Whether most lines begin with a wrapper's time stamp."""
+    return bool(lines.height and lines["text"].str.contains(STAMP).sum() * 2 > lines.height)
+
+
+def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
+    """Move the stamp off `text` into `stamp` (null where a line has none)."""
+    # A stamp in front of an empty line lost its tab when white space at the end was cut.
+    stamped = pl.col("text") + pl.lit("\t")
+    return lines.with_columns(
+        stamped.str.extract(STAMP).alias("stamp"),
+        stamped.str.replace(STAMP, "").str.strip_chars_end().alias("text"),
+    )
+
+
+def table(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame in the columns that a format yields for a table; a frame without columns has no rows."""
+    columns = TABLES[name].parsed()
+    # Selecting only literals from a frame without columns would make one row of nulls.
+    return columns.conform(frame) if frame.width else columns.empty()

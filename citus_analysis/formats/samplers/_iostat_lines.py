@@ -1,0 +1,89 @@
+"""Which kind each line of an iostat text is of, and where its samples begin."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.sample_frames import is_stamped, split_stamp
+from citus_analysis.formats.times.sampler_clock import DATE, TIME
+
+__all__ = ["MARKERS", "classified", "complete_bytes", "with_starts"]
+
+#: Kinds of lines that can begin a sample.
+MARKERS: Final = ("time", "cpu_header", "device_header")
+
+_ISO_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+_NUMBERS: Final = r"^\s*[0-9][0-9.,%]*(?:\s+[0-9][0-9.,%]*)*$"
+_BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*[0-9]\S*)(?:\s+_\S+_)?(?:\s+\([0-9]+ CPUs?\))?$"
+
+#: Kind of a line -> pattern; the first that matches decides.
+_KINDS: Final = (
+    ("blank", r"^$"),
+    ("cpu_header", r"^avg-cpu:\s+%user\s"),
+    ("device_header", r"^(?:Device:?\s.*(?:tps|/s)(?:\s.*)?|\s+\S.*\sDevice)$"),
+    ("time", rf"^(?:Time:\s+{TIME}|{DATE}\s+{TIME}|{_ISO_TIME})$"),
+    ("banner", _BANNER_DATE),
+)
+
+
+def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFrame:
+    """Lines with their `kind`; stamps go to a column `stamp` where lines carry them (None: find out)."""
+    if is_stamped(lines) if stamped is None else stamped:
+        lines = split_stamp(lines)
+    return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
+
+
+@cache
+def _shape() -> pl.Expr:
+    """What a line is by its text alone."""
+    shape = pl.lit("row")
+    for name, pattern in reversed(_KINDS):
+        shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
+    return shape
+
+
+@cache
+def _kind() -> pl.Expr:
+    """What a line is, by its shape and that of the line before."""
+    behind_header = pl.col("kind").shift() == "cpu_header"
+    values = (pl.col("kind") == "row") & behind_header & pl.col("text").str.contains(_NUMBERS)
+    return pl.when(values).then(pl.lit("cpu_values")).otherwise("kind")
+
+
+def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
+    """Add where samples begin.
+
+    Adds `segment` (counts banners: one run of iostat each), `starts` (the line begins a sample), `start` (number
+    of the line's sample within the frame, null before the first), `banner_date`, and `omits_first` (two empty
+    lines behind the segment's banner: `-y`).
+    """
+    kind = pl.col("kind")
+    lines = lines.with_columns(segment=(kind == "banner").cum_sum())
+    first = (
+        lines.filter(kind.is_in(MARKERS))
+        .group_by("segment", maintain_order=True)
+        .agg(first_kind=kind.first(), first_text=pl.col("text").first())
+    )
+    starts = (kind == pl.col("first_kind")) & ((kind != "device_header") | (pl.col("text") == pl.col("first_text")))
+    started = lines.join(first, on="segment", how="left", maintain_order="left").with_columns(
+        starts=starts.fill_null(value=False), banner_date=pl.col("text").str.extract(_BANNER_DATE)
+    )
+    in_preamble = pl.col("starts").cum_sum().over("segment") == 0
+    number = pl.col("starts").cast(pl.Int64).cum_sum() - 1
+    return started.with_columns(
+        start=pl.when(number >= 0).then(number),
+        banner_date=pl.when(kind == "banner").then("banner_date").forward_fill(),
+        omits_first=((kind == "blank") & in_preamble).sum().over("segment") > 1,
+    ).drop("first_kind", "first_text")
+
+
+def complete_bytes(data: bytes, offset: int, *, stamped: bool) -> int:
+    """Bytes in front of the last run or sample, which may go on in the next block; all where there is one only."""
+    lines = with_starts(classified(line_frame(data, offset), stamped=stamped))
+    behind_first = pl.col("starts").cum_sum().over("segment") > 1
+    cuts = lines.filter((pl.col("kind") == "banner") | (pl.col("starts") & behind_first))["offset"]
+    return int(cuts[-1]) - offset if cuts.len() else len(data)

@@ -1,0 +1,133 @@
+"""CPU and device reports of iostat: from classified lines to sample frames.
+
+Both functions add to the lines a `reason` where a line could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS, number_expr, with_derived_await
+
+__all__ = ["cpu_reports", "device_reports"]
+
+_IDENTITY: Final = ("sample", "sample_time", "since_boot")
+
+
+def cpu_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`cpu_samples` rows, and the lines with `reason`."""
+    rows = lines.with_columns(header=pl.col("text").shift()).filter(
+        (pl.col("kind") == "cpu_values") & pl.col("start").is_not_null()
+    )
+    frames = []
+    for (header,), group in rows.group_by("header", maintain_order=True):
+        printed = [token.lstrip("%") for token in str(header).split()[1:]]
+        wanted = {index: (CPU[name], 1.0) for index, name in enumerate(printed) if name in CPU}
+        frames.append(_numbers(group, wanted, count=len(printed), named=False))
+    if not frames:
+        return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
+    fields = pl.concat(frames, how="diagonal").sort("offset")
+    samples = fields.filter(pl.col("reason").is_null()).with_columns(sampler=pl.lit("iostat"))
+    reasons = fields.select("offset", "reason")
+    return samples.drop("offset", "reason"), lines.join(reasons, on="offset", how="left", maintain_order="left")
+
+
+def device_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`device_samples` rows, and the lines with `reason`."""
+    header = pl.when(pl.col("kind") == "device_header").then("text").forward_fill().over("start")
+    lines = lines.with_columns(header=header)
+    stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(
+        pl.lit("no header in front of this line names its columns")
+    )
+    lines = lines.with_columns(reason=pl.coalesce("reason", stray))
+    rows = lines.filter((pl.col("kind") == "row") & pl.col("header").is_not_null())
+    frames = [_device_block(str(text), group) for (text,), group in rows.group_by("header", maintain_order=True)]
+    if not frames:
+        return pl.DataFrame(), lines
+    blocks = pl.concat(frames, how="diagonal").sort("offset")
+    reasons = blocks.select("offset", misread="reason")
+    lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
+    lines = lines.with_columns(reason=pl.coalesce("misread", "reason"))
+    devices = blocks.filter(pl.col("reason").is_null()).drop("reason")
+    merged = _merge_blocks(devices) if len(frames) > 1 else devices
+    return with_derived_await(merged.drop("offset", "block")), lines
+
+
+def _device_block(header: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows under one header; the name stands first, or last in the layouts made to be read by people."""
+    names = header.split()
+    name_last = names[-1] == "Device"
+    printed = [name.lstrip("%") for name in (names[:-1] if name_last else names[1:])]
+    wanted = {index: DEVICE[name] for index, name in enumerate(printed) if name in DEVICE}
+    numbers = _numbers(rows, wanted, count=len(printed), named=True, name_last=name_last)
+    # Groups are indented where the name stands first; elsewhere every line is.
+    is_group = pl.lit(None, pl.Boolean) if name_last else pl.col("indented")
+    return numbers.with_columns(block=pl.lit(header), is_group=is_group).drop("indented")
+
+
+def _numbers(
+    rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool = False
+) -> pl.DataFrame:
+    """Rows of `count` printed numbers, with a name of one word or more beside them where `named`.
+
+    Args:
+        rows: classified lines.
+        wanted: position among the numbers -> (column, factor).
+        count: how many numbers the header announces.
+        named: a name stands in front of the numbers, or behind them with `name_last`.
+        name_last: see `named`.
+    """
+    # Taken apart once: every column below reads from this list.
+    rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
+    words = pl.col("words")
+    name_words = words.list.len().cast(pl.Int64) - count
+    rows = rows.with_columns(
+        numbers=words.list.head(count) if name_last else words.list.tail(count), name_words=name_words
+    )
+    name = (words.list.tail("name_words") if name_last else words.list.head("name_words")).list.join(" ")
+    fitting = pl.col("name_words") >= 1 if named else pl.col("name_words") == 0
+    # A test for the whole block spares most files the far slower way to read numbers.
+    human = bool(rows["text"].str.contains(HUMAN_NUMBERS).any())
+    columns = {column: _number(index, factor, human=human) for index, (column, factor) in wanted.items()}
+    frame = rows.select(
+        *_IDENTITY,
+        "offset",
+        "terminated",
+        device=name,
+        fits=fitting,
+        indented=pl.col("text").str.starts_with(" "),
+        **columns,
+    )
+    readable = pl.all_horizontal(pl.col(list(columns)).is_not_null()) if columns else pl.lit(value=True)
+    reason = (
+        pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("fits"))
+        .then(pl.lit(f"the header announces {count} numbers"))
+        .when(~readable)
+        .then(pl.lit("not a number"))
+    )
+    checked = frame.with_columns(reason=reason).drop("terminated", "fits")
+    return checked if named else checked.drop("device", "indented")
+
+
+@lru_cache(maxsize=1024)
+def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
+    """The number that is printed at that position. Kept: to make one costs more than to use it on a small file."""
+    return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
+
+
+def _merge_blocks(devices: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample and device: `--pretty` prints reads, writes and discards in blocks of their own."""
+    # With -g a device can stand in two groups of one block; its occurrences must not melt into one.
+    keyed = devices.with_columns(occurrence=pl.int_range(pl.len()).over("sample", "device", "block"))
+    return (
+        keyed.group_by("sample", "device", "occurrence", maintain_order=True)
+        .agg(pl.exclude("sample", "device", "occurrence").drop_nulls().first())
+        .drop("occurrence")
+    )

@@ -1,0 +1,185 @@
+"""`iostat` text output (sysstat 9 to 12): CPU and device reports, once or per interval.
+
+Tables: `cpu_samples`, `device_samples`. Understood: all column sets (plain, `-x`, `-s`, `-xs`, `-d`, `-c`,
+`-k`, `-m`, `-h`, `-g`, `-N`, `-j`, `-p`, `--pretty`, `--compact`, `--dec`), with and without `-t`, dates of any
+locale that prints numbers (:mod:`._clock`), decimal commas, and files that several runs of iostat were
+appended to. Sizes become kB.
+
+A *sample* is one report: it begins with its time line, without `-t` with its CPU block, without either with
+its first device header. `sample_time` is the time line; without one it is null, unless a logging wrapper
+stamped every line. A banner holds a date only, which is no time of a sample.
+
+`since_boot`: the first report of a run averages since boot, unless `-y` left it out. The text does not show
+`-y` itself, but sysstat 10.1.3 to 12.7.6 print one more empty line behind the banner under `-y`, and only
+then: two empty lines there prove that the first report is an interval. Otherwise (newer versions print the
+same with and without `-y`) the first report counts as since boot: at worst one good sample is left out,
+never an average over weeks let in. The option `first_report` overrules both.
+
+A last line without line end is rejected: a number that was cut in the middle still reads as a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import ClassVar
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.lines import chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sample_frames import first_report_option, table
+from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
+from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["FORMAT", "Iostat"]
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class _Style:
+    """What holds for the whole file."""
+
+    stamped: bool
+    order: str
+    timezone: str
+    first_report: bool | None
+
+
+@dataclass(frozen=True)
+class _Position:
+    """What a chunk must know of the chunks before it."""
+
+    samples: int = 0
+    banner_date: str | None = None
+    last_time: datetime | None = None
+
+
+class Iostat(Format):
+    """Text output of `iostat` (sysstat)."""
+
+    name: ClassVar[str] = "iostat"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
+    noise: ClassVar[str] = "banners and empty lines"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its CPU and device headers, which no other sampler prints."""
+        if b"avg-cpu:" not in head and b"Device" not in head:
+            return 0.0
+        lines = iostat_lines.classified(line_frame(head))
+        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(4).to_list()
+        known = {"cpu_header", "device_header"} & set(kinds)
+        if not known or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
+            return 0.0
+        return 0.95 if kinds[0] == "banner" else 0.8
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in order, in chunks of whole reports."""
+        style, position = _style(content.head, hints), _Position()
+        for block in chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped)):
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, position = _parse_chunk(block, style, position)
+            yield parsed
+
+
+def _style(head: bytes, hints: Hints) -> _Style:
+    lines = iostat_lines.classified(line_frame(head))
+    dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
+    values = lines.filter(pl.col("kind") == "cpu_values")["text"]
+    return _Style(
+        stamped="stamp" in lines.columns,
+        order=date_order(
+            # A banner's kernel version reads like a date.
+            [re.sub(r"^.*\)", "", text) for text in dated],
+            hints.options,
+            decimal_comma=bool(values.str.contains(r"[0-9],[0-9]").any()),
+        ),
+        timezone=timezone_of(hints.options),
+        first_report=first_report_option(hints.options),
+    )
+
+
+def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
+    text = line_frame(block.data, block.offset)
+    lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
+    samples, position = _samples(lines, style, position)
+    lines = lines.join(samples, on="start", how="left", maintain_order="left")
+    cpu, lines = cpu_reports(lines)
+    devices, lines = device_reports(lines)
+    clean = pl.col("reason").is_null()
+    noise = pl.col("kind").is_in(["blank", "banner"])
+    parsed = Parsed(
+        {"cpu_samples": table("cpu_samples", cpu), "device_samples": table("device_samples", devices)},
+        parsed_bytes=int(lines.filter(clean & ~noise)["length"].sum()),
+        noise_bytes=int(lines.filter(clean & noise)["length"].sum()),
+        rejects=reject_runs(lines),
+    )
+    return parsed, position
+
+
+def _samples(lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[pl.DataFrame, _Position]:
+    """One row per sample of the chunk: start, sample, sample_time, since_boot; and the position behind it."""
+    starts = lines.filter("starts").with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + position.samples)
+    starts = starts.with_columns(sample_time=_times(starts, style, position))
+    first = (pl.col("sample") == 0) | (
+        pl.col("banner_date").is_not_null() & (pl.col("start") == pl.col("start").min().over("segment"))
+    )
+    averages = ~pl.col("omits_first") if style.first_report is None else pl.lit(style.first_report)
+    samples = starts.select("start", "sample", "sample_time", since_boot=first & averages)
+    last_date = lines["banner_date"].drop_nulls().last() if lines["banner_date"].count() else None
+    behind = replace(
+        position,
+        samples=position.samples + samples.height,
+        banner_date=position.banner_date if last_date is None else str(last_date),
+        last_time=_last(samples["sample_time"]) or position.last_time,
+    )
+    return samples, behind
+
+
+def _last(times: pl.Series) -> datetime | None:
+    known = times.drop_nulls()
+    last = known.last() if known.len() else None
+    return last if isinstance(last, datetime) else None
+
+
+def _times(starts: pl.DataFrame, style: _Style, position: _Position) -> pl.Series:
+    """Times of samples; a `Time:` line of sysstat 9 gets the banner's date, and a day more after each midnight."""
+    date = pl.col("banner_date").fill_null(pl.lit(position.banner_date, pl.String))
+    undated = pl.col("text").str.starts_with("Time:")
+    raw = (
+        pl.when((pl.col("kind") == "time") & undated)
+        .then(pl.concat_str(date, pl.col("text").str.strip_prefix("Time:"), separator=" "))
+        .when(pl.col("kind") == "time")
+        .then("text")
+        .otherwise(pl.col("stamp") if style.stamped else pl.lit(None, pl.String))
+    )
+    frame = starts.select("segment", raw=raw, undated=undated)
+    frame = frame.with_columns(time=parse_times(frame["raw"], style.order, style.timezone))
+    if not frame["undated"].any():
+        return frame["time"]
+    before = pl.col("time").shift().over("segment")
+    wraps = (pl.col("time") < before).fill_null(value=False).cum_sum().over("segment")
+    frame = frame.with_columns(time=pl.col("time") + pl.duration(days=wraps))
+    if position.last_time is not None:
+        days_behind = (pl.lit(position.last_time) - pl.col("time").first().over("segment")).dt.total_milliseconds()
+        missing = (days_behind / _DAY_MS).ceil().clip(lower_bound=0).cast(pl.Int64)
+        continued = pl.col("segment") == 0
+        frame = frame.with_columns(
+            time=pl.when(continued).then(pl.col("time") + pl.duration(days=missing)).otherwise("time")
+        )
+    return frame["time"]
+
+
+FORMAT = Iostat()

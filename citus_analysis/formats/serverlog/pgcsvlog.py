@@ -1,0 +1,179 @@
+"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18) to `log_events` and `checkpoints`.
+
+A record is one CSV row, which may span lines. Its detail, hint, context and query columns become rows of their
+own, as the stderr log has them; they have the record's offset and are tied to it. What is no whole row is rejected:
+a row has 23 columns (24 since PostgreSQL 13, 26 since 14), which neither one cut short nor two in one line have.
+
+Example of a row::
+
+    2026-11-20 21:03:47.877 UTC,"bench","ycsb",1580,"10.0.0.1:5432",65a1.62c,1,"SELECT",2026-11-20 21:00:00 UTC,
+    3/4,0,LOG,00000,"duration: 0.067 ms",,,,,,,,,"psql","client backend",,0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.threads import in_order
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.serverlog.pglog._chunks import chunks
+from citus_analysis.formats.serverlog.pglog._details import with_details
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
+from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import add_body_fast
+from citus_analysis.formats.sources.content import LINE_CAP, Content
+from citus_analysis.formats.times.zones import LocalTime
+
+__all__ = ["FORMAT", "PgCsvLog"]
+
+_CHUNK: Final = 16 * 2**20
+#: A doubled quote ends one stretch and begins the next: no byte leaves a choice, which the matcher rewards.
+_FIELD = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
+#: A virtual transaction: backend and its own number, as far as their columns hold them.
+_TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
+_TAIL_FIELDS: Final = (
+    *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
+    *("location", "application"),
+)
+#: csv column -> severity of the row it becomes.
+_DETAILS: Final = {
+    "detail": "DETAIL",
+    "hint": "HINT",
+    "internal_query": "QUERY",
+    "context": "CONTEXT",
+    "query": "STATEMENT",
+}
+
+
+class _CsvHeads:
+    """How a csvlog row begins: its columns up to the severity."""
+
+    #: A line may be any part of a row: what is none shows when rows are read.
+    continuation_pattern: ClassVar[str | None] = None
+    stray_pattern: ClassVar[str | None] = None
+    timed: ClassVar[bool] = False
+    pattern: ClassVar[str] = (
+        rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{_FIELD}),(?P<d>{_FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{_FIELD}),'
+        rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_TRANSACTION}),[0-9]*,"
+        rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,)'
+    )
+
+
+_HEADS: Final = _CsvHeads()
+#: Cheap to look for in every file; `_HEADS` says for sure.
+_MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
+_KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
+_END: Final = r"(?:\r?\n|$))"
+#: Behind the application stand the kind of backend since PostgreSQL 13, leader and query since 14.
+_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
+#: As exports have it that leave one of these out.
+_LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
+
+
+class PgCsvLog(Format):
+    """PostgreSQL server log in CSV (csvlog)."""
+
+    name: ClassVar[str] = "pgcsvlog"
+    version: ClassVar[int] = 3
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Sure where a line begins as a csvlog row does."""
+        return 0.97 if _has_rows(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per chunk.
+
+        Raises:
+            FormatError: no line at the beginning is a csvlog row.
+            UsageError: the option `timezone` names no time zone.
+        """
+        if content.head.strip() and not _has_rows(content.head):
+            raise FormatError(
+                "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
+            )
+        local = LocalTime.of(content.path, hints.options)
+
+        build = partial(_frame, tail_pattern=_tail_pattern(content.head))
+
+        def work(chunk: Chunk) -> Prepared:
+            return prepared(scan_with(chunk, _HEADS, build), local)
+
+        yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
+
+
+def _has_rows(head: bytes) -> bool:
+    if _MAYBE.search(head) is None:
+        return False
+    whole = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
+    return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
+
+
+def _tail_pattern(head: bytes) -> str:
+    """What stands behind the severity in rows of this log: the loose one where no first row is of any version."""
+    scanned = scan_with(Chunk(0, head), _HEADS, partial(_frame, tail_pattern=_TAIL))
+    return _TAIL if scanned.parsed_bytes else _LOOSE_TAIL
+
+
+def _frame(
+    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers, *, tail_pattern: str
+) -> tuple[pl.DataFrame, Integers]:
+    texts = record_texts(data, offset, heads, starts, sizes)
+    tail = texts.select(pl.col("text").str.extract_groups(tail_pattern)).unnest("text")
+    whole = _row_bytes(heads, texts, tail)
+    texts = texts.with_columns(byte_length=whole, capped=whole > LINE_CAP)
+    if not whole.all():
+        sound = pl.Series(whole > 0)
+        texts, tail, heads = texts.filter(sound), tail.filter(sound), heads.filter(sound)
+    return _rows(heads, texts, tail.select(_unquoted(pl.all()))), whole
+
+
+def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> Integers:
+    """How many bytes of each record are a row: fewer than it has where something else stands behind it, or none.
+
+    Of a record longer than the cap only the beginning is known, which is taken for that of a row if it is none.
+    """
+    row = tail.select(row=pl.col("row").str.len_bytes().cast(pl.Int64)).to_series()
+    known = pl.DataFrame({"row": row, "head": heads.get_column("head").str.len_bytes().cast(pl.Int64)}).hstack(
+        texts.select("byte_length", "capped", text=pl.col("text").str.len_bytes())
+    )
+    goes_on = pl.col("row") < pl.col("text")
+    measured = (
+        pl.when(goes_on)
+        .then(pl.col("head") + pl.col("row"))
+        .when(pl.col("row").is_not_null() | pl.col("capped"))
+        .then(pl.col("byte_length"))
+        .otherwise(0)
+    )
+    return known.select(measured).to_series().to_numpy()
+
+
+def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> pl.DataFrame:
+    plain = heads.with_columns(_unquoted(pl.col("u", "d", "h", "v")))
+    plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), a=tail.get_column("application"))
+    known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
+    rows = texts.drop("text", "excerpt").hstack(known)
+    rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
+    details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
+    return add_body_fast(with_details(rows, details))
+
+
+def _unquoted(field: pl.Expr) -> pl.Expr:
+    quoted = field.str.starts_with('"')
+    inner = field.str.replace('^"', "").str.replace('"$', "").str.replace_all('""', '"', literal=True)
+    return pl.when(quoted).then(inner).otherwise(field)
+
+
+FORMAT = PgCsvLog()

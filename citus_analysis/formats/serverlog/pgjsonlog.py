@@ -1,0 +1,243 @@
+"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18) to `log_events` and `checkpoints`.
+
+One object per line. Its detail, hint, context and statement become rows of their own, as the stderr log has them;
+they have the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an
+object with `textPayload`; its prefix is detected, its time is the object's `timestamp` where the prefix has none.
+CloudNativePG wraps the columns of each csvlog row in an object with `record`, and what its own programs say between
+them, objects with a `logger`, is noise.
+
+Example of a line::
+
+    {"timestamp":"2026-11-20 21:03:47.877 UTC","pid":1580,"line_num":1,"error_severity":"LOG","message":"duration: ..."}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.threads import in_order
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import EXCERPT_CHARS, Format, Hints, Parsed, Reject
+from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
+from citus_analysis.formats.reading.json_lines import (
+    blank_lines,
+    decode_lines,
+    lines_of,
+    stretches,
+    without_lone_surrogates,
+)
+from citus_analysis.formats.serverlog.pglog._details import with_details
+from citus_analysis.formats.serverlog.pglog._detect import best_prefix
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
+from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import add_body_fast
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.zones import LocalTime
+
+__all__ = ["FORMAT", "PgJsonLog"]
+
+_BLOCK: Final = 8 * 2**20
+_SAMPLE_LINES: Final = 400
+_WRAPPED: Final = "textPayload"
+_DETAILS: Final = {
+    "detail": "DETAIL",
+    "hint": "HINT",
+    "internal_query": "QUERY",
+    "context": "CONTEXT",
+    "statement": "STATEMENT",
+}
+#: Keys of an object -> the escape of a prefix that says the same.
+_KEYS: Final = {
+    "timestamp": "m",
+    "user": "u",
+    "dbname": "d",
+    "pid": "p",
+    "remote_host": "h",
+    "line_num": "l",
+    "vxid": "v",
+    "application_name": "a",
+    "state_code": "e",
+    "error_severity": "severity",
+    "message": "text",
+}
+#: Keys of a CloudNativePG record that a jsonlog object names differently -> that name.
+_NESTED: Final = "record"
+_NESTED_KEYS: Final = {
+    "log_time": "timestamp",
+    "user_name": "user",
+    "database_name": "dbname",
+    "process_id": "pid",
+    "connection_from": "remote_host",
+    "session_line_num": "line_num",
+    "virtual_transaction_id": "vxid",
+    "sql_state_code": "state_code",
+    "query": "statement",
+    **{name: name for name in ("application_name", "error_severity", "message")},
+    **{name: name for name in ("detail", "hint", "internal_query", "context")},
+}
+_STAMP: Final = f"^{STAMP_PATTERN}$"
+#: Keys that are read -> columns; every value is read as text.
+_NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}, _WRAPPED: "wrapped"}
+_PORT: Final = r":[0-9]+$"
+_NO_RECORD: Final = "no object with a severity and a message"
+Object = Mapping[str, object]
+
+
+class PgJsonLog(Format):
+    """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
+
+    name: ClassVar[str] = "pgjsonlog"
+    version: ClassVar[int] = 4
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
+    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Sure where one of the first lines is an object with a severity and a message, or a wrapped log line."""
+        return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block.
+
+        Raises:
+            FormatError: none of the first lines is such an object.
+        """
+        sample = [found for found in _objects(content.head) if _is_record(found)]
+        if content.head.strip() and not sample:
+            raise FormatError(
+                "no line is an object of a jsonlog", path=content.path, place="line 1", way_out="pass --format pglog"
+            )
+        given = LOG_LINE_PREFIX.value(hints.options)
+        wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
+        prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
+        nested = any(_is_nested(found) for found in sample)
+        local = LocalTime.of(content.path, hints.options)
+
+        def work(block: Block) -> Prepared:
+            return prepared(_scanned(block, prefix, nested=nested), local)
+
+        yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
+
+
+def _objects(data: bytes) -> list[Object]:
+    lines = data.splitlines()[:_SAMPLE_LINES]
+    return [found for line in lines if (found := _object(line)) is not None]
+
+
+def _object(line: bytes) -> Object | None:
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        # As text: of bytes the decoder guesses the encoding, and reads UTF-16, too.
+        found = json.loads(valid_utf8(line).decode())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_record(found: Object) -> bool:
+    return _is_said(found) or isinstance(found.get(_WRAPPED), str) or _is_nested(found)
+
+
+def _is_nested(found: Object) -> bool:
+    within = found.get(_NESTED)
+    return isinstance(within, dict) and _is_said(within)
+
+
+def _is_said(found: Object) -> bool:
+    return "error_severity" in found and "message" in found
+
+
+def _scanned(block: Block, prefix: Prefix, *, nested: bool) -> Scanned:
+    if block.oversized:
+        reject = Reject(block.offset, block.length, "longer than the cap", block.data)
+        return Scanned(_frame(_no_objects(), prefix), [reject], 0, 0)
+    data = without_lone_surrogates(valid_utf8(block.data))
+    starts, sizes = lines_of(data)
+    frame, numbers = _decoded(data, starts, sizes, nested=nested)
+    frame = frame.with_columns(
+        byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
+    )
+    is_record = frame.select(
+        pl.col("wrapped").is_not_null() | (pl.col("severity").is_not_null() & pl.col("text").is_not_null())
+    ).to_series()
+    records = frame if is_record.all() else frame.filter(is_record)
+    roles = np.full(len(starts), STRAY)
+    roles[numbers[is_record.to_numpy()]] = RECORD
+    if nested:
+        roles[numbers[(~is_record & frame.get_column("logger").is_not_null()).to_numpy()]] = BLANK
+    roles[blank_lines(data, starts, sizes, among=roles == STRAY)] = BLANK
+    rejects = [
+        Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
+        for start, end in stretches(roles == STRAY, starts, sizes)
+    ]
+    return Scanned(
+        _frame(records, prefix), rejects, int(sizes[roles == RECORD].sum()), int(sizes[roles == BLANK].sum())
+    )
+
+
+def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) -> tuple[pl.DataFrame, Integers]:
+    """Objects as columns with the names of `_NAMES`, where records are nested also `logger`; numbers of their lines."""
+    if not nested:
+        frame, numbers = decode_lines(data, starts, sizes, _NAMES)
+        return frame.rename(_NAMES), numbers
+    frame, numbers = decode_lines(data, starts, sizes, [*_NAMES, "logger"], {_NESTED: _NESTED_KEYS})
+    within = frame.select(_NESTED).unnest(_NESTED).rename(_NESTED_KEYS)
+    within = within.with_columns(pl.col("remote_host").str.replace(_PORT, ""))
+    both = [pl.coalesce(pl.col(name), within.get_column(name)) for name in within.columns]
+    return frame.drop(_NESTED).with_columns(both).rename(_NAMES), numbers
+
+
+def _no_objects() -> pl.DataFrame:
+    return pl.DataFrame(
+        schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)}
+    )
+
+
+def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
+    severity = pl.col("severity").str.extract(f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$", 1)
+    wrapped = objects.get_column("wrapped").is_not_null()
+    direct = (objects.filter(~wrapped) if wrapped.any() else objects).with_columns(severity=severity)
+    rows = _rows(direct, direct)
+    if wrapped.any():
+        payloads = objects.filter(wrapped)
+        heads = payloads.select(pl.col("wrapped").str.extract_groups(prefix.pattern)).unnest("wrapped")
+        length = heads.get_column("head").str.len_chars().fill_null(0)
+        said = payloads.with_columns(skip=length).select(pl.col("wrapped").str.slice(pl.col("skip"))).to_series()
+        if not {"m", "t", "n"} & set(heads.columns):
+            heads = heads.with_columns(m=_stamp_of(payloads.get_column("m")))
+        rows = pl.concat([rows, _rows(heads, payloads.with_columns(text=said))], how="diagonal").sort("byte_offset")
+    rows = rows.with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
+    details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
+    return add_body_fast(with_details(rows.drop(_DETAILS), details))
+
+
+def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
+    stamped = heads
+    if "m" in heads.columns:
+        stamp = pl.when(pl.col("m").str.contains(_STAMP)).then("m")
+        stamped = heads.with_columns(m=stamp)
+    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$")):
+        if column in stamped.columns:
+            stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
+    return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))
+
+
+def _stamp_of(timestamps: pl.Series) -> pl.Series:
+    """`2020-05-02T13:00:20.382318Z` as a prefix would print it."""
+    stamp = pl.col(timestamps.name)
+    clock = stamp.str.extract(r"^([0-9-]{10})T", 1) + " " + stamp.str.extract(r"T([0-9:]{8})", 1)
+    thousandths = stamp.str.extract(r"\.([0-9]{1,3})", 1).fill_null("").str.pad_end(3, "0")
+    return timestamps.to_frame().select(clock + "." + thousandths + " UTC").to_series()
+
+
+FORMAT = PgJsonLog()

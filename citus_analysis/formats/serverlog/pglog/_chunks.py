@@ -1,0 +1,121 @@
+"""A source cut into chunks of whole records.
+
+A record belongs to the chunk in which its prefix stands, however long it is and wherever a block ends: the last
+record of a block waits for the next block, since its continuation lines may follow. What waits is bounded: of a
+record longer than the cap only the beginning is kept, and its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.formats.serverlog.pglog._prefix import Heads, Prefix
+from citus_analysis.formats.serverlog.pglog._records import CONTINUED, RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog.compiled import library as native
+from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
+
+__all__ = ["Chunk", "chunks"]
+
+_WINDOWS: Final = (16 * 2**10, 2**20)
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Bytes of the source, and how many behind them belong to the only record (or stray line) in them."""
+
+    offset: int
+    data: bytes
+    tail: int = 0
+
+
+_NOTHING: Final = _Stretch(0, b"")
+
+
+def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
+    """The source as chunks of about `block_bytes`; the first ones are smaller."""
+    held, fresh = _NOTHING, True
+    for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
+        if isinstance(piece, Unread) and not held.data:
+            # A record begins behind it, so nothing in it goes on, and what follows does not begin with blank lines.
+            yield Chunk(piece.offset, piece, fresh=fresh)
+            fresh = False
+            continue
+        ready, held = _ready(held, piece.read() if isinstance(piece, Unread) else piece, prefix)
+        for one in ready:
+            yield Chunk(one.offset, one.data, one.tail, fresh)
+            fresh = fresh and not one.data.strip() and not one.tail
+    if held.data:
+        yield Chunk(held.offset, held.data, held.tail, fresh)
+
+
+def _ready(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
+    """What is complete with a block laid behind what was held, and what is to be held."""
+    if block.oversized or held.tail:
+        return _grow(held, block, prefix)
+    whole = _Stretch(held.offset if held.data else block.offset, held.data + block.data)
+    return _split(whole, prefix) if block.unfinished else ([whole], _NOTHING)
+
+
+def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
+    """Where the last record begins, which may go on behind `data`; what stands before it is complete."""
+    end = line_cut(data)
+    begin = _last_record(data, end, prefix) if end else 0
+    if begin is None:
+        # Either no record opens last, or none does in these lines.
+        return 0 if lines_only else end
+    return begin
+
+
+def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
+    """The part of a stretch that is complete, and the record at its end that may go on."""
+    begin = _last_record(stretch.data, len(stretch.data), prefix)
+    if begin is None:
+        return [stretch], _NOTHING
+    held = _Stretch(stretch.offset + begin, stretch.data[begin:])
+    if len(held.data) > LINE_CAP:
+        held = _Stretch(held.offset, held.data[:EXCERPT_BYTES], len(held.data) - EXCERPT_BYTES)
+    return [_Stretch(stretch.offset, stretch.data[:begin])] if begin else [], held
+
+
+def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
+    """Lay a block behind a record that is, or with it becomes, longer than the cap."""
+    from citus_analysis.formats.serverlog.pglog._scan import find_openers
+
+    data = block.data
+    lines = find_openers(data, prefix, complete=not block.oversized)
+    openers = np.flatnonzero(lines.roles != CONTINUED)
+    if held.data and not len(openers):
+        kept = b"" if held.tail else data
+        return [], _Stretch(held.offset, held.data + kept, held.tail + block.length - len(kept))
+    begin = int(lines.starts[openers[0]]) if len(openers) else 0
+    ready = [_Stretch(held.offset, held.data, held.tail + begin)] if held.data else []
+    rest = _Stretch(block.offset + begin, data[begin:], block.length - len(data))
+    if not block.oversized:
+        more, held = _split(rest, prefix)
+        return ready + more, held
+    if lines.roles[0] == RECORD:
+        return ready, rest
+    return [*ready, rest], _NOTHING
+
+
+def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
+    """Where the last record of the first `size` bytes begins; None where the last opener is none."""
+    if isinstance(prefix, Prefix):
+        return native.last_record(data, size, prefix)
+    from citus_analysis.formats.serverlog.pglog._scan import find_openers
+
+    for window in (*_WINDOWS, size):
+        begin = data.rfind(b"\n", 0, max(size - window, 0)) + 1
+        lines = find_openers(data[begin:size], prefix)
+        openers = np.flatnonzero(lines.roles != CONTINUED)
+        if len(openers):
+            last = openers[-1]
+            return begin + int(lines.starts[last]) if lines.roles[last] == RECORD else None
+        if begin == 0:
+            break
+    return None

@@ -1,0 +1,119 @@
+"""Which `log_line_prefix` a log was written under."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import product
+from typing import Final
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.serverlog.pglog._prefix import (
+    COMMON_PREFIXES,
+    SEVERITY_WORDS,
+    STUDY_PREFIX,
+    Prefix,
+    compile_prefix,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.redaction import redact
+
+__all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
+
+_SAMPLE: Final = 2**20
+_SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
+#: Two spaces stand behind a severity; behind the process in brackets and a colon, as RDS has it, copies keep one.
+_MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
+_TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
+_MOSTLY: Final = 0.9
+_SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
+_SHOWN: Final = 160
+
+
+def looks_like_log(head: bytes) -> bool:
+    """Whether lines with a time before a severity are in it, whatever the prefix."""
+    marks = [(line, _MARK.search(line[:1000])) for line in head.splitlines()[:200]]
+    return any(mark and _TIME.search(line[: min(mark.start(), 200)]) for line, mark in marks)
+
+
+def is_server_log(head: bytes, prefix: Prefix) -> bool:
+    """Whether what a prefix fits is a server's log and not what a client shows of the server's messages.
+
+    Without any prefix a record looks as psql prints it. Then a log is what holds a `LOG` record, which is sent to no
+    client by default, and next to nothing but records and their continuation lines (those begin with a tab), where
+    psql prints rows, command tags and `LINE 1: ...` in between.
+    """
+    if prefix.text:
+        return True
+    lines = [line for line in head[: head.rfind(b"\n") + 1 or len(head)].split(b"\n") if line.strip()]
+    fitting = sum(1 for line in lines if line.startswith(b"\t") or _MARK.match(line[:1000]))
+    return any(line.startswith(b"LOG:  ") for line in lines) and fitting >= _MOSTLY * len(lines)
+
+
+def best_prefix(head: bytes) -> Prefix | None:
+    """The common prefix that fits the most lines; None where none fits any."""
+    head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
+    marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
+    best, most = None, 0
+    # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
+    headers = () if not marked else (True, False) if _SYSLOG.search(head) else (False,)
+    for syslog, text in product(headers, COMMON_PREFIXES):
+        prefix = replace(compile_prefix(text), syslog=syslog)
+        fits = _fitting(head, prefix)
+        if fits > most:
+            best, most = prefix, fits
+        if most == marked:
+            break
+    return best
+
+
+def find_prefix(content: Content, given: str | None) -> Prefix:
+    """The prefix to read a log with: the given one where it fits, else the best of the common ones.
+
+    Raises:
+        FormatError: none fits a line of the first megabyte.
+        UsageError: the given one is malformed.
+    """
+    prefix = None if given is None else compile_prefix(given)
+    wanted = () if prefix is None else (prefix, replace(prefix, syslog=True))
+    for sample in _samples(content):
+        if not sample.strip():
+            return prefix or compile_prefix(STUDY_PREFIX)
+        fits = next((one for one in wanted if _fitting(valid_utf8(sample), one)), None)
+        if fits is not None:
+            return fits
+        found = best_prefix(sample)
+        if found is not None:
+            return found
+    raise _misfit(content, sample, given)
+
+
+def _samples(content: Content) -> Iterator[bytes]:
+    """The first 64 KiB, which mostly suffice, then the first megabyte."""
+    yield content.head
+    with closing(content.open()) as stream:
+        yield stream.read(_SAMPLE)
+
+
+def _fitting(sample: bytes, prefix: Prefix) -> int:
+    """How many lines begin a record."""
+    return count_heads(sample, prefix)
+
+
+def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
+    first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
+    tried = f"{given!r}, or a common one," if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
+    if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
+        way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
+    else:
+        way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
+    return FormatError(
+        f"no line begins with the log_line_prefix {tried}; the first line is {first!r}",
+        path=content.path,
+        place="line 1",
+        way_out=way_out,
+    )

@@ -1,0 +1,92 @@
+"""Scanned chunks to pieces of tables.
+
+Whatever a chunk tells alone is prepared by the thread that scanned it; what needs the order of the source (details
+tied to their records, checkpoints brought together, rejects joined) is left for the one that writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from citus_analysis.core.column_types import CATEGORY, INT64
+from citus_analysis.core.rows import has_column, record_batch
+from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
+from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
+from citus_analysis.formats.serverlog.pglog._records import Scanned
+from citus_analysis.formats.serverlog.pglog._times import to_utc
+from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.times.zones import LocalTime
+from citus_analysis.schema import TABLES, Column, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SCANNED", "Prepared", "pieces", "prepared"]
+
+_EVENTS: Final = TABLES["log_events"].parsed()
+SCANNED: Final = Table(
+    "scanned",
+    "Records as a scanner reads them: what the clock showed, not yet the time.",
+    _EVENTS.source,
+    (
+        Column("clock", INT64, "microseconds since 1970 as the server's clock showed them"),
+        Column("zone", CATEGORY, "time zone as the log names it"),
+        *(column for column in _EVENTS if column.name != "log_time"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A scanned chunk with all that it tells alone.
+
+    Attributes:
+        scanned: rejects and bytes.
+        rows: the rows of `log_events`, `record_byte_offset` still null where details are to be tied.
+        checkpoints: the records about checkpoints, each of which is a row.
+        tied: whether the format itself ties details.
+    """
+
+    scanned: Scanned
+    rows: pa.RecordBatch
+    checkpoints: list[pa.RecordBatch]
+    tied: bool
+
+
+def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
+    """A scanned chunk made ready, given how its times are to be read."""
+    found = record_batch(SCANNED, scanned.rows)
+    log_time = to_utc(found.column("clock"), found.column("zone"), local)
+    rows = record_batch(_EVENTS, found.drop_columns(["clock", "zone"]).append_column("log_time", log_time))
+    return Prepared(scanned, rows, checkpoint_records(rows), tied=has_column(scanned.rows, "record_byte_offset"))
+
+
+def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
+    """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one."""
+    ties, checkpoints = Ties(), Checkpoints()
+    held: list[Reject] = []
+    for chunk in chunks:
+        scanned = chunk.scanned
+        rejects = _joined(held, scanned.rejects)
+        held = rejects[-1:]
+        yield Parsed(
+            {
+                "log_events": chunk.rows if chunk.tied else ties.tie(chunk.rows),
+                "checkpoints": checkpoints.collect(chunk.checkpoints),
+            },
+            parsed_bytes=scanned.parsed_bytes,
+            noise_bytes=scanned.noise_bytes,
+            rejects=reject_rows(rejects[:-1]),
+        )
+    if held:
+        yield Parsed({}, 0, rejects=reject_rows(held))
+
+
+def _joined(held: list[Reject], more: list[Reject]) -> list[Reject]:
+    """The rejects in order; one that begins where the one held back ends is its continuation."""
+    if held and more and held[0].byte_offset + held[0].byte_length == more[0].byte_offset:
+        whole = held[0].byte_length + more[0].byte_length
+        return [Reject(held[0].byte_offset, whole, held[0].reason, held[0].excerpt), *more[1:]]
+    return [*held, *more]

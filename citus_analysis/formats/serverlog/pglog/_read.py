@@ -1,0 +1,38 @@
+"""Pieces of a source worked on by several threads, always handed on in the order of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from citus_analysis.core.threads import in_order
+from citus_analysis.formats.serverlog.pglog._chunks import chunks
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix
+from citus_analysis.formats.serverlog.pglog._records import Chunk
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.times.zones import LocalTime
+
+__all__ = ["CHUNK_BYTES", "prepared_chunks"]
+
+#: Large, for each chunk costs some milliseconds beside its bytes; larger ones take more memory than they save time.
+CHUNK_BYTES: Final = 28 * 2**20
+
+
+def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[Prepared]:
+    """The chunks of a source, scanned and prepared by up to `jobs` threads, in the order of the source.
+
+    Args:
+        content: the log.
+        prefix: its prefix.
+        local: how its times are to be read.
+        jobs: how many threads scan.
+    """
+    scan = partial(scan_fast, prefix=prefix, memory=Memory())
+
+    def work(chunk: Chunk) -> Prepared:
+        return prepared(scan(chunk), local)
+
+    return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

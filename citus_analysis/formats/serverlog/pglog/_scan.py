@@ -1,0 +1,265 @@
+"""Records of a chunk, found by regular expressions: those of csvlog, and where a line is longer than memory may hold.
+
+Stderr logs are read by the compiled scanner. Modules import this one where they need it, for it brings polars, which
+takes longer to import than the compiled scanner takes for a small log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN
+from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads
+from citus_analysis.formats.serverlog.pglog._records import (
+    BLANK,
+    CONTINUED,
+    RECORD,
+    STRAY,
+    Chunk,
+    Scanned,
+    stray_rejects,
+)
+from citus_analysis.formats.serverlog.pglog._times import parse_clock
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import (
+    Bytes,
+    cut_to_characters,
+    string_views,
+    valid_utf8,
+)
+from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP
+
+__all__ = [
+    "Lines",
+    "find_openers",
+    "find_records",
+    "prefix_columns",
+    "record_texts",
+    "scan_with",
+]
+
+_BLANKS: Final = b" \t\r\n\x0b\x0c"
+_MARK: Final = re.compile(MARK_PATTERN.encode())
+_GPID: Final = r" gpid=([0-9]{1,18})$"
+
+#: Chunk, its offset, heads, starts and sizes of its records -> rows, and how many bytes of each record belong to it
+#: (none where it is damaged).
+FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], tuple[pl.DataFrame, Integers]]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a chunk, the part each one plays, and the fields of the prefixes.
+
+    Attributes:
+        starts: first byte of every line, and the length of the chunk behind the last.
+        roles: per line whether it begins a record, continues the one before, is blank or astray.
+        heads: for every line the fields of its prefix as text; null where it begins no record.
+    """
+
+    starts: Integers
+    roles: Integers
+    heads: pl.DataFrame
+
+
+def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
+    """The lines of `data` and the part each one plays.
+
+    A line without prefix continues the record before it. Where none is open (before the first record and behind
+    a line that is astray) it is astray itself; blank lines at the source's very beginning are no loss.
+
+    Args:
+        data: whole records.
+        prefix: the log's prefix.
+        fresh: nothing but blank lines was before.
+    """
+    lines = find_openers(data, prefix)
+    roles = lines.roles
+    opener = np.maximum.accumulate(np.where(roles != CONTINUED, np.arange(len(roles)), -1))
+    roles[(roles == CONTINUED) & ((opener < 0) | (roles[opener] == STRAY))] = STRAY
+    if fresh:
+        filled = next((place for place, start in enumerate(lines.starts[:-1]) if _filled_line(data, start)), len(roles))
+        roles[:filled] = BLANK
+    return lines
+
+
+def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
+    """The lines of `data`; their parts are told by the line alone (record, astray, or else continued).
+
+    Bytes that are no UTF-8 count as question marks. Lines with a zero byte, which PostgreSQL never writes, and those
+    in which a second record begins are astray. Unless `complete` is false, so is a last line without a line end, which
+    the log breaks off in.
+    """
+    data = valid_utf8(data)
+    buffer = np.frombuffer(data, np.uint8)
+    starts = np.unique(np.concatenate([[0], np.flatnonzero(buffer == 10) + 1, [len(data)]])).astype(np.int64)
+    begins, lengths = starts[:-1], np.diff(starts)
+    lengths_shown = lengths - (buffer[starts[1:] - 1] == 10)
+    shown = cut_to_characters(buffer, begins, lengths_shown, HEAD_LIMIT)
+    lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
+    line = pl.col("line")
+    heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
+    roles = np.where(heads.get_column("severity").is_not_null(), RECORD, CONTINUED)
+    if prefix.continuation_pattern is not None:
+        goes_on = lines.select(line.str.contains(prefix.continuation_pattern)).to_series()
+        roles[(roles == CONTINUED) & ~goes_on.to_numpy()] = STRAY
+    if prefix.stray_pattern is not None:
+        foreign = lines.select(line.str.contains(prefix.stray_pattern)).to_series()
+        roles[(roles == CONTINUED) & foreign.to_numpy()] = STRAY
+    if prefix.timed:
+        roles[_joined(data, begins, lengths_shown, heads, prefix)] = STRAY
+    roles[np.searchsorted(starts, np.flatnonzero(buffer == 0), side="right") - 1] = STRAY
+    unfinished = (
+        complete
+        and prefix.continuation_pattern is not None
+        and len(lengths) > 0
+        and not data.endswith(b"\n")
+        and lengths[-1] <= LINE_CAP
+        and not data.startswith(b"\t", begins[-1])
+    )
+    if unfinished and roles[-1] == CONTINUED:
+        roles[-1] = STRAY
+    return Lines(starts, roles, heads)
+
+
+def _joined(data: bytes, begins: Integers, lengths: Integers, heads: pl.DataFrame, prefix: Heads) -> list[int]:
+    """Numbers of the lines in which a second record begins: two lines that lost the line end between them."""
+    lines = pl.DataFrame({"line": string_views(np.frombuffer(data, np.uint8), begins, lengths)})
+    marks = lines.select(pl.col("line").str.count_matches(MARK_PATTERN)).to_series()
+    opens = heads.get_column("head").str.len_bytes()
+    beginning = re.compile(prefix.pattern.removeprefix("^").encode())
+    joined = []
+    for number in np.flatnonzero((marks > opens.is_not_null().cast(pl.UInt32)).to_numpy()).tolist():
+        text = data[begins[number] : begins[number] + lengths[number]]
+        indent = len(text) - len(text.lstrip(_BLANKS))
+        behind = opens[number] if opens[number] is not None else indent + 1
+        if _holds_record(text, behind, beginning):
+            joined.append(number)
+    return joined
+
+
+def _holds_record(line: bytes, behind: int, beginning: re.Pattern[bytes]) -> bool:
+    """Whether a record begins behind a place; one at the beginning of a literal of SQL is part of a statement."""
+    tried = behind
+    for mark in _MARK.finditer(line, behind):
+        for place in range(max(tried, mark.start() - HEAD_LIMIT), mark.start() + 1):
+            quoted = line[place - 1 : place] == b"'" and line.count(b"'", 0, place) % 2 == 1
+            if not quoted and beginning.match(line, place, place + HEAD_LIMIT):
+                return True
+        tried = mark.start() + 1
+    return False
+
+
+def _filled_line(data: bytes, start: int) -> bool:
+    end = data.find(b"\n", start)
+    return bool(data[start : len(data) if end < 0 else end].strip(_BLANKS))
+
+
+def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
+    """The records of a chunk, whose frame the given function builds from the heads."""
+    data = valid_utf8(chunk.data())
+    lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
+    roles = lines.roles
+    if chunk.tail:
+        roles[1:] = CONTINUED
+    before = np.concatenate([[CONTINUED], roles[:-1]])
+    opening = np.flatnonzero((roles == RECORD) | ((roles != CONTINUED) & (roles != before)))
+    bounds = np.append(lines.starts[opening], len(data) + chunk.tail)
+    sizes, roles = np.diff(bounds), roles[opening]
+    stray, records = np.flatnonzero(roles == STRAY), np.flatnonzero(roles == RECORD)
+    begins = bounds[records]
+    rows, whole = build(data, chunk.offset, lines.heads[opening[records]], begins, sizes[records])
+    astray = _touching_joined(
+        np.concatenate([bounds[stray], begins + whole]), np.concatenate([sizes[stray], sizes[records] - whole])
+    )
+    return Scanned(
+        rows=rows,
+        rejects=stray_rejects(chunk, memoryview(data), *astray),
+        parsed_bytes=int(whole.sum()),
+        noise_bytes=int(sizes[roles == BLANK].sum()),
+    )
+
+
+def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integers]:
+    """Stretches in order, without empty ones; those that touch are one."""
+    order = np.argsort(starts, kind="stable")
+    order = order[sizes[order] > 0]
+    starts, ends = starts[order], (starts + sizes)[order]
+    first = np.flatnonzero(np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)])
+    last = np.append(first[1:], len(starts))[: len(first)] - 1
+    return starts[first], ends[last] - starts[first]
+
+
+def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
+    """Offsets, lengths and texts of records: the text behind the head, and its beginning, without line ends."""
+    buffer = np.frombuffer(data, np.uint8)
+    capped = sizes > LINE_CAP
+    beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(data) - starts), EXCERPT_BYTES)
+    ends = starts + np.where(capped, beginning, sizes)
+    texts = starts + heads.get_column("head").str.len_bytes().to_numpy().astype(np.int64)
+    lengths = trimmed(buffer, texts, ends) - texts
+    return pl.DataFrame(
+        {
+            "byte_offset": offset + starts,
+            "byte_length": sizes,
+            "capped": capped,
+            "text": string_views(buffer, texts, lengths),
+            "excerpt": string_views(buffer, texts, cut_to_characters(buffer, texts, lengths, MESSAGE_SCAN)),
+        }
+    )
+
+
+def trimmed(buffer: Bytes, starts: Integers, ends: Integers) -> Integers:
+    """Ends without the line ends (CR and LF) before them."""
+    ends = ends.copy()
+    open_rows = np.arange(len(ends))
+    while len(open_rows):
+        last = buffer[ends[open_rows] - 1]
+        open_rows = open_rows[(ends[open_rows] > starts[open_rows]) & ((last == 10) | (last == 13))]
+        ends[open_rows] -= 1
+    return ends
+
+
+def prefix_columns(heads: pl.DataFrame) -> pl.DataFrame:
+    """Columns of `log_events` that the prefix tells, `clock` and `zone` in place of `log_time`."""
+    have = set(heads.columns)
+    columns: dict[str, pl.Expr] = {"severity": pl.col("severity"), **_time_columns(have)}
+    if "p" in have:
+        # csvlog has no pid where the server knows none.
+        columns["pid"] = pl.col("p").cast(pl.Int32, strict=False)
+    elif "c" in have:
+        columns["pid"] = pl.col("c").str.extract(r"\.(.*)$", 1).str.to_integer(base=16, dtype=pl.Int32)
+    if "v" in have:
+        columns["backend_id"] = pl.col("v").str.extract("^(-?[0-9]+)/", 1).cast(pl.Int32)
+        columns["local_xid"] = pl.col("v").str.extract("/([0-9]+)$", 1).cast(pl.Int64)
+    if "l" in have:
+        columns["session_line"] = pl.col("l").cast(pl.Int64)
+    if "a" in have:
+        columns["application"] = _filled(pl.col("a").str.replace(_GPID, ""))
+        columns["gpid"] = pl.col("a").str.extract(_GPID, 1).cast(pl.Int64)
+    for escape, column in (("u", "user"), ("d", "database"), ("e", "sqlstate")):
+        if escape in have:
+            columns[column] = _filled(pl.col(escape))
+    if have & {"h", "r"}:
+        host = pl.col("h") if "h" in have else pl.col("r").str.replace(r"\([0-9]+\)$", "")
+        columns["client_host"] = _filled(host)
+    return heads.select(**columns)
+
+
+def _time_columns(have: set[str]) -> dict[str, pl.Expr]:
+    if "m" in have or "t" in have:
+        text, width = (pl.col("m"), 23) if "m" in have else (pl.col("t"), 19)
+        return {"clock": parse_clock(text.str.slice(0, width)), "zone": text.str.slice(width + 1)}
+    if "n" in have:
+        return {"clock": pl.col("n").str.replace(".", "", literal=True).cast(pl.Int64) * 1000, "zone": pl.lit("UTC")}
+    return {"clock": pl.lit(None, pl.Int64), "zone": pl.lit(None, pl.String)}
+
+
+def _filled(text: pl.Expr) -> pl.Expr:
+    return pl.when(text != "").then(text)

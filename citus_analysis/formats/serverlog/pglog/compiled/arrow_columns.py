@@ -1,0 +1,79 @@
+"""Columns that the compiled scanner filled, as Arrow arrays over the same memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
+from citus_analysis.formats.serverlog.pglog.compiled.library import Column, gather
+from citus_analysis.schema import TABLES
+
+__all__ = ["category_array", "gathered_texts", "joined_numbers", "number_array", "spread_texts"]
+
+_EVENTS: Final = TABLES["log_events"]
+_NUMBERS: Final = {
+    np.int64: pa.int64(),
+    np.uint64: pa.uint64(),
+    np.int32: pa.int32(),
+    np.float64: pa.float64(),
+    np.uint8: pa.bool_(),  # one bit a row
+}
+#: By the width of the numbers of their values.
+_CATEGORIES: Final = {np.int32: _EVENTS["application"].type.arrow, np.uint8: _EVENTS["kind"].type.arrow}
+
+
+def number_array(column: Column, rows: int) -> pa.Array:
+    """Numbers, or flags of one bit."""
+    kind = _NUMBERS[column.values.dtype.type]
+    return pa.Array.from_buffers(kind, rows, _buffers(column, rows), rows - column.count)
+
+
+def category_array(column: Column, rows: int, texts: pa.Array) -> pa.Array:
+    """Texts by their numbers; there is at least one text where there is a row."""
+    kind = _CATEGORIES[column.values.dtype.type]
+    return pa.DictionaryArray.from_buffers(kind, rows, _buffers(column, rows), texts, rows - column.count)
+
+
+def gathered_texts(buffer: Bytes, places: Integers) -> pa.Array:
+    """Stretches of UTF-8 (begin and end of each) as texts in memory of their own."""
+    bounds, data = gather(buffer, places)
+    return pa.Array.from_buffers(pa.large_string(), len(places), [None, pa.py_buffer(bounds), pa.py_buffer(data)], 0)
+
+
+def spread_texts(texts: pa.Array, column: Column, rows: int) -> pa.Array:
+    """Texts, one for each row that has one, in order, laid out over all rows."""
+    _, bounds, data = texts.buffers()
+    places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    there = np.flatnonzero(np.unpackbits(column.valid, count=rows, bitorder="little"))
+    # A row begins where the last text before it ends.
+    ends = np.repeat(places, np.diff(there, prepend=-1, append=rows))
+    return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
+
+
+def joined_numbers(row: Integers, number: Integers, rows: int) -> pa.Array:
+    """Numbers of some rows, in order of the rows, as texts with blanks between them; null where a row has none.
+
+    Example:
+        >>> joined_numbers(np.array([1, 1]), np.array([102012, 102016]), 3).to_pylist()
+        [None, '102012 102016', None]
+    """
+    # Few logs name several shards in a statement.
+    import pyarrow.compute as pc
+
+    own, first = np.unique(row, return_index=True)
+    texts = pa.ListArray.from_arrays(np.append(first, len(row)).astype(np.int32), pa.array(number).cast(pa.string()))
+    place = np.searchsorted(own, np.arange(rows))
+    absent = np.isin(np.arange(rows), own, invert=True)
+    return pc.binary_join(texts, " ").cast(pa.large_string()).take(pa.array(place, mask=absent))
+
+
+def _buffers(column: Column, rows: int) -> list[pa.Buffer | None]:
+    return [_validity(column, rows), pa.py_buffer(column.values)]
+
+
+def _validity(column: Column, rows: int) -> pa.Buffer | None:
+    return None if column.count == rows else pa.py_buffer(column.valid)

@@ -1,0 +1,53 @@
+"""DETAIL, HINT, STATEMENT ... lines tied to the record they belong to.
+
+PostgreSQL writes them right behind their record: the same process, the next numbers of its session. A detail
+line is tied to the last record of its pid if the numbers between them have no gap; otherwise the record is
+missing (a log that begins in mid-record), and the line stays untied. Where the prefix has no line number, the
+last record of the process is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
+from citus_analysis.formats.serverlog.pglog.compiled.library import Addresses, TiedBy, TieTable
+
+__all__ = ["Ties"]
+
+_TIED: Final = "record_byte_offset"
+
+
+class Ties:
+    """Ties the chunks of one source, in order; remembers each process's last record from chunk to chunk."""
+
+    def __init__(self) -> None:
+        self._processes = TieTable()
+
+    def tie(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the next chunk with `record_byte_offset`."""
+        columns = {name: _from_start(rows.column(name)) for name in ("pid", "session_line", "byte_offset")}
+        severities = _from_start(rows.column("severity").indices)
+        by = TiedBy(
+            rows=rows.num_rows,
+            pids=_addresses(columns["pid"]),
+            lines=_addresses(columns["session_line"]),
+            severities=_addresses(severities),
+            offsets=_addresses(columns["byte_offset"]),
+        )
+        tied = number_array(self._processes.tie(by), rows.num_rows)
+        return rows.set_column(rows.schema.get_field_index(_TIED), _TIED, tied)
+
+
+def _from_start(values: pa.Array) -> pa.Array:
+    """The values at the very beginning of their memory."""
+    return pa.concat_arrays([values]) if values.offset else values
+
+
+def _addresses(values: pa.Array) -> Addresses:
+    if values.null_count == len(values):
+        return None, None
+    valid, numbers = values.buffers()
+    return numbers.address, None if valid is None else valid.address

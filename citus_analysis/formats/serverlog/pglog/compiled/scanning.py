@@ -1,0 +1,145 @@
+"""Records of a chunk of a stderr log, scanned by compiled code.
+
+Numbers become Arrow arrays without a copy. Texts (applications, hosts, statement names ...) are numbered by the
+scanner, so that Python sees each distinct one once per chunk and never a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.rows import repeated_text, text_array, texts_of
+from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted_array
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, Prefix
+from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned, stray_rejects
+from citus_analysis.formats.serverlog.pglog.compiled import library as native
+from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import (
+    category_array,
+    gathered_texts,
+    joined_numbers,
+    number_array,
+    spread_texts,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, cut_to_characters, valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.layout import NUMBER_COLUMNS
+from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import program_of
+from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Memory", "add_body_fast", "scan_fast"]
+
+_TABLE: Final = TABLES["log_events"]
+#: What the numbers in a column stand for.
+_WORDS: Final = {
+    "severity": texts_of(SEVERITY_WORDS),
+    "kind": texts_of(KINDS),
+    "phase": texts_of(PROTOCOL_PHASES),
+    "statement_kind": texts_of(STATEMENT_KINDS),
+}
+_NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "capped")
+_TOLD_BY_TEXT: Final = frozenset(
+    {
+        *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
+        *("statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
+    }
+)
+
+
+class Memory:
+    """Memory of one log: of the chunks' texts while they are scanned, of their columns until they are written."""
+
+    def __init__(self) -> None:
+        self.texts = Rooms()
+        self.columns = Rooms()
+
+
+def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
+    """The records of a chunk, in columns that stand in the memory given."""
+    buffer = _text_of(chunk, memory.texts)
+    survey = native.survey(buffer)
+    if not survey.ascii:
+        buffer = np.frombuffer(valid_utf8(buffer.tobytes()), np.uint8)
+    out = native.scan_chunk(
+        buffer,
+        survey,
+        offset=chunk.offset,
+        tail=chunk.tail,
+        fresh=chunk.fresh,
+        prefix=prefix,
+        rooms=memory.columns,
+    )
+    starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
+    if chunk.tail and len(sizes):
+        sizes[-1] += chunk.tail
+    arrays = _arrays(buffer, out)
+    if program_of(prefix).epoch:
+        arrays["zone"] = repeated_text("UTC", out.rows)
+    return Scanned(
+        rows=_batch(arrays),
+        rejects=stray_rejects(chunk, buffer.data, starts, sizes),
+        parsed_bytes=out.record_bytes,
+        noise_bytes=out.blank_bytes,
+    )
+
+
+def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns that a record's text tells, given `severity` and `text`; that goes."""
+    import polars as pl
+
+    texts = text_array(frame.get_column("text").fill_null(""))
+    _, bounds, data = texts.buffers()
+    buffer = np.frombuffer(data or b"", np.uint8)
+    places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    severities = frame.get_column("severity").cast(_TABLE["severity"].dtype).to_physical().to_numpy()
+    out = native.read_texts(buffer, places, severities)
+    told = pl.DataFrame(_batch({name: a for name, a in _arrays(buffer, out).items() if name in _TOLD_BY_TEXT}))
+    return frame.drop("text").hstack(told)
+
+
+def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:
+    if isinstance(chunk.text, bytes):
+        return np.frombuffer(chunk.text, np.uint8)
+    room = rooms.room(chunk.text.length)
+    return room[: chunk.text.read_into(room.data)]
+
+
+def _batch(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+    """The columns that have values: of `log_events`, and `clock` and `zone`."""
+    rows, columns = out.rows, {name: column for name, column in out.columns.items() if column.count or not out.rows}
+    arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}
+    for name, words in _WORDS.items():
+        if name in columns:
+            arrays[name] = category_array(columns[name], rows, words)
+    for name, texts in _texts(buffer, out).items():
+        if name in columns:
+            arrays[name] = category_array(columns[name], rows, texts)
+    if len(out.messages):
+        arrays["message"] = spread_texts(_messages(buffer, out.messages), columns["message"], rows)
+    if len(out.shards):
+        arrays["other_shards"] = joined_numbers(out.shards[:, 0], out.shards[:, 1], rows)
+    return arrays
+
+
+def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+    """The distinct texts of each column, all copied at once."""
+    places = np.concatenate(list(out.texts.values()))
+    texts = gathered_texts(buffer, places)
+    ends = np.cumsum([len(own) for own in out.texts.values()]).tolist()
+    return {name: texts[end - len(own) : end] for (name, own), end in zip(out.texts.items(), ends, strict=True)}
+
+
+def _messages(buffer: Bytes, places: Integers) -> pa.Array:
+    starts = places[:, 0]
+    lengths = cut_to_characters(buffer, starts, places[:, 1] - starts, MESSAGE_SCAN)
+    return redacted_array(gathered_texts(buffer, np.column_stack([starts, starts + lengths])))

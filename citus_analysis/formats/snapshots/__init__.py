@@ -1,0 +1,1 @@
+"""Snapshots of servers' views: sessions and cumulative counters."""

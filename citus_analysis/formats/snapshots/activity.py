@@ -1,0 +1,133 @@
+r"""Snapshots of `pg_stat_activity` or `citus_stat_activity` as CSV with a column for the time, to `activity_samples`.
+
+Written by the runner each second, or by anybody with::
+
+    COPY (SELECT statement_timestamp() AS sample_time, * FROM pg_stat_activity) TO STDOUT (FORMAT csv, HEADER)
+    \watch 1                          -- in `psql --csv`: SELECT now() AS sample_time, * FROM pg_stat_activity
+
+The header has a column with the time (`sample_time`, `snapshot_time`, `captured_at`, `now`, `time`, `ts` ...), `pid`
+and `wait_event`; every other column may be missing, as versions differ (`backend_type` is there from PostgreSQL 10,
+`leader_pid` from 13, `query_id` from 14). Records with the same time are one snapshot; `sample` counts them from 0.
+
+Not kept: the text of the query, which may hold secrets and data, and columns that the table does not define.
+
+Times without an offset are in the zone of the option `timezone` (default UTC). A record is rejected where its time, its
+process id or another of its numbers and times cannot be read.
+
+Citus: `gpid` is the column `global_pid`; where that is empty or 0, the application of a child (`citus_internal
+gpid=20000030999`) names the session of its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.csv_records import Records, header_of, read_records
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.times.snapshot_times import time_column, time_expr
+from citus_analysis.formats.times.zones import LocalTime
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "Activity"]
+
+_TABLE: Final = TABLES["activity_samples"].parsed()
+#: Column of the table -> column of the view, where the names differ.
+_NAMED: Final[Mapping[str, str]] = {
+    "application": "application_name",
+    "database": "datname",
+    "user": "usename",
+    "client_host": "client_addr",
+    "gpid": "global_pid",
+}
+_CHILD: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
+
+
+class Activity(Format):
+    """Snapshots of `pg_stat_activity`: sessions and what they wait for."""
+
+    name: ClassVar[str] = "activity"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("activity_samples",)
+    noise: ClassVar[str] = "the header, also where it is repeated"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where the header has a time and the columns that no other view of PostgreSQL has together."""
+        header = header_of(head)
+        return 1.0 if {"pid", "wait_event", "state"} <= set(header) and time_column(header) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block.
+
+        Raises:
+            FormatError: the header lacks a time, `pid`, `wait_event` or `state`.
+        """
+        header = header_of(content.head)
+        time = time_column(header)
+        if time is None or not self.detect(content.path.name, content.head):
+            raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
+        zone = LocalTime.of(content.path, hints.options).zone
+        snapshots, last = 0, None
+        for piece in read_records(content):
+            if isinstance(piece, Parsed):
+                yield piece
+                continue
+            rows = _rows(piece, header, time, zone.key if zone else "UTC")
+            good = rows.filter(pl.col("reason").is_null())
+            changes = good["sample_time"].ne_missing(good["sample_time"].shift(fill_value=last))
+            numbers = changes.cast(pl.Int32).cum_sum() + (snapshots - 1)
+            if good.height:
+                snapshots, last = int(numbers.tail(1).item()) + 1, good["sample_time"].tail(1).item()
+            table = _TABLE.conform(good.drop("offset", "reason").with_columns(sample=numbers))
+            yield piece.parsed({"activity_samples": table}, rows)
+
+
+def _rows(records: Records, header: list[str], time: str, zone: str) -> pl.DataFrame:
+    """The table's columns, `offset`, and `reason` where a cell cannot be read."""
+    sources = {"sample_time": time}
+    for column in _TABLE:
+        source = _NAMED.get(column.name, column.name)
+        if source in header and column.name not in ("sample", "sample_time"):
+            sources[column.name] = source
+    fields = records.fields
+    typed = fields.select("offset", **{name: _typed(name, pl.col(source), zone) for name, source in sources.items()})
+    unread = pl.DataFrame(
+        {name: fields[source].is_not_null() & typed[name].is_null() for name, source in sources.items()}
+    )
+    reasons = [pl.when(name).then(pl.lit(f"{sources[name]} cannot be read")) for name in sources]
+    needed = [
+        pl.when(typed[name].is_null()).then(pl.lit(f"{sources[name]} is empty")) for name in ("sample_time", "pid")
+    ]
+    rows = typed.with_columns(reason=unread.select(pl.coalesce(*reasons, *needed)).to_series())
+    return rows.with_columns(gpid=_gpid(rows))
+
+
+def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
+    kind = _TABLE[name].type
+    if kind.is_time:
+        return time_expr(text, zone)
+    if kind.name == "flag":
+        return text.replace_strict({"t": True, "true": True, "f": False, "false": False}, default=None)
+    if kind.is_integer:
+        return text.str.extract(r"^(-?[0-9]{1,19})$").cast(_TABLE[name].dtype, strict=False)
+    return text.cast(_TABLE[name].dtype)
+
+
+def _gpid(rows: pl.DataFrame) -> pl.Series:
+    # Citus shows 0 for a session that it has given none yet.
+    stated = (
+        rows["gpid"].replace(0, None) if "gpid" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int64())
+    )
+    if "application" not in rows.columns:
+        return stated
+    named = rows["application"].cast(pl.String).str.extract(_CHILD).cast(pl.Int64(), strict=False)
+    return stated.fill_null(named) if stated.len() else stated
+
+
+FORMAT: Final = Activity()

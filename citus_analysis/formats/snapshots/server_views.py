@@ -1,0 +1,172 @@
+r"""Snapshots of a server's cumulative views as CSV with a column for the time, to `server_counters`.
+
+Written by the runner before and after each run, or by anybody with::
+
+    SELECT now() AS sample_time, * FROM pg_stat_wal \watch 10          -- in `psql --csv`
+
+One file holds one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
+`pg_stat_io` (PostgreSQL 16 and later), `pg_stat_bgwriter`, `pg_stat_checkpointer` (17), or Citus'
+`citus_stat_statements`; it is known by its columns, whatever their order. The header has a column with the time, as
+:mod:`citus_analysis.formats.snapshots.activity` describes. Records with the same time are one snapshot.
+
+Two snapshots give one row for each entry of the view and counter: `value` is how much the counter grew. A difference
+is never taken across a reset: `note` says `reset` where `stats_reset` (or the entry's `stats_since`, PostgreSQL 17)
+changed and `decreased` where a counter went back without that. An entry that is absent before counts from 0 where the
+snapshots show that nothing was evicted in between (the column `dealloc`, of `pg_stat_statements_info`) or that it is
+younger than the snapshot before (`stats_since`); else its value is not known (`new`). Where entries were evicted in
+between and `stats_since` is missing, an entry may have been evicted and have come back: `evictions`.
+
+Not kept: columns that are no counters (texts, means, smallest and largest times, numbers of connections). A record
+whose time or one of whose counters cannot be read is rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.counter_growth import SINCE, Snapshot, growth
+from citus_analysis.formats.reading.csv_records import Records, header_of, read_records
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.times.snapshot_times import time_column, time_expr
+from citus_analysis.formats.times.zones import LocalTime
+
+__all__ = ["FORMAT", "ServerViews"]
+
+
+@dataclass(frozen=True)
+class _View:
+    """How a view is known, and which columns name its entries."""
+
+    name: str
+    signature: frozenset[str]
+    keys: tuple[str, ...] = ()
+
+
+#: The first whose columns are all there: later ones have columns that earlier ones have too.
+_VIEWS: Final = (
+    _View(
+        "citus_stat_statements",
+        frozenset({"queryid", "executor", "calls"}),
+        ("userid", "dbid", "queryid", "executor", "partition_key"),
+    ),
+    _View("pg_stat_statements", frozenset({"queryid", "calls", "rows"}), ("userid", "dbid", "toplevel", "queryid")),
+    _View("pg_stat_io", frozenset({"backend_type", "object", "context"}), ("backend_type", "object", "context")),
+    _View("pg_stat_database", frozenset({"datname", "xact_commit", "blks_hit"}), ("datname",)),
+    _View("pg_stat_wal", frozenset({"wal_records", "wal_fpi", "wal_bytes"})),
+    _View("pg_stat_checkpointer", frozenset({"num_timed", "num_requested"})),
+    _View("pg_stat_bgwriter", frozenset({"buffers_clean", "maxwritten_clean"})),
+)
+_NO_COUNTER: Final = re.compile(
+    r"(?:min|max|mean|stddev)_.*|.*_(?:min|max|mean|stddev)|numbackends|op_bytes|userid|dbid|datid|usesysid|query|"
+    r"checksum_last_failure|stats_reset|stats_since|minmax_stats_since|dealloc|toplevel|usename|rolname"
+)
+_NUMBER: Final = r"^-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the header says."""
+
+    view: _View
+    time: str
+    header: Sequence[str]
+    counters: Sequence[str]
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key in self.view.keys if key in self.header]
+
+
+class ServerViews(Format):
+    """Snapshots of a server's statistics views: cumulative counters."""
+
+    name: ClassVar[str] = "server_views"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("server_counters",)
+    noise: ClassVar[str] = "the header, also where it is repeated"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain where the header has a time and the columns of one of the views."""
+        return 1.0 if _layout(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block; a block's last snapshot waits for the next block.
+
+        Raises:
+            FormatError: the header is of none of the views, or lacks a time.
+        """
+        layout = _layout(content.head)
+        if layout is None:
+            raise FormatError("the header is of no view that has counters, or lacks a time", place="line 1")
+        zone = LocalTime.of(content.path, hints.options).zone
+        held: pl.DataFrame | None = None
+        before: Snapshot | None = None
+        for piece in read_records(content):
+            if isinstance(piece, Parsed):
+                yield piece
+                continue
+            rows = _rows(piece, layout, zone.key if zone else "UTC")
+            good = rows.filter(pl.col("reason").is_null()).drop("offset", "reason")
+            whole, held = _split(good, held)
+            grown, before = growth(layout.view.name, whole, before, alone=False)
+            yield piece.parsed({"server_counters": grown}, rows)
+        if held is not None and held.height:
+            yield Parsed({"server_counters": growth(layout.view.name, held, before)[0]}, 0)
+
+
+def _layout(head: bytes) -> _Layout | None:
+    header = header_of(head)
+    time = time_column(header)
+    view = next((view for view in _VIEWS if view.signature <= set(header)), None)
+    if view is None or time is None:
+        return None
+    counters = [name for name in header if name not in view.keys and name != time and not _NO_COUNTER.fullmatch(name)]
+    return _Layout(view, time, header, counters)
+
+
+def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
+    """`ENTRY`'s columns and the counters as numbers, `offset`, and `reason` where a cell cannot be read."""
+    fields = records.fields
+    numbers = {name: pl.col(name).str.extract(_NUMBER, 0).cast(pl.Float64, strict=False) for name in layout.counters}
+    key = pl.concat_str([pl.col(name).fill_null("") for name in layout.keys] or [pl.lit("")], separator="/")
+    there = set(layout.header)
+    typed = fields.select(
+        "offset",
+        sample_time=time_expr(pl.col(layout.time), zone),
+        key=key,
+        reset=_time_of("stats_reset", there, zone),
+        since=_time_of("stats_since", there, zone),
+        evicted=pl.col("dealloc").cast(pl.Int64, strict=False) if "dealloc" in there else pl.lit(None, pl.Int64),
+        **numbers,
+    )
+    bad = [
+        pl.when(fields[name].is_not_null() & ~typed[name].is_finite().fill_null(value=False)).then(
+            pl.lit(f"{name} is no number")
+        )
+        for name in layout.counters
+    ]
+    reason = pl.coalesce(pl.when(typed["sample_time"].is_null()).then(pl.lit("no time")), *bad)
+    return typed.with_columns(reason=typed.select(reason).to_series())
+
+
+def _time_of(name: str, header: set[str], zone: str) -> pl.Expr:
+    return time_expr(pl.col(name), zone) if name in header else pl.lit(None, SINCE)
+
+
+def _split(rows: pl.DataFrame, held: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Snapshots that are surely whole, and the last one, which may go on in the next block."""
+    rows = rows if held is None else pl.concat([held, rows])
+    last = pl.col("sample_time") == pl.col("sample_time").tail(1).first()
+    return rows.filter(~last), rows.filter(last)
+
+
+FORMAT: Final = ServerViews()

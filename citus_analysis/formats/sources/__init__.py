@@ -1,0 +1,1 @@
+"""Bytes of a source: opened once, decompressed, decoded."""

@@ -1,0 +1,320 @@
+r"""The bytes of a source: opened once, decompressed on the way, handed out in bounded blocks.
+
+Offsets always count decompressed bytes. A block ends where a line ends, so that a parser can work on whole
+lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that holds only
+its beginning, so that memory stays bounded whatever a file contains.
+
+Example:
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "two-lines.log"
+    >>> _ = path.write_bytes(b"one\ntwo\n")
+    >>> [(block.offset, block.data) for block in Content(path).blocks(block_bytes=4)]
+    [(0, b'one\n'), (4, b'two\n')]
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import io
+import os
+import weakref
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol, cast
+
+from citus_analysis.errors import InputError
+from citus_analysis.formats.sources.encodings import wide_encoding
+from citus_analysis.formats.sources.packed import GzipStream, ZstdStream
+
+__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Unread"]
+
+BLOCK_BYTES: Final = 16 * 2**20
+LINE_CAP: Final = 10 * 2**20
+#: Read at once; what takes several reads is copied once more.
+_READ_BYTES: Final = 32 * 2**20
+HEAD_BYTES: Final = 64 * 2**10
+EXCERPT_BYTES: Final = 4096
+LOOK_BYTES: Final = 64 * 2**10
+
+_MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_DAMAGE: Final = (EOFError, zlib.error, OSError)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of whole lines (the last block of a file may lack its line end).
+
+    Attributes:
+        offset: where it begins in the decompressed source.
+        data: its bytes; of an oversized block only the first :data:`EXCERPT_BYTES`.
+        length: how many bytes of the source it stands for.
+        oversized: it is one line longer than :data:`LINE_CAP`.
+        unfinished: it ends where a line ends, for in :data:`LINE_CAP` bytes there was no better place.
+    """
+
+    offset: int
+    data: bytes
+    length: int
+    oversized: bool = False
+    unfinished: bool = False
+
+
+class OpenFile:
+    """A file that stays open as long as something refers to it."""
+
+    def __init__(self, stream: io.FileIO) -> None:
+        self.number = os.dup(stream.fileno())
+        weakref.finalize(self, os.close, self.number)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A block of an uncompressed file that was only looked at: whoever works on it reads it, into memory of their own.
+
+    Attributes:
+        offset: where it begins in the source.
+        length: how many bytes it has, unless the file loses some of them meanwhile.
+        path: of the file.
+        file: the file.
+    """
+
+    offset: int
+    length: int
+    path: Path
+    file: OpenFile
+
+    def read_into(self, memory: memoryview) -> int:
+        """Read it to the beginning of some memory; how many bytes were read.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        room, done = memory[: self.length], 0
+        try:
+            while more := os.preadv(self.file.number, [room[done:]], self.offset + done):
+                done += more
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        return done
+
+    def read(self) -> Block:
+        """Read it to memory of its own.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        memory = bytearray(self.length)
+        done = self.read_into(memoryview(memory))
+        return Block(self.offset, bytes(memoryview(memory)[:done]), done)
+
+
+class Cut(Protocol):
+    """Tells where a block may end."""
+
+    def __call__(self, data: bytes, *, lines_only: bool) -> int:
+        """The end of a block, at most where the last line ends; 0 for nowhere yet.
+
+        Args:
+            data: what was read.
+            lines_only: `data` is only the last lines of what will be read; 0 where more would have to be seen.
+        """
+
+
+def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - as `Cut` has it
+    """Where the last whole line ends; 0 where none does."""
+    return data.rfind(b"\n") + 1
+
+
+@dataclass(frozen=True)
+class Content:
+    """The decompressed content of one file.
+
+    Raises:
+        InputError: the file cannot be opened or read, or its compressed stream is damaged.
+    """
+
+    path: Path
+
+    @cached_property
+    def compression(self) -> str:
+        """`none`, `gzip`, `zstd` or `bzip2`, told by the first bytes, not by the name."""
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(4)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first :data:`HEAD_BYTES` of the content, for detection; without the mark that some editors begin with."""
+        with closing(self.open()) as stream:
+            return _Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+
+    @cached_property
+    def wide_encoding(self) -> str | None:
+        """UTF-16 or UTF-32, as `iconv` calls it; None for all others, which are read."""
+        return wide_encoding(self.head)
+
+    def open(self) -> BinaryIO:
+        """A stream of the decompressed bytes; the caller closes it."""
+        try:
+            if self.compression == "bzip2":
+                return cast(BinaryIO, bz2.open(self.path))
+            file = self.path.open("rb", buffering=0)
+            match self.compression:
+                case "gzip":
+                    return cast(BinaryIO, GzipStream(file))
+                case "zstd":
+                    return cast(BinaryIO, ZstdStream(file))
+                case _:
+                    return file
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def read(self, limit: int) -> bytes:
+        """The whole content, for formats that are one document (JSON).
+
+        Raises:
+            InputError: it is longer than `limit` bytes, or damaged.
+        """
+        with closing(self.open()) as stream:
+            reader = _Reader(stream, self.path)
+            data = reader.read(limit + 1)
+            reader.raise_damage()
+        if len(data) > limit:
+            raise InputError(
+                f"longer than {limit} bytes, which this format must hold in memory at once",
+                path=self.path,
+                way_out="split the file",
+            )
+        return data
+
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+        """The content in order as blocks of whole lines of about `block_bytes` each.
+
+        Raises:
+            InputError: the stream is damaged; the whole lines before the damage were handed out.
+        """
+        for piece in self.pieces(block_bytes):
+            block = piece.read() if isinstance(piece, Unread) else piece
+            if block.length:
+                yield block
+
+    def pieces(
+        self, block_bytes: int, cut: Cut = line_cut, *, first_bytes: int | None = None
+    ) -> Iterator[Block | Unread]:
+        """The content in order as blocks of about `block_bytes` each, read only where reading tells their ends.
+
+        Args:
+            block_bytes: how much a block has.
+            cut: where a block may end.
+            first_bytes: how much the first block has; then twice as much each time, up to `block_bytes`. Where
+                others work on the blocks, they can begin earlier.
+
+        Raises:
+            InputError: the stream is damaged; the whole lines before the damage were handed out.
+        """
+        with closing(self.open()) as stream:
+            reader, offset, held = _Reader(stream, self.path), 0, b""
+            size = min(first_bytes or block_bytes, block_bytes)
+            while True:
+                unread = None if held else reader.unread(size, cut)
+                more = b"" if unread else reader.read(size)
+                size = min(2 * size, block_bytes)
+                if unread:
+                    yield unread
+                    offset += unread.length
+                    continue
+                data = held + more if held else more
+                if not more:
+                    if data:
+                        yield Block(offset, data, len(data))
+                    return
+                end = cut(data, lines_only=False)
+                unfinished = not end and len(data) > LINE_CAP
+                if unfinished:
+                    end = line_cut(data)
+                if end:
+                    yield Block(offset, data[:end], end, unfinished=unfinished)
+                    offset, held = offset + end, data[end:]
+                elif unfinished:
+                    rest, held = _skip_line(reader)
+                    length = len(data) + rest
+                    yield Block(offset, data[:EXCERPT_BYTES], length, oversized=True)
+                    offset += length
+                else:
+                    held = data
+
+
+class _Reader:
+    """Reads a stream; what stands before a damage is handed out before the damage is raised."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        # read1 of a decompressor returns what it has; read would lose it to a damage further on.
+        self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._stream = stream
+        self._path = path
+        self._damage: InputError | None = None
+        self._file = OpenFile(stream) if isinstance(stream, io.FileIO) and stream.seekable() else None
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end or before a damage."""
+        self.raise_damage()
+        pieces: list[bytes] = []
+        try:
+            while size > 0 and (piece := self._more(min(size, _READ_BYTES))):
+                pieces.append(piece)
+                size -= len(piece)
+        except Exception as error:
+            # zstandard raises its own class; importing it only to name it would cost every start-up.
+            if not isinstance(error, _DAMAGE) and type(error).__module__.partition(".")[0] != "zstandard":
+                raise
+            self._damage = _unreadable(self._path, error)
+            if not pieces:
+                raise self._damage from error
+        return b"".join(pieces)
+
+    def unread(self, size: int, cut: Cut) -> Unread | None:
+        """The next block of about `size` bytes, which count as read; None where only reading them tells its end.
+
+        A look at its end spares copying it: memory that is fresh each time costs more than the reading. What comes
+        out of a decompressor cannot be looked at ahead, nor what is to come out of a pipe.
+        """
+        if self._file is None or size <= LOOK_BYTES:
+            return None
+        begin = self._stream.tell()
+        end = os.pread(self._file.number, LOOK_BYTES, begin + size - LOOK_BYTES)
+        first = end.find(b"\n") + 1
+        found = cut(end[first:], lines_only=True) if first and len(end) == LOOK_BYTES else 0
+        if not found:
+            return None
+        length = size - LOOK_BYTES + first + found
+        self._stream.seek(begin + length)
+        return Unread(begin, length, self._path, self._file)
+
+    def raise_damage(self) -> None:
+        """Raise what stands behind the bytes that were handed out last."""
+        if self._damage is not None:
+            raise self._damage
+
+
+def _skip_line(reader: _Reader) -> tuple[int, bytes]:
+    """Bytes skipped up to and with the next line end, and what was read behind it."""
+    skipped = 0
+    while piece := reader.read(BLOCK_BYTES):
+        cut = piece.find(b"\n") + 1
+        if cut:
+            return skipped + cut, piece[cut:]
+        skipped += len(piece)
+    return skipped, b""
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return InputError(f"cannot be read: {reason}", path=path, way_out="check the file and its permissions")

@@ -1,0 +1,110 @@
+"""Times as samplers print them, to UTC.
+
+iostat prints dates and times in the recorder's locale (`11/20/26 21:10:57`, `20.11.2026 21:10:57`,
+`11/20/2026 09:10:57 PM`) or in ISO 8601 with an offset (`S_TIME_FORMAT=ISO`). Nothing says which locale it
+was, so the order of day and month is decided from evidence, in this sequence: a year of four digits in front;
+the option `date_order`; a number above 12 in one of the two places; dots or dashes between the numbers, or a
+decimal comma elsewhere in the file (neither is used where the month comes first); else month first.
+
+Example:
+    >>> import polars as pl
+    >>> parse_times(pl.Series(["11/20/26 21:10:57", "2026-11-20T21:10:57+0200"])).to_list()
+    [datetime.datetime(2026, 11, 20, 21, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC')), \
+datetime.datetime(2026, 11, 20, 19, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC'))]
+    >>> date_order(["05/06/26", "13/06/26"], {})
+    'dmy'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.api.options import DATE_ORDER
+
+__all__ = ["DATE", "TIME", "date_order", "parse_times"]
+
+#: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
+DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
+TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?"
+
+_LAST_MONTH: Final = 12
+_YEAR_DIGITS: Final = 4
+_CENTURY: Final = 2000
+
+
+_PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
+
+
+def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False) -> str:
+    """Order of day, month and year in a file's dates: `mdy`, `dmy` or `ymd`; the module says by what evidence.
+
+    Raises:
+        UnknownNameError: the option `date_order` names no order.
+    """
+    stated = DATE_ORDER.value(options)
+    if stated is not None:
+        return stated
+    matches = [match for match in (re.search(DATE, text) for text in dates) if match]
+    matches = [match for match in matches if len(match[1]) < _YEAR_DIGITS]
+    if any(int(match[1]) > _LAST_MONTH for match in matches):
+        return "dmy"
+    if any(int(match[2]) > _LAST_MONTH for match in matches):
+        return "mdy"
+    separators = {match[0][len(match[1])] for match in matches}
+    return "dmy" if decimal_comma or separators & {".", "-"} else "mdy"
+
+
+def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> pl.Series:
+    """Date and time texts as UTC milliseconds; null where there is no date and time, or an impossible one.
+
+    Args:
+        texts: such as `11/20/2026 09:10:57 PM` or `2026-11-20T21:10:57+0200`.
+        order: of day, month and year where the year has no four digits in front, see :func:`date_order`.
+        timezone: of texts without an offset. Of an hour that a change of the clocks repeats, the first is meant.
+    """
+    if texts.null_count() == len(texts):
+        return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))
+    frame = pl.DataFrame({"text": texts.cast(pl.String)}).select(part=_PARTS)
+    return frame.select(_time_of_parts(order, timezone).alias(texts.name)).to_series()
+
+
+@lru_cache(maxsize=64)
+def _time_of_parts(order: str, timezone: str) -> pl.Expr:
+    """The time of the groups of `_PARTS` in a column `part`."""
+    part = [pl.col("part").struct.field(str(group)) for group in range(1, 13)]
+    year_first = part[0].str.len_chars() == _YEAR_DIGITS
+    year, month, day = (
+        pl.when(year_first).then(part["ymd".index(unit)]).otherwise(part[order.index(unit)]) for unit in "ymd"
+    )
+    year_number = year.cast(pl.Int32) + pl.when(year.str.len_chars() < _YEAR_DIGITS).then(_CENTURY).otherwise(0)
+    hour = _hour_of_day(part[3].cast(pl.Int32), part[7].str.to_lowercase())
+    date = pl.format("{}-{}-{}", year_number, month, day).str.to_date("%Y-%m-%d", strict=False)
+    seconds = part[6].cast(pl.Float64, strict=False).fill_null(0.0)
+    since_midnight = pl.duration(
+        hours=hour,
+        minutes=part[4].cast(pl.Int32),
+        seconds=part[5].cast(pl.Int32),
+        milliseconds=(seconds * 1000).floor().cast(pl.Int64),
+    )
+    sign = pl.when(part[9] == "-").then(-1).otherwise(1)
+    offset = pl.duration(minutes=sign * (part[10].cast(pl.Int32) * 60 + part[11].cast(pl.Int32)))
+    local = date.cast(pl.Datetime("us")) + since_midnight
+    stated = part[8].is_not_null() | part[9].is_not_null()
+    utc = (
+        pl.when(stated)
+        .then((local - offset.fill_null(pl.duration(minutes=0))).dt.replace_time_zone("UTC"))
+        .otherwise(
+            local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+        )
+    )
+    return utc.cast(pl.Datetime("us", "UTC"))
+
+
+def _hour_of_day(hour: pl.Expr, half: pl.Expr) -> pl.Expr:
+    """Hour from 0 to 23; `half` is a or p of a twelve-hour clock, null of a 24-hour clock."""
+    return pl.when(half.is_null()).then(hour).otherwise(hour % _LAST_MONTH + pl.when(half == "p").then(12).otherwise(0))

@@ -1,0 +1,159 @@
+"""Time zones as programs name them: what an abbreviation means, and which zone a source's times are of.
+
+A log or a report prints an abbreviation (`CET`) or an offset (`+02`). Abbreviations that no two zones use for
+different offsets mean one thing. Those that several do (`IST` is India's, Israel's and Ireland's) mean nothing until
+the option `timezone` names the zone: to guess would shift a whole source by hours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from citus_analysis.errors import FormatError, UnknownNameError
+from citus_analysis.formats.api.options import TIMEZONE
+
+__all__ = ["AMBIGUOUS", "LocalTime", "is_offset", "timezone_of", "zone_minutes"]
+
+_MINUTES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        **dict.fromkeys(("UTC", "GMT", "Z", "UCT", "WET", "ZULU"), 0),
+        **dict.fromkeys(("CET", "MET", "WEST", "WAT"), 60),
+        **dict.fromkeys(("CEST", "MEST", "EET", "CAT", "SAST"), 120),
+        **dict.fromkeys(("EEST", "MSK", "IDT", "EAT", "TRT"), 180),
+        "MSD": 240,
+        "PKT": 300,
+        "NPT": 345,
+        "WIB": 420,
+        **dict.fromkeys(("HKT", "SGT", "PHT", "AWST", "WITA"), 480),
+        **dict.fromkeys(("JST", "KST", "WIT"), 540),
+        "ACST": 570,
+        "AEST": 600,
+        "ACDT": 630,
+        "AEDT": 660,
+        "NZST": 720,
+        "NZDT": 780,
+        "NDT": -150,
+        **dict.fromkeys(("BRT", "ART"), -180),
+        "NST": -210,
+        **dict.fromkeys(("EDT", "CLT"), -240),
+        **dict.fromkeys(("COT", "PET"), -300),
+        "MDT": -360,
+        **dict.fromkeys(("MST", "PDT"), -420),
+        "AKDT": -480,
+        "AKST": -540,
+        "HST": -600,
+    }
+)
+
+#: Abbreviations of several zones, with those that the error names. The time zone database itself uses CDT, CST, IST and
+#: PST for different offsets; the others it did, or people and programs do (Bangladesh, Australia, Arabia).
+AMBIGUOUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "ADT": ("America/Halifax", "Asia/Baghdad"),
+        "AST": ("America/Halifax", "Asia/Riyadh"),
+        "BST": ("Europe/London", "Asia/Dhaka"),
+        "CDT": ("America/Chicago", "America/Havana"),
+        "CST": ("America/Chicago", "Asia/Shanghai", "America/Havana"),
+        "EST": ("America/New_York", "Australia/Sydney"),
+        "IST": ("Asia/Kolkata", "Asia/Jerusalem", "Europe/Dublin"),
+        "PST": ("America/Los_Angeles", "Asia/Manila"),
+    }
+)
+
+_OFFSET: Final = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})?")
+#: Years whose abbreviations a zone is taken to use.
+_YEARS: Final = range(1990, 2040)
+#: How many names an error shows, and which where none is like the one given.
+_SHOWN: Final = 5
+_SOME: Final = ("America/New_York", "Asia/Kolkata", "Europe/Berlin", "UTC")
+
+
+def is_offset(name: str) -> bool:
+    """Whether a zone is stated as an offset: `+02`, `-0330`, `+05:30`."""
+    return _OFFSET.fullmatch(name) is not None
+
+
+def zone_minutes(name: str) -> int | None:
+    """Minutes east of UTC of an abbreviation or offset; None where it says too little or is unknown.
+
+    Example:
+        >>> zone_minutes("PDT"), zone_minutes("-0330"), zone_minutes("IST"), zone_minutes("XYZ")
+        (-420, -210, None, None)
+    """
+    match = _OFFSET.fullmatch(name)
+    if match is None:
+        return _MINUTES.get(name.upper())
+    minutes = 60 * int(match[2]) + int(match[3] or 0)
+    return -minutes if match[1] == "-" else minutes
+
+
+def timezone_of(options: Mapping[str, str]) -> str:
+    """The zone that the option `timezone` names, by default UTC.
+
+    Raises:
+        UnknownNameError: it is no IANA time zone.
+    """
+    name = TIMEZONE.value(options) or "UTC"
+    if name != "UTC" and name not in _known_zones():
+        raise UnknownNameError("time zone", name, get_close_matches(name, _known_zones(), _SHOWN) or _SOME)
+    return name
+
+
+@cache
+def _known_zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+@dataclass(frozen=True)
+class LocalTime:
+    """How the times of one source are to be read.
+
+    Attributes:
+        path: of the source.
+        zone: where its clock stood, None where nobody said.
+    """
+
+    path: Path
+    zone: ZoneInfo | None
+
+    @classmethod
+    def of(cls, path: Path, options: Mapping[str, str]) -> LocalTime:
+        """By the option `timezone`.
+
+        Raises:
+            UnknownNameError: it is no IANA time zone.
+        """
+        return cls(path, ZoneInfo(timezone_of(options)) if TIMEZONE.value(options) else None)
+
+    def check(self, names: Iterable[str]) -> None:
+        """See whether the zones that a source names mean something.
+
+        Raises:
+            FormatError: one of them is ambiguous, and the zone is not given or never uses it.
+        """
+        for name in names:
+            meanings = AMBIGUOUS.get(name.upper())
+            if meanings is None or (self.zone is not None and name.upper() in _abbreviations(self.zone)):
+                continue
+            given = "" if self.zone is None else f", none of them in {self.zone.key}"
+            raise FormatError(
+                f"the times are in {name}, which is the time of several zones ({', '.join(meanings)}){given}",
+                path=self.path,
+                way_out=f"name the zone: --meta timezone={meanings[0]}",
+            )
+
+
+@lru_cache(maxsize=16)
+def _abbreviations(zone: ZoneInfo) -> frozenset[str]:
+    """What a zone has called its time in the middle of any month of some decades."""
+    months = (datetime(year, month, 15, tzinfo=zone) for year in _YEARS for month in range(1, 13))
+    return frozenset((moment.tzname() or "").upper() for moment in months)

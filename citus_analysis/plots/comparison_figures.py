@@ -1,0 +1,102 @@
+"""Figures that set things side by side: ratios with intervals, and what others published."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.defaults import MARGIN, METRIC
+from citus_analysis.core.frames import Frame
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots._intervals import error_bars, has_interval, interval_words
+from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
+from citus_analysis.units import label
+
+__all__ = ["plot_published", "plot_ratios"]
+
+_VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
+_ROW = 26
+#: An axis whose largest ratio is less than this many times its smallest gets finer ticks.
+_NARROW = 3
+_TICKS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3)
+_WIDE_TICKS = (0.01, 0.1, 0.25, 0.5, 1, 2, 4, 10, 100)
+
+
+def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN, title: str = "") -> go.Figure:
+    """Ratio of each set-up to a base with its interval; a ratio without an interval is a hollow mark.
+
+    Args:
+        ratios: columns `name`, `ratio`, `low`, `high`, `verdict`, in the order of the rows.
+        base: what the ratio refers to.
+        margin: the band that counts as no difference, drawn in grey.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
+    figure = new_figure(title or f"Ratio to {base}", height=150 + _ROW * frame.height)
+    figure.add_vrect(
+        x0=1 / (1 + margin), x1=1 + margin, fillcolor="rgba(107, 114, 128, 0.15)", line_width=0, layer="below"
+    )
+    figure.add_vline(x=1, line={"color": GREY, "width": 1})
+    for verdict, colour in _VERDICT_COLOURS.items():
+        _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
+    names = [text(_short(name)) for name in frame["name"]]
+    figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
+    ratios_shown = frame["ratio"].to_numpy()
+    ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
+    labels = [f"{tick:g}" for tick in ticks]
+    figure.update_xaxes(title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=labels, tickangle=0)
+    return figure.update_layout(showlegend=True)
+
+
+def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:
+    if rows.is_empty():
+        return
+    # On a logarithmic axis a bar that begins at 0 has no place either.
+    drawn = rows.with_columns(low=pl.when(pl.col("low") > 0).then("low"))
+    known = drawn.select(has_interval()).to_series().to_numpy()
+    figure.add_scatter(
+        x=rows["ratio"].to_numpy(),
+        y=rows["row"].to_numpy(),
+        mode="markers",
+        name=verdict,
+        marker={"size": 9, "color": np.where(known, colour, "white"), "line": {"color": colour, "width": 1.5}},
+        error_x=error_bars(drawn, "ratio", color=colour, thickness=1.5, width=4),
+        customdata=[interval_words(low, high) for low, high in drawn.select("low", "high").iter_rows()],
+        text=[text(name) for name in rows["name"]],
+        hovertemplate="%{text}<br>%{x:.3f} %{customdata}<extra>%{fullData.name}</extra>",
+    )
+
+
+def plot_published(published: Frame, *, metric: str = METRIC, title: str = "") -> go.Figure:
+    """Numbers that others published, one mark each, by system; marked as published in title and axis.
+
+    Args:
+        published: rows of :func:`citus_analysis.published.published`.
+        metric: the metric that is shown.
+        title: what is shown, in words.
+    """
+    stated = with_columns_of(published, "published", "metric", "value", "system", "source", "table", "row")
+    rows = stated.filter((pl.col("metric") == metric) & (pl.col("value") > 0))
+    systems = rows["system"].fill_null("unnamed").unique().sort().to_list()
+    figure = new_figure(title or f"Published: {label(metric)}", height=170 + 2 * _ROW * max(1, len(systems)))
+    for number, (source, part) in enumerate(groups(rows.sort("source"), "source")):
+        colour, symbol, _ = style_of(number)
+        figure.add_scatter(
+            x=part["value"].to_numpy(),
+            y=[systems.index(system or "unnamed") for system in part["system"]],
+            mode="markers",
+            name=source,
+            marker={"color": colour, "symbol": f"{symbol}-open", "size": 10, "line": {"width": 1.5}},
+            text=[text(f"{table}: {row}") for table, row in part.select("table", "row").iter_rows()],
+            hovertemplate="%{text}<br>%{x:,.4~r}<extra>published: %{fullData.name}</extra>",
+        )
+    ticktext = [text(system) for system in systems]
+    figure.update_yaxes(tickvals=list(range(len(systems))), ticktext=ticktext, range=[-0.7, len(systems) - 0.3])
+    return figure.update_xaxes(
+        title_text=f"published {text(label(metric))}", type="log", dtick=1, exponentformat="none"
+    )
+
+
+def _short(name: str, most: int = 36) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,0 +1,121 @@
+"""Figures of published results beside what their own numbers allow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+
+from citus_analysis.core.defaults import METRIC
+from citus_analysis.core.frames import Frame
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
+from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
+from citus_analysis.scaling import ScalingFit
+from citus_analysis.units import label
+
+__all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
+
+_POINTS: Final = 120
+#: Two intervals of one point stand side by side: shift on the logarithmic axis.
+_APART: Final = 1.035
+
+
+def plot_stated_intervals(
+    summaries: Frame,
+    *,
+    x: str = "workers",
+    metric: str = METRIC,
+    title: str = "",
+) -> go.Figure:
+    """Published means with the interval as stated and with Student's t interval, side by side.
+
+    Args:
+        summaries: as :func:`citus_analysis.published.published_summaries` gives them.
+        x: the column of sizes.
+        metric: what the means are of; its name's suffix gives the unit.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
+    figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
+    sizes = frame[x].to_numpy()
+    kinds = (("as stated", "stated_low", "stated_high", 1 / _APART), ("Student's t", "low", "high", _APART))
+    for number, (name, low, high, shift) in enumerate(kinds):
+        colour, symbol, _ = style_of(number)
+        figure.add_scatter(
+            x=sizes * shift,
+            y=frame["mean"].to_numpy(),
+            error_y=error_bars(frame, "mean", low, high, width=5),
+            mode="markers",
+            name=text(name),
+            marker={"color": colour, "symbol": symbol, "size": 8},
+            customdata=[f"{interval_words(a, b)}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()],
+            hovertemplate="%{y:,.0f} %{customdata}<extra>%{fullData.name}</extra>",
+        )
+    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{size:g}" for size in sizes], minor={"ticks": ""})
+    return from_zero(figure, frame["mean"], frame["stated_high"], reach=frame["high"])
+
+
+def plot_fits(
+    summaries: Frame,
+    fit: ScalingFit,
+    *,
+    x: str = "workers",
+    metric: str = METRIC,
+    title: str = "",
+) -> go.Figure:
+    """Published means with their t intervals, the fitted curves, and a band where not every model is rejected.
+
+    The band is that of the model which the runs decide for, else it spans the bands of all that they do not reject
+    (:meth:`citus_analysis.scaling.ScalingFit.band`); around a curve that misses the means a band would say nothing.
+
+    Args:
+        summaries: as :func:`citus_analysis.published.published_summaries` gives them.
+        fit: fits over the same sizes.
+        x: the column of sizes.
+        metric: what the means are of.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(summaries, "summaries", x, "mean", "low", "high")
+    figure = new_figure(title or f"models of {label(metric)} by {x}", x=x, y=metric)
+    mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
+    grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
+    if fit.candidates:
+        band = fit.band(grid)
+        edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+        figure.add_scatter(x=grid, y=band.high, **edge)
+        figure.add_scatter(x=grid, y=band.low, fill="tonexty", fillcolor=faded(style_of(0)[0]), **edge)
+    foremost = fit.decided or next((name for name in ("usl", *fit.candidates) if name in fit.candidates), None)
+    ordered = sorted(fit.fits.values(), key=lambda one: one.model != foremost)
+    for number, one in enumerate(ordered):
+        colour, _, _ = style_of(number)
+        dash = "solid" if one.model == foremost else ("dash", "dot", "dashdot")[number % 3]
+        figure.add_scatter(
+            x=grid,
+            y=one.predict(grid),
+            mode="lines",
+            line={"color": colour, "dash": dash, "width": 2},
+            name=text(model_name(one.model)),
+            hovertemplate="%{x:.0f}: %{y:,.0f}<extra>%{fullData.name}</extra>",
+        )
+    figure.add_scatter(
+        x=sizes,
+        y=mean,
+        error_y=error_bars(frame, "mean", width=4),
+        mode="markers",
+        name="published mean, Student's t",
+        marker={"color": GREY, "size": 8},
+        hovertemplate="%{x:g}: %{y:,.0f}<extra>published</extra>",
+    )
+    return figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
+
+
+def model_name(model: str) -> str:
+    """A scalability model's name as a reader knows it.
+
+    Example:
+        >>> model_name("usl"), model_name("amdahl")
+        ('USL', 'Amdahl')
+    """
+    return "USL" if model == "usl" else model.capitalize()

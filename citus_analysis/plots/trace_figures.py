@@ -1,0 +1,338 @@
+"""Figures of traces: one statement in detail, many statements in sum, and how time and percentile change them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.frames import Frame
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
+from citus_analysis.spans import TailProfile
+from citus_analysis.spans.analyse.composition import COMPONENTS, compose
+from citus_analysis.spans.model.span_layout import lay_out
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
+
+#: Part of T -> its name in legends and its colour, the same in every figure.
+PARTS: Final = {
+    "parse_us": ("parse", COLOURS[4]),
+    "bind_us": ("bind", COLOURS[5]),
+    "connect_us": ("connection set-up", COLOURS[3]),
+    "parent_execute_us": ("execute on the parent", COLOURS[0]),
+    "child_us": ("child", COLOURS[2]),
+    "latency_us": ("network and queue", COLOURS[1]),
+}
+
+#: Columns of table `statements` from which T is taken apart.
+_PARTS_OF_T: Final = (
+    "failed",
+    "total_us",
+    "wait_us",
+    "child_us",
+    "parse_us",
+    "bind_us",
+    "execute_us",
+    "latency_us",
+    "connect_us",
+)
+#: Columns of table `spans` that place a span and name it.
+_SPAN: Final = (
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "kind",
+    "name",
+    "node",
+    "pid",
+    "start_time",
+    "end_time",
+    "duration_us",
+    "shard_id",
+    "match",
+    "source_id",
+    "byte_offset",
+)
+
+#: Said wherever statements whose T contains the commit stand beside statements whose T does not.
+COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
+
+_KIND_COLOURS: Final = {
+    "statement": GREY,
+    "phase": COLOURS[0],
+    "task": COLOURS[1],
+    "remote": COLOURS[2],
+    "local": COLOURS[3],
+    "connect": COLOURS[4],
+}
+
+
+def plot_waterfall(
+    spans: Frame,
+    trace_id: int,
+    *,
+    title: str = "",
+) -> go.Figure:
+    """One statement: its phases, tasks and executions over time.
+
+    Where in its task a remote execution ran is not known to better than a millisecond, and on another clock: it is
+    drawn in the middle of its task.
+
+    Args:
+        spans: rows of table `spans`.
+        trace_id: the trace to show.
+        title: what is shown, in words.
+
+    Raises:
+        UnknownNameError: no span has this trace_id.
+    """
+    frame = with_columns_of(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
+    if frame.is_empty():
+        raise UnknownNameError("trace", str(trace_id), ())
+    placed = _in_tree_order(_remotes_within_tasks(lay_out(frame)))
+    figure = new_figure(title or "One statement", x="time_us", height=120 + 26 * placed.height)
+    for kind, part in groups(placed, "kind"):
+        figure.add_bar(
+            orientation="h",
+            name=kind,
+            base=part["offset_us"].to_list(),
+            x=part["length_us"].to_list(),
+            y=part["label"].to_list(),
+            marker={"color": _KIND_COLOURS[kind]},
+            customdata=part.select("duration_us", "match", "node", "byte_offset").rows(),
+            hovertemplate="%{y}<br>%{customdata[0]:,.0f} µs, %{customdata[1]}<br>node %{customdata[2]}, "
+            "byte %{customdata[3]} of its log<extra></extra>",
+        )
+    figure.update_yaxes(categoryorder="array", categoryarray=placed["label"].to_list()[::-1], title=None)
+    return figure.update_layout(barmode="overlay", bargap=0.25)
+
+
+def _remotes_within_tasks(placed: pl.DataFrame) -> pl.DataFrame:
+    tasks = placed.filter(pl.col("kind") == "task").select(
+        parent_span_id="span_id", middle=(pl.col("begin") + pl.col("end")) / 2
+    )
+    moved = placed.join(tasks, on="parent_span_id", how="left").with_columns(
+        shift=pl.when(pl.col("kind") == "remote").then(pl.col("middle") - (pl.col("begin") + pl.col("end")) / 2)
+    )
+    # The phases of a remote execution move with it.
+    owner = moved.filter(pl.col("shift").is_not_null()).select(parent_span_id="span_id", owner_shift="shift")
+    shift = pl.coalesce("shift", "owner_shift").fill_null(0.0)
+    return moved.join(owner, on="parent_span_id", how="left").with_columns(
+        pl.col("begin") + shift, pl.col("end") + shift
+    )
+
+
+def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
+    """Depth first, children in order of time, with an indented label that is unique per span."""
+    children: dict[int | None, list[dict[str, Any]]] = {}
+    known = set(placed["span_id"])
+    for row in placed.sort("begin", "byte_offset").iter_rows(named=True):
+        parent = row["parent_span_id"] if row["parent_span_id"] in known else None
+        children.setdefault(parent, []).append(row)
+    rows: list[dict[str, Any]] = []
+
+    def walk(parent: int | None, depth: int) -> None:
+        for row in children.get(parent, []):
+            shard = "" if row["shard_id"] is None else f" on shard {row['shard_id']}"
+            name = row["name"] if row["kind"] in ("phase", "task") else f"{row['kind']} {row['name']}"
+            indent = "\u2003" * depth
+            rows.append(row | {"label": f"{indent}{text(name)}{shard}", "order": len(rows)})
+            walk(row["span_id"], depth + 1)
+
+    walk(None, 0)
+    origin = min(row["begin"] for row in rows)
+    for row in rows:
+        # Plotly merges bars of equal labels; invisible characters keep them apart.
+        row["label"] += "\u200b" * row["order"]
+        row["offset_us"] = row["begin"] - origin
+        row["length_us"] = max(row["end"] - row["begin"], 0.0)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def plot_flame(
+    statements: Frame,
+    *,
+    title: str = "",
+) -> go.Figure:
+    """Where the time of all statements went, in sum: kind, place of execution, then the parts of T.
+
+    Args:
+        statements: rows of table `statements`.
+        title: what is shown, in words.
+    """
+    composed = compose(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
+    sums = (
+        composed.group_by("statement_kind", "executed")
+        .agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).sum())
+        .sort("statement_kind", "executed")
+    )
+    nodes: list[tuple[str, str, str, float, str]] = []
+    for kind, part in groups(sums, "statement_kind"):
+        nodes.append((kind, kind, "", float(part["total_us"].sum()), GREY))
+        for row in part.iter_rows(named=True):
+            place = f"{kind}/{row['executed']}"
+            nodes.append((place, text(f"{row['executed']} ({row['n']})"), kind, row["total_us"], "#3b5b7a"))
+            nodes += [
+                (f"{place}/{name}", label, place, row[name], colour)
+                for name, (label, colour) in PARTS.items()
+                if row[name] > 0
+            ]
+    figure = new_figure(title or "Time of all statements", height=460)
+    if nodes:
+        ids, labels, parents, values, colours = (list(column) for column in zip(*nodes, strict=True))
+        figure.add_icicle(
+            ids=ids,
+            labels=labels,
+            parents=parents,
+            values=values,
+            branchvalues="total",
+            marker={"colors": colours},
+            hovertemplate="%{label}<br>%{value:,.0f} µs in all<br>%{percentParent:.1%} of its parent<extra></extra>",
+        )
+    return figure
+
+
+def plot_heat_map(
+    statements: Frame,
+    *,
+    percentile: float = 95.0,
+    bins: int = 60,
+    title: str = "",
+) -> go.Figure:
+    """A percentile of T over time and node.
+
+    Args:
+        statements: rows of table `statements` of one run: times of several would stretch the axis.
+        percentile: which one, between 0 and 100.
+        bins: number of stretches of time.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
+    known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
+    begin = pl.col("end_time").min()
+    width = ((pl.col("end_time").max() - begin).dt.total_microseconds() // bins + 1).cast(pl.Int64)
+    binned = (
+        known.with_columns(bin=(pl.col("end_time") - begin).dt.total_microseconds() // width, width=width, begin=begin)
+        .group_by("node", "bin")
+        .agg(
+            value=pl.col("total_us").quantile(percentile / 100, "linear"),
+            n=pl.len(),
+            time=pl.col("begin").first() + pl.duration(microseconds=pl.col("bin").first() * pl.col("width").first()),
+        )
+        .sort("node", "bin")
+    )
+    figure = new_figure(title or f"p{percentile:g} of T over time and node", x="time", y="node", height=360)
+    if binned.is_empty():
+        return figure
+    figure.add_heatmap(
+        x=binned["time"].to_list(),
+        y=[text(node) for node in binned["node"]],
+        z=binned["value"].log(10).to_list(),
+        customdata=binned.select("value", "n").rows(),
+        colorscale="Cividis",
+        colorbar={"title": {"text": "T [µs]"}, **_decades(binned["value"])},
+        hovertemplate="node %{y}, %{x}<br>%{customdata[0]:,.0f} µs (n = %{customdata[1]})<extra></extra>",
+    )
+    return figure.update_yaxes(type="category")
+
+
+def _decades(values: pl.Series) -> dict[str, Any]:
+    powers = values.log(10).to_numpy()
+    ticks = [
+        factor * 10**power
+        for power in range(int(np.floor(powers.min())), int(np.ceil(powers.max())) + 1)
+        for factor in (1, 2, 5)
+    ]
+    return {"tickvals": np.log10(ticks).tolist(), "ticktext": [f"{tick:,}" for tick in ticks]}
+
+
+def plot_percentile_profile(
+    profile: Frame,
+    *,
+    relative: bool = False,
+    title: str = "",
+) -> go.Figure:
+    """What T is made of at each percentile.
+
+    Args:
+        profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
+        relative: shares of T instead of microseconds.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
+    at = [f"p{percentile:g}" for percentile in frame["percentile"]]
+    figure = new_figure(
+        title or "Composition of T by percentile", x="percentile", y="share_percent" if relative else "total_us"
+    )
+    return _stack(figure, at, frame, frame["total_us"], relative=relative)
+
+
+def plot_profile(
+    statements: Frame,
+    *,
+    by: Sequence[str] = ("statement_kind", "executed"),
+    title: str = "",
+) -> go.Figure:
+    """Mean composition of T per group of statements.
+
+    Args:
+        statements: rows of table `statements`.
+        by: columns to group by.
+        title: what is shown, in words.
+    """
+    needed = ("executed", "includes_commit", *_PARTS_OF_T, *by)
+    composed = compose(with_columns_of(statements, "statements", *needed))
+    means = composed.group_by(list(by)).agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean()).sort(by)
+    names = [text(" ".join(str(value) for value in row)) for row in means.select(by).rows()]
+    figure = new_figure(title or "Mean composition of T", y="mean_us")
+    if composed["includes_commit"].drop_nulls().n_unique() > 1:
+        figure.update_layout(title_subtitle_text=COMMIT_NOTE)
+    return _stack(figure, names, means, means["total_us"], relative=False)
+
+
+def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame, total: pl.Series, *, relative: bool) -> go.Figure:
+    unit = "%" if relative else "µs"
+    counts = frame["near" if "near" in frame.columns else "n"].to_list()
+    for column, (name, colour) in PARTS.items():
+        values = frame[column] / total * 100 if relative else frame[column]
+        figure.add_bar(
+            name=name,
+            x=at,
+            y=values.to_list(),
+            marker={"color": colour},
+            customdata=counts,
+            hovertemplate=f"{name}: %{{y:,.1f}} {unit} (n = %{{customdata}})<extra>%{{x}}</extra>",
+        )
+    return figure.update_layout(barmode="stack")
+
+
+def plot_tail(profile: TailProfile, *, most: int = 12, title: str = "") -> go.Figure:
+    """Share of each level among the slowest statements and among the rest, most surprising levels on top.
+
+    Args:
+        profile: result of :func:`citus_analysis.spans.tail_profile`.
+        most: number of levels shown.
+        title: what is shown, in words.
+    """
+    shown = profile.factors.head(most)
+    names = [text(f"{factor}: {level}") for factor, level in shown.select("factor", "level").rows()]
+    shares = f"Slowest {profile.n_tail} of {counted(profile.n, 'statement')}"
+    figure = new_figure(title or shares, x="share_percent", height=140 + 28 * len(names))
+    for column, name, colour in (("rest_share", "the rest", GREY), ("tail_share", "slowest", COLOURS[1])):
+        figure.add_scatter(
+            name=name,
+            mode="markers",
+            x=(shown[column] * 100).to_list(),
+            y=names,
+            marker={"color": colour, "size": 10},
+            customdata=shown.select("lift", "p_value").rows(),
+            hovertemplate="%{y}<br>%{x:.1f} % of " + name + "<br>lift %{customdata[0]:.2f}, corrected p = "
+            "%{customdata[1]:.2g}<extra></extra>",
+        )
+    return figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], title=None)

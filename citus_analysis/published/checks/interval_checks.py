@@ -1,0 +1,220 @@
+"""Do mean, standard deviation, number of repetitions and interval belong together?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from citus_analysis.published._metrics import level_in
+from citus_analysis.published._numbers import Range
+from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding
+from citus_analysis.stats import mean_interval_from_summary
+from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.texts.number_text import readable
+
+__all__ = ["StatedInterval", "implied_n", "stated_interval"]
+
+_MOST_REPEATS: Final = 200
+#: 1.96 for 1.959964 and the rounding of what a paper computed with; n and n + 1 differ by more up to n = 500.
+_TOLERANCE: Final = 0.001
+_DEFAULT_LEVEL: Final = 0.95
+#: Below it nobody means a confidence level, and quantiles vanish.
+_LEAST_LEVEL: Final = 0.01
+#: Half-widths above this share of the mean cannot see the differences that papers talk about.
+_COARSE: Final = 0.10
+_METHODS: Final[tuple[MeanMethod, ...]] = ("normal", "t")
+_NAMES: Final = {"normal": "normal quantile", "t": "Student's t"}
+
+
+@dataclass(frozen=True)
+class StatedInterval:
+    """A mean with its interval, as a row states them."""
+
+    row: Row
+    mean: Number
+    low: Number
+    high: Number
+    level: float
+
+    @property
+    def half_width(self) -> Range:
+        """Half the width, with what the digits of the ends allow."""
+        return (self.high.range - self.low.range).scaled(0.5)
+
+    def __str__(self) -> str:
+        return f"± {self.mean.printed(_middle(self.half_width))}"
+
+
+def stated_interval(row: Row) -> StatedInterval | None:
+    """The interval that a row states, by its ends or by half its width; None where it states none."""
+    half, low, high = (row.get(stem) for stem in ("interval_half", "interval_low", "interval_high"))
+    spread = low if low is not None and high is not None else half
+    mean = None if spread is None else row.mean_for(spread)
+    if mean is None:
+        return None
+    if (low is None or high is None) and half is not None:
+        low, high = _ends_about(mean, half)
+    if low is None or high is None:
+        return None
+    stated = row["interval_level"].value if row.states("interval_level") else level_in(low.name) or _DEFAULT_LEVEL
+    share = stated / 100 if stated > 1 else stated
+    return StatedInterval(row, mean, low, high, share) if _LEAST_LEVEL < share < 1 else None
+
+
+def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
+    """The ends of mean ± half, without the rounding of the mean, which moves both alike."""
+    relative = half.stated.endswith("%") or half.metric.dimension == "percent"
+    width = half.range.scaled(mean.value / 100) if relative else half.range
+    about = Range.exact(mean.value)
+    low, high = (
+        replace(half, value=(end.low + end.high) / 2, range=end, stated=readable((end.low + end.high) / 2))
+        for end in (about - width, about + width)
+    )
+    return low, high
+
+
+def implied_n(interval: StatedInterval, method: MeanMethod) -> list[int]:
+    """Numbers of repetitions at which the row's sigma gives the interval's width."""
+    if not interval.row.states("sigma"):
+        return []
+    sigma, width = interval.row["sigma"].range, interval.half_width
+    return [n for n in range(2, _MOST_REPEATS + 1) if _half_width(sigma, n, interval.level, method).overlaps(width)]
+
+
+@cache
+def _unit_half_width(n: int, level: float, method: MeanMethod) -> float:
+    return mean_interval_from_summary(0.0, 1.0, n, level, method).half_width
+
+
+def _half_width(sigma: Range, n: int, level: float, method: MeanMethod) -> Range:
+    unit = _unit_half_width(n, level, method)
+    return Range(unit * (1 - _TOLERANCE), unit * (1 + _TOLERANCE)) * sigma
+
+
+@check("interval_centre", "Does the mean lie in the middle of its interval?")
+def interval_centre(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """An interval of either formula is symmetric about its mean."""
+    for interval in _intervals(tables):
+        mean, low, high = interval.mean, interval.low, interval.high
+        centre = (low.range + high.range).scaled(0.5)
+        outside = mean.range.high < low.range.low or mean.range.low > high.range.high or low.value > high.value
+        severity: Severity
+        if outside:
+            severity, text = "red", "the mean lies outside its own interval"
+        elif not centre.overlaps(mean.range):
+            severity, text = "amber", "the interval is not centred on its mean, as mean ± half-width is"
+        else:
+            severity, text = "green", "mean in the middle"
+        yield finding(severity, "interval_centre", interval.row, mean.printed(_middle(centre)), str(mean), text)
+
+
+@check("interval_n", "For which number of repetitions do sigma and interval agree?")
+def interval_n(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Invert half-width = quantile × sigma / √n under the normal quantile and under Student's t."""
+    for table in tables:
+        implied: list[list[int]] = []
+        for interval in _intervals([table]):
+            if interval.row.states("sigma"):
+                fits = {method: implied_n(interval, method) for method in _METHODS}
+                if interval.row.n is None:
+                    implied.append(fits["normal"] or fits["t"])
+                yield _judge_n(interval, fits)
+        if len(implied) > 1 and all(implied) and not set.intersection(*map(set, implied)):
+            stated = "n = " + ", ".join(_either(ns) for ns in implied)
+            text = f"the widths of the intervals imply {stated} in the order of the rows"
+            yield Finding("amber", "interval_n", table.source, table.name, "all rows", "one n", stated, text)
+
+
+def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Finding:
+    row, sigma, n = interval.row, interval.row["sigma"], interval.row.n
+    wanted = "; ".join(f"n = {_either(ns)} ({_NAMES[method]})" for method, ns in fits.items() if ns)
+    if not wanted:
+        text = (
+            f"no number of repetitions gives an interval of {interval} from this sigma; "
+            "with the normal quantile the interval needs the expected ones"
+        )
+        return finding("red", "interval_n", row, _needed_sigma(interval), f"sigma {sigma}", text)
+    if n is None:
+        text = f"{interval} follows from this sigma at that n; the publication does not say it"
+        return finding("amber", "interval_n", row, wanted, "n not stated", text)
+    if any(n in ns for ns in fits.values()):
+        return finding("green", "interval_n", row, wanted, f"n = {n}", "sigma, n and interval agree")
+    text = f"{interval} does not follow from this sigma at the stated n"
+    return finding("red", "interval_n", row, wanted, f"n = {n}", text)
+
+
+def _needed_sigma(interval: StatedInterval) -> str:
+    factor, half = interval.row["sigma"].metric.factor, _middle(interval.half_width)
+    needed = {k: half / _unit_half_width(k, interval.level, "normal") / factor for k in (3, 4, 5)}
+    return "sigma " + ", ".join(f"{readable(sigma)} at n = {k}" for k, sigma in needed.items())
+
+
+@check("interval_quantile", "Is the interval as wide as Student's t makes it at that n?")
+def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """A normal quantile at a handful of repetitions promises more than the data hold."""
+    for interval in _intervals(tables):
+        n = _repetitions(interval.row)
+        if n is None or not interval.row.states("sigma"):
+            continue
+        wide, width = _half_width(interval.row["sigma"].range, n, interval.level, "t"), interval.half_width
+        expected = f"± {interval.mean.printed(_middle(wide))} at n = {n}"
+        if width.high < wide.low:
+            share = _middle(width) / _middle(wide)
+            text = f"the interval has {share:.0%} of the width that Student's t gives {n} repetitions"
+            yield finding("amber", "interval_quantile", interval.row, expected, str(interval), text)
+        else:
+            yield finding("green", "interval_quantile", interval.row, expected, str(interval), "wide enough")
+
+
+@check("interval_resolution", "Which differences can so many repetitions with that spread show?")
+def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """A mean of few scattered runs cannot carry a claim of no difference."""
+    for table in tables:
+        for row in table.rows:
+            if row.n is not None and row.n < 3 and row.states("throughput"):
+                text = "so few repetitions tell nothing of their spread"
+                yield finding("amber", "interval_resolution", row, "n of 3 or more", f"n = {row.n}", text)
+            elif row.states("sigma"):
+                yield from _judge_resolution(row)
+
+
+def _judge_resolution(row: Row) -> Iterator[Finding]:
+    n, sigma = _repetitions(row), row["sigma"]
+    mean = row.mean_for(sigma)
+    if n is None or mean is None or not mean.value:
+        return
+    share = _middle(_half_width(sigma.range, n, _DEFAULT_LEVEL, "t")) / abs(mean.value)
+    stated = f"sigma {sigma.value / abs(mean.value):.1%} of the mean, n = {n}"
+    expected = f"± {_COARSE:.0%} or better"
+    if share > _COARSE:
+        text = f"the mean is known to ± {share:.1%} (Student's t): smaller differences, or their absence, do not show"
+        yield finding("amber", "interval_resolution", row, expected, stated, text)
+    else:
+        yield finding("green", "interval_resolution", row, expected, stated, f"the mean is known to ± {share:.1%}")
+
+
+def _repetitions(row: Row) -> int | None:
+    """The stated n, else the one that the row's interval implies."""
+    if row.n is None:
+        interval = stated_interval(row)
+        return None if interval is None else next(iter(implied_n(interval, "normal")), None)
+    return row.n if row.n > 1 else None
+
+
+def _intervals(tables: Sequence[ResultTable]) -> Iterator[StatedInterval]:
+    for table in tables:
+        for row in table.rows:
+            interval = stated_interval(row)
+            if interval is not None:
+                yield interval
+
+
+def _middle(range_: Range) -> float:
+    return (range_.low + range_.high) / 2
+
+
+def _either(ns: Sequence[int]) -> str:
+    return str(ns[0]) if len(ns) == 1 else f"{ns[0]} to {ns[-1]}"

@@ -1,0 +1,320 @@
+"""The same questions put to our own runs, before any chart is drawn from them.
+
+Each check takes :class:`RunTables` and yields a finding per run or configuration; :data:`RUN_CHECKS` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from citus_analysis.operations import INTENDED, is_counted_once
+from citus_analysis.published.checks._registry import Finding, Severity
+from citus_analysis.published.checks.little import BUSY
+from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
+from citus_analysis.runs import CONFIGURATION
+from citus_analysis.scaling.queueing.laws import concurrency
+from citus_analysis.schema import TABLES
+from citus_analysis.stats import mean_interval
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import readable
+
+__all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
+
+Cells = Mapping[str, Any]
+
+#: Columns whose combination is one configuration; its runs are repetitions.
+_REPEATED: Final = tuple(
+    name for name in ("resource", *CONFIGURATION, "rate_limited", "target_ops_s") if name in TABLES["runs"].names()
+)
+_PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
+_QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
+_BUCKET_US: Final = 1_000.0
+#: Counters are read one after the other: sums may differ by so much.
+#: A bucket wider than this share of a percentile hides the differences that people look for.
+_WIDE: Final = 0.10
+#: Intended latencies this far above the actual ones say that operations began late.
+_LATE: Final = 0.10
+_SUMS: Final = 0.01
+_SERIES: Final = 0.05
+_COARSE: Final = 0.10
+_FEW: Final = 3
+
+
+class Weighted(NamedTuple):
+    """A finding and how bad it is among those of its check; the worst stands for the others."""
+
+    finding: Finding
+    weight: float
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a dataset that the checks look at; absent ones are empty."""
+
+    runs: pl.DataFrame
+    clients: pl.DataFrame
+    operation_latencies: pl.DataFrame
+    client_series: pl.DataFrame
+
+    def finished(self) -> pl.DataFrame:
+        """Runs that have a summary."""
+        return self.runs.filter(pl.col("status") != "failed", pl.col("throughput_ops_s") > 0, pl.col("runtime_ms") > 0)
+
+
+def run_status(tables: RunTables) -> Iterator[Weighted]:
+    """Runs that failed or lost operations are named; they are left out of the statistics."""
+    for run in tables.runs.iter_rows(named=True):
+        if run["status"] != "ok":
+            text = f"{run['status']}: not part of any statistic"
+            yield _about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
+        else:
+            yield _about("green", "run_status", run, "ok", "ok", "every planned operation succeeded")
+
+
+def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
+    """Throughput × run time is the number of operations.
+
+    The throughputs of several clients are added as if all of them ran all the time: where one ends earlier, the
+    sum says more than was done.
+    """
+    for run in tables.finished().iter_rows(named=True):
+        done = run["operations_done"]
+        if done is None:
+            continue
+        implied = run["throughput_ops_s"] * run["runtime_ms"] / 1e3
+        failed = run["failed_operations"] or 0
+        low, high = done * (1 - _SUMS), (done + failed) * (1 + _SUMS)
+        rate, seconds = readable(run["throughput_ops_s"]), readable(run["runtime_ms"] / 1e3)
+        stated = f"{rate} operations/s × {seconds} s = {readable(implied)}"
+        severity: Severity = "green"
+        text = "they agree"
+        if implied > high and (run["drivers"] or 1) > 1:
+            severity = "amber"
+            excess = f"{implied / done - 1:.1%}" if done else "all of it"
+            text = f"the load generators did not run all the time together: their sum overstates by {excess}"
+        elif not low <= implied <= high:
+            severity, text = "red", "throughput and run time do not give the operations that were done"
+        elif implied > done * (1 + _SUMS):
+            severity, text = "amber", f"the client's throughput counts {readable(failed)} failed operations"
+        yield _about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
+
+
+def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
+    """A run's throughput and operations are the sums over its load generators."""
+    main = tables.clients.filter(role="main")
+    sums = main.group_by("run_id").agg(pl.col("throughput_ops_s", "operations_done").sum(), parts=pl.len())
+    joined = tables.finished().join(sums, on="run_id", suffix="_parts")
+    for run in joined.iter_rows(named=True):
+        for name in ("throughput_ops_s", "operations_done"):
+            total, added = run[name], run[f"{name}_parts"]
+            if total is None or not added:
+                continue
+            off = abs(total / added - 1) > _SUMS
+            severity: Severity = "red" if off else "green"
+            text = f"{name} over {run['parts']} load generators {'does not add' if off else 'adds'} up"
+            yield _about(severity, "parts_add_up", run, readable(added), readable(total), text)
+
+
+def littles_law(tables: RunTables) -> Iterator[Weighted]:
+    """The time spent in operations over the run time is the number of threads that waited for the system."""
+    throttled = set(tables.clients.filter("rate_limited", role="main")["run_id"])
+    for run in concurrency(tables.finished(), tables.operation_latencies).iter_rows(named=True):
+        if not run["threads"] or not run["in_system"]:
+            continue
+        share = run["share_in_system"]
+        stated = f"{readable(run['in_system'])} of {counted(run['threads'], 'thread')} in the system"
+        expected = f"at most {counted(run['threads'], 'thread')}"
+        if run["contradicts"]:
+            text = "the operations took more time than all threads had"
+            yield _about("red", "littles_law", run, expected, stated, text)
+        elif share < BUSY and run["run_id"] not in throttled:
+            text = (
+                f"the threads waited for the system {share:.0%} of the run; the rest is start-up and the client itself"
+            )
+            yield _about("amber", "littles_law", run, f"{BUSY:.0%} or more", stated, text, -share)
+        else:
+            text = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
+            yield _about("green", "littles_law", run, expected, stated, text, -share)
+
+
+def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
+    """Minimum ≤ percentiles ≤ maximum, and the mean between minimum and maximum."""
+    for cells in tables.operation_latencies.filter(role="main").iter_rows(named=True):
+        known = [(name, cells[name]) for name in _PERCENTILES if cells[name] is not None]
+        wrong = next(((a, b) for a, b in pairwise(known) if a[1] > b[1] + _slack(a[1], b[1])), None)
+        ends = dict(known)
+        mean = cells["mean_us"]
+        outside = mean is not None and not ends.get("min_us", mean) <= mean <= ends.get("max_us", mean)
+        stated = ", ".join(f"{name.removesuffix('_us')} {readable(value)}" for name, value in known)
+        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
+        if wrong or outside:
+            text = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else "the mean lies outside minimum and maximum"
+            yield _about("red", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", text)
+        elif len(known) > 1:
+            yield _about("green", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", "they grow")
+
+
+def _slack(a: float, b: float) -> float:
+    """A histogram of whole milliseconds prints percentiles as multiples of 1000 µs, minimum and maximum exactly."""
+    return 0.0 if a % _BUCKET_US and b % _BUCKET_US else _BUCKET_US
+
+
+def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
+    """A histogram of whole milliseconds cannot tell percentiles of a few milliseconds apart."""
+    kinds = tables.clients.filter(role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
+    wide = set(kinds.filter(pl.col("measurement_type").list.contains("histogram"))["run_id"])
+    own = tables.operation_latencies.filter(pl.col("role") == "main", pl.col("run_id").is_in(wide))
+    for cells in own.iter_rows(named=True):
+        known = {name: cells[name] for name in _QUANTILES if cells[name] is not None}
+        if not known:
+            continue
+        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
+        name, least = min(known.items(), key=lambda item: item[1])
+        stated, expected = (
+            f"{name.removesuffix('_us')} {readable(least)} µs",
+            f"{readable(_BUCKET_US / _WIDE)} µs or more",
+        )
+        share = _BUCKET_US / max(least, _BUCKET_US)
+        if share > _WIDE:
+            text = "its buckets are 1 ms wide: percentiles are known to 1 ms; measure with hdrhistogram"
+            yield _about("amber", "coarse_percentiles", row, expected, stated, text, share)
+        else:
+            yield _about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
+
+
+def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
+    """Under a target rate a latency counts from when the operation was due, not from when it was sent."""
+    limited = tables.finished().filter("rate_limited").select("run_id", "resource")
+    main = tables.operation_latencies.filter(role="main")
+    for run in limited.iter_rows(named=True):
+        own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
+        pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
+        if own and not pairs:
+            text = (
+                "latencies count from when operations were sent: those that waited behind a slow one look fast "
+                "(coordinated omission); run YCSB with measurement.interval=both"
+            )
+            yield _about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
+        for name, intended in pairs.items():
+            yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
+
+
+def _beside_intended(row: Cells, actual: Cells, intended: Cells) -> Weighted:
+    shown = [name for name in ("mean_us", "p99_us") if actual[name] and intended[name]]
+    texts = [
+        ", ".join(f"{name.removesuffix('_us')} {readable(cells[name] / 1e3)} ms" for name in shown)
+        for cells in (intended, actual)
+    ]
+    late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
+    if late > _LATE:
+        text = "operations began after they were due: users wait the intended latency, not the actual one"
+        return _about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+    text = "operations began when they were due"
+    return _about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+
+
+def series_add_up(tables: RunTables) -> Iterator[Weighted]:
+    """The interval throughputs of a client's status lines integrate to the operations between them."""
+    totals = tables.client_series.filter(
+        pl.col("role") == "main", pl.col("section").is_null(), pl.col("log_time").is_not_null()
+    ).sort("source_id", "elapsed_s", "log_time", maintain_order=True)
+    interval_s = pl.col("log_time").diff().dt.total_milliseconds() / 1e3
+    per_client = (
+        totals.with_columns(integral=(pl.col("throughput_ops_s") * interval_s.over("source_id")))
+        .group_by("source_id", "run_id", "resource", maintain_order=True)
+        .agg(
+            pl.col("integral").sum(),
+            counted=pl.col("operations_total").last() - pl.col("operations_total").first(),
+            lines=pl.len(),
+        )
+        .filter(pl.col("lines") > 2, pl.col("counted") > 0)
+    )
+    for cells in per_client.iter_rows(named=True):
+        expected, stated = f"{readable(cells['counted'])} operations", f"{readable(cells['integral'])} operations"
+        off = abs(cells["integral"] / cells["counted"] - 1)
+        if off > _SERIES:
+            text = "the interval throughputs do not integrate to the operations counted between the status lines"
+            yield _about("amber", "series_add_up", cells, expected, stated, text, off)
+        else:
+            yield _about("green", "series_add_up", cells, expected, stated, "the series integrates to the total", off)
+
+
+def run_length(tables: RunTables) -> Iterator[Weighted]:
+    """Run time × sampling rate is the number of samples of iostat and of the status lines."""
+    for run in tables.finished().iter_rows(named=True):
+        samples = run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ
+        stated = f"{readable(run['runtime_ms'] / 1e3)} s"
+        expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
+        if samples < ENOUGH_SAMPLES:
+            text = f"about {samples:.0f} samples per second-by-second series: start-up weighs, utilisation is coarse"
+            yield _about("amber", "run_length", run, expected, stated, text, -samples)
+        else:
+            yield _about("green", "run_length", run, expected, stated, "long enough", -samples)
+
+
+def iterations(tables: RunTables) -> Iterator[Weighted]:
+    """Fewer than three repetitions give no usable interval."""
+    for row, values in _repetitions(tables):
+        n, expected = len(values), f"{_FEW} or more"
+        if n < _FEW:
+            text = "too few repetitions for an interval that means anything"
+            yield _about("amber", "iterations", row, expected, f"n = {n}", text, -n)
+        else:
+            yield _about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)
+
+
+def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
+    """A mean of few scattered runs cannot carry a claim of no difference."""
+    for row, values in _repetitions(tables):
+        if len(values) < _FEW:
+            continue
+        interval = mean_interval(values)
+        half = interval.relative_half_width
+        stated = f"± {half:.1%} at n = {len(values)}"
+        if half > _COARSE:
+            text = "the mean is known no better (Student's t): smaller differences, or their absence, do not show"
+            yield _about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
+        else:
+            yield _about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
+
+
+def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
+    """Each configuration with the throughputs of its runs that are ok."""
+    usable = tables.finished().filter(pl.col("status") == "ok")
+    groups = usable.group_by(_REPEATED, maintain_order=True).agg(pl.col("throughput_ops_s"))
+    for cells in groups.iter_rows(named=True):
+        yield {"resource": cells["resource"], "run_id": _configuration(cells)}, cells["throughput_ops_s"]
+
+
+def _configuration(cells: Cells) -> str:
+    sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
+    counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
+    return ", ".join([" ".join(cells[name] for name in ("phase", "workload") if cells[name]), *counted])
+
+
+def _about(
+    severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
+) -> Weighted:
+    resource, run = cells["resource"] or "", cells["run_id"] or ""
+    return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)
+
+
+#: Checks of runs, in the order in which findings are listed.
+RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
+    "run_status": run_status,
+    "throughput_identity": throughput_identity,
+    "parts_add_up": parts_add_up,
+    "littles_law": littles_law,
+    "percentiles_ordered": percentiles_ordered,
+    "coarse_percentiles": coarse_percentiles,
+    "coordinated_omission": coordinated_omission,
+    "series_add_up": series_add_up,
+    "run_length": run_length,
+    "iterations": iterations,
+    "interval_resolution": interval_resolution,
+}

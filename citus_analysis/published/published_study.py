@@ -1,0 +1,167 @@
+"""What the report on published results shows: reproduced tables, speedups and fits of one of them, findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Literal
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.core.shipped_files import shipped
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.published._audit import AuditResult, audit
+from citus_analysis.published._load import published
+from citus_analysis.published._summaries import published_summaries, runs_like
+from citus_analysis.scaling import ScalingFit, fit
+from citus_analysis.stats import Comparison, compare_summaries, ratio_interval_from_summaries
+
+__all__ = ["PublishedStudy", "monitoring_comparison", "published_identity", "reproduced", "study_published"]
+
+_SEVERITY_ROWS: Final = ("severity", "source", "table", "row", "check", "expected", "stated", "explanation")
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedStudy:
+    """One published table, computed again, and the audit of all of them.
+
+    Attributes:
+        numbers: every transcribed number.
+        summaries: rows of the table with mean, sd, n, stated and t interval.
+        relative: speedup and efficiency of each size against the smallest, with t intervals.
+        fit: models fitted to values that have the published means and standard deviations.
+        audit: findings on all published tables.
+        size: what grows along the table.
+    """
+
+    numbers: pl.DataFrame
+    summaries: pl.DataFrame
+    relative: pl.DataFrame
+    fit: ScalingFit
+    audit: AuditResult
+    size: str
+
+    def findings(self, *severities: str) -> pl.DataFrame:
+        """The findings of some severities, columns in reading order."""
+        return self.audit.findings.filter(pl.col("severity").cast(pl.String).is_in(severities)).select(_SEVERITY_ROWS)
+
+    def panel(self, quantity: Literal["speedup", "efficiency"]) -> pl.DataFrame:
+        """Speedup or efficiency as mean, low and high, for a figure."""
+        return self.relative.select(
+            self.size, mean=quantity, low=f"{quantity}_low", high=f"{quantity}_high", series=pl.lit("Welch's t")
+        )
+
+    def models(self) -> pl.DataFrame:
+        """Parameters of each model with their bootstrap intervals, and the weight the data give it."""
+        rows = [
+            {
+                "model": one.model,
+                "parameter": name,
+                "estimate": value,
+                "low": one.intervals[name].low,
+                "high": one.intervals[name].high,
+                "weight": self.fit.weights[one.model],
+                "rejected": self.fit.rejected.get(one.model),
+            }
+            for one in self.fit.fits.values()
+            for name, value in one.parameters.items()
+        ]
+        return pl.DataFrame(rows)
+
+
+def study_published(source: str, table: str, size: str = "workers", level: float = LEVEL) -> PublishedStudy:
+    """Compute a published table again and audit everything that is transcribed.
+
+    Args:
+        source: publication, such as `thesis`.
+        table: its table, such as `5.7`.
+        size: metric of the table that grows from row to row.
+        level: confidence level.
+
+    Raises:
+        UnknownNameError: there is no such publication or table.
+        InsufficientDataError: the table states no standard deviations, or too few sizes for a model.
+    """
+    summaries = published_summaries(published(source, table), size, level)
+    if summaries.is_empty():
+        raise InsufficientDataError(
+            f"table {table} of {source} states no mean with standard deviation and known n by {size}",
+            way_out="choose table 5.7 of thesis",
+        )
+    values = [(row[size], value) for row in summaries.iter_rows(named=True) for value in _values(row)]
+    sizes, throughputs = zip(*values, strict=True)
+    fitted = fit(sizes, throughputs, level=level)
+    return PublishedStudy(published(), summaries, _relative(summaries, size, level), fitted, audit(), size)
+
+
+def _values(row: dict[str, float]) -> list[float]:
+    return [float(value) for value in runs_like(row["mean"], row["sd"], int(row["n"]))]
+
+
+def _relative(summaries: pl.DataFrame, size: str, level: float) -> pl.DataFrame:
+    base = summaries.row(0, named=True)
+    rows = []
+    for row in summaries.iter_rows(named=True):
+        growth = row[size] / base[size]
+        speedup = ratio_interval_from_summaries(_triple(row), _triple(base), level)
+        exact = row is base or row[size] == base[size]
+        ends = (1.0, 1.0, 1.0) if exact else (speedup.estimate, speedup.low, speedup.high)
+        rows.append(
+            {
+                size: row[size],
+                "n": row["n"],
+                **dict(zip(("speedup", "speedup_low", "speedup_high"), ends, strict=True)),
+                **{name: end / growth for name, end in zip(_EFFICIENCY, ends, strict=True)},
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+_EFFICIENCY: Final = ("efficiency", "efficiency_low", "efficiency_high")
+
+
+def _triple(row: dict[str, float]) -> tuple[float, float, int]:
+    return row["mean"], row["sd"], int(row["n"])
+
+
+def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Comparison:
+    """The thesis's table 5.3 as a comparison: does monitoring cost throughput, and what could four runs show?"""
+    rows = published_summaries(published("thesis", "5.3"), level=level).iter_rows(named=True)
+    stated = {row["row"]: _triple(row) for row in rows}
+    on, off = "monitored", "not monitored"
+    return compare_summaries(stated[on], stated[off], margin, level=level, label_a=on, label_b=off)
+
+
+def reproduced(numbers: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """The transcribed tables as printed: a name for the file, a caption, and a frame of printed texts.
+
+    A table has a row per row and a column per metric; a number that the publication states again elsewhere stands
+    once. What a publication states in its text is one list.
+    """
+    in_text = pl.col("table").str.contains(_IN_TEXT)
+    for (source, table), part in numbers.filter(~in_text).group_by("source", "table", maintain_order=True):
+        once = part.unique(["row", "metric"], keep="first", maintain_order=True)
+        printed = once.pivot("metric", index="row", values="stated", maintain_order=True)
+        yield _slug(f"{source} {table}"), f"{source}: {table}", printed
+    for (source,), part in numbers.filter(in_text).group_by("source", maintain_order=True):
+        printed = part.select("table", "row", "metric", "stated", "unit", "note")
+        yield _slug(f"{source} text"), f"{source}: numbers stated in the text", printed
+
+
+_IN_TEXT: Final = r"^(?:section|figure|equation) "
+
+
+def _slug(words: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
+def published_identity() -> str:
+    """Names the content of the published tables, as the footer does for a dataset."""
+    digest = blake2b(digest_size=16)
+    paths = sorted(shipped("published").glob("*.csv"))
+    for path in paths:
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return f"{len(paths)} published tables, BLAKE2b {digest.hexdigest()}"

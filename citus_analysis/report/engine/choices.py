@@ -1,0 +1,92 @@
+"""Values of parameters that depend on the dataset, checked before a kernel starts.
+
+A notebook takes half a minute to fail; what is misspelt is known at once. Each report that takes such values has its
+check here, made of the functions that the report itself calls, so that both raise the same error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from citus_analysis.bottleneck.measured_resources import study_resources
+from citus_analysis.dataset import Dataset
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.published import published
+from citus_analysis.report.comparison_text import base_variant
+from citus_analysis.report.engine.notebooks import Scalar, report_parameters
+from citus_analysis.report.scalability import Axis, check_base
+from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
+
+__all__ = ["check_choices"]
+
+Values = Mapping[str, Any]
+
+#: Parameter -> the open interval that its value must lie in.
+_WITHIN: Final = {"level": (0.0, 1.0), "margin": (0.0, float("inf"))}
+
+
+def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> None:
+    """Refuse values that a report could not use on this dataset.
+
+    Args:
+        name: of the report; one that is not of this library is not checked.
+        dataset: what it will show.
+        given: parameters in their types; the others have their defaults.
+
+    Raises:
+        UnknownNameError: a resource, workload, base, publication ... that is not there; the message has the closest.
+        UsageError: a number outside its range.
+        InsufficientDataError: the values are known, but no run that is ok has them all.
+    """
+    values = {parameter.name: parameter.default for parameter in report_parameters(name)} | dict(given)
+    for parameter, (low, high) in _WITHIN.items():
+        value = values.get(parameter)
+        if isinstance(value, float) and not low < value < high:
+            bounds = f"between {low:g} and {high:g}" if high < float("inf") else f"above {low:g}"
+            raise UsageError(f"parameter {parameter!r} is {value:g}", way_out=f"choose a number {bounds}")
+    if name in _CHECKS:
+        _CHECKS[name](dataset, values)
+
+
+def _selection(dataset: Dataset, values: Values) -> Selection:
+    return select_runs(dataset, values["resources"], values["phase"], values["workload"])
+
+
+def _scalability(dataset: Dataset, values: Values) -> None:
+    selection = _selection(dataset, values)
+    for axis in get_args(Axis):
+        check_base(selection, axis, values[f"base_{axis}"])
+
+
+def _comparison(dataset: Dataset, values: Values) -> None:
+    selection = _selection(dataset, values)
+    if values["base"]:
+        base_variant(selection, values["base"])
+
+
+def _profile(dataset: Dataset, values: Values) -> None:
+    selection = _selection(dataset, values)
+    if values["threads"]:
+        profiled_threads(profiled_statements(selection, dataset), values["threads"])
+
+
+def _resources(dataset: Dataset, values: Values) -> None:
+    if values["detail"] or values["iteration"] or values["resources"] != "*":
+        study_resources(dataset, values["resources"], detail=values["detail"], iteration=values["iteration"])
+
+
+def _published(_dataset: Dataset, values: Values) -> None:
+    metrics = published(values["source"], values["table"])["metric"].unique().to_list()
+    if values["size"] not in metrics:
+        raise UnknownNameError(f"metric of table {values['table']}", values["size"], metrics)
+
+
+_CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
+    "comparison": _comparison,
+    "profile": _profile,
+    "published": _published,
+    "resources": _resources,
+    "scalability": _scalability,
+}

@@ -1,0 +1,224 @@
+"""The report notebooks: where they are, which parameters they take, and how they stay diffable.
+
+A report notebook has one cell tagged `parameters` that holds nothing but annotated assignments of typed
+scalars, each with its meaning behind it, and at its end the choices where there are some. A value is a literal or,
+for what the whole library has one default of, a name that the cell imports from :mod:`citus_analysis.core.defaults`.
+papermill's own inspection (`papermill --help-notebook`) reads the same lines; a type of another form it would not
+know::
+
+    from citus_analysis.core.defaults import LEVEL
+
+    x: str = "workers"  # what grows along the series (workers | threads)
+    base: int = 0  # value of x that speedup refers to; 0 = the smallest measured
+    level: float = LEVEL  # confidence level
+
+Example:
+    >>> parameters_in("level: float = LEVEL  # confidence level")
+    (Parameter(name='level', type='float', default=0.95, meaning='confidence level', choices=()),)
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from citus_analysis.core import defaults
+from citus_analysis.core.shipped_files import shipped
+from citus_analysis.errors import UnknownNameError, UsageError
+
+__all__ = [
+    "RESERVED",
+    "Parameter",
+    "Scalar",
+    "check_parameters",
+    "find_notebook",
+    "load_notebook",
+    "parameters_in",
+    "report_names",
+    "report_parameters",
+    "strip_notebook",
+]
+
+Scalar = str | int | float | bool
+
+#: Parameters that the rendering sets itself: the dataset's folder, and the folder for the tables as CSV.
+RESERVED: Final = ("dataset", "tables")
+
+_NAMED_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
+#: `... (one | another)` at the end of a parameter's meaning.
+_CHOICES: Final = re.compile(r"\(([^()|]+(?:\|[^()|]+)+)\)$")
+_TRUE, _FALSE = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a report: its name, type, default, meaning and choices (none: any value of the type)."""
+
+    name: str
+    type: str
+    default: Scalar
+    meaning: str = ""
+    choices: tuple[Scalar, ...] = ()
+
+    def convert(self, value: object) -> Scalar:
+        """The value in this parameter's type; text is converted, as it comes from a command line.
+
+        Raises:
+            UsageError: it is of another type, not finite, or not a number.
+            UnknownNameError: it is not among the choices.
+        """
+        converted = _from_text(value, self.type) if isinstance(value, str) else _from_python(value, self.type)
+        if converted is None:
+            raise UsageError(
+                f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}",
+                way_out=self.meaning or None,
+            )
+        if self.choices and converted not in self.choices:
+            raise UnknownNameError(f"value of parameter {self.name!r}", str(converted), map(str, self.choices))
+        return converted
+
+
+_TYPE_WORDS: Final = {"str": "text", "int": "an integer", "float": "a number", "bool": "true or false"}
+
+
+def _from_text(value: str, kind: str) -> Scalar | None:
+    if kind == "str":
+        return value
+    if kind == "bool":
+        word = value.strip().lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    try:
+        number = int(value) if kind == "int" else float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _from_python(value: object, kind: str) -> Scalar | None:
+    if isinstance(value, bool) or kind in {"bool", "str"}:
+        return value if isinstance(value, bool) and kind == "bool" else None
+    if isinstance(value, int):
+        return float(value) if kind == "float" else value
+    if isinstance(value, float) and kind == "float" and math.isfinite(value):
+        return value
+    return None
+
+
+def report_names() -> list[str]:
+    """Names of the reports, in order: the notebooks that do not begin with a number (`00_tour` does)."""
+    return sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
+
+
+def find_notebook(name: str) -> Path:
+    """The notebook of a report (or of a tour).
+
+    Raises:
+        UnknownNameError: there is no notebook of that name.
+    """
+    paths = {path.stem: path for path in shipped("notebooks").glob("*.ipynb")}
+    if name not in paths:
+        raise UnknownNameError("report", name, report_names())
+    return paths[name]
+
+
+def load_notebook(path: Path) -> dict[str, Any]:
+    """A notebook as its JSON document."""
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def report_parameters(name: str) -> tuple[Parameter, ...]:
+    """The parameters a report takes, without those that the rendering sets itself.
+
+    Raises:
+        UnknownNameError: there is no report of that name.
+    """
+    for cell in load_notebook(find_notebook(name))["cells"]:
+        if "parameters" in cell["metadata"].get("tags", ()):
+            return tuple(p for p in parameters_in(_text(cell["source"])) if p.name not in RESERVED)
+    return ()
+
+
+def parameters_in(source: str) -> tuple[Parameter, ...]:
+    """The parameters that a parameters cell declares.
+
+    Raises:
+        ValueError: the cell holds anything but annotated assignments of scalars, or a default is not among its choices.
+        AttributeError: the name of a default is none of :mod:`citus_analysis.core.defaults`.
+    """
+    lines = source.splitlines()
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and node.module == defaults.__name__:
+            continue
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
+            raise ValueError(f"parameters cell, line {node.lineno}: not of the form `name: type = value  # meaning`")
+        default, kind = _value(node.value), ast.unparse(node.annotation)
+        if kind not in _NAMED_TYPES:
+            raise ValueError(f"parameters cell, line {node.lineno}: type {kind} is not str, int, float or bool")
+        # ast counts bytes, and a default need not be ASCII.
+        comment = lines[node.lineno - 1].encode()[node.end_col_offset :].decode()
+        meaning = comment.strip().removeprefix("#").strip()
+        choices = _choices(meaning, kind)
+        if choices and default not in choices:
+            raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
+        found.append(Parameter(node.target.id, kind, default, meaning, choices))
+    return tuple(found)
+
+
+def _value(node: ast.expr) -> Scalar:
+    """A literal, or the default of that name."""
+    value: Scalar = getattr(defaults, node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
+    return value
+
+
+def _choices(meaning: str, kind: str) -> tuple[Scalar, ...]:
+    listed = _CHOICES.search(meaning)
+    words = [word.strip() for word in listed[1].split("|")] if listed else []
+    return tuple(value for word in words if (value := _from_text(word, kind)) is not None)
+
+
+def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar]:
+    """The given parameters of a report, converted to their types; nothing is executed.
+
+    Raises:
+        UnknownNameError: the report takes no such parameter, or the value is not among its choices.
+        UsageError: a value is of the wrong type.
+
+    Example:
+        >>> check_parameters("scalability", {"level": "0.9"})
+        {'level': 0.9}
+    """
+    known = {parameter.name: parameter for parameter in report_parameters(name)}
+    for key in given:
+        if key not in known:
+            raise UnknownNameError(f"parameter of report {name!r}", key, known)
+    return {key: known[key].convert(value) for key, value in given.items()}
+
+
+def strip_notebook(document: dict[str, Any]) -> dict[str, Any]:
+    """A notebook without what makes version control noisy: outputs, counters, stray metadata; stable cell ids."""
+    cells = []
+    for number, cell in enumerate(document["cells"]):
+        tags = cell["metadata"].get("tags")
+        kept = {"cell_type": cell["cell_type"], "id": f"cell-{number:02d}", "metadata": {"tags": tags} if tags else {}}
+        if cell["cell_type"] == "code":
+            kept |= {"execution_count": None, "outputs": []}
+        cells.append({**kept, "source": _text(cell["source"]).splitlines(keepends=True)})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {
+        "cells": cells,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _text(source: str | list[str]) -> str:
+    return source if isinstance(source, str) else "".join(source)

@@ -1,0 +1,139 @@
+"""What a report's notebook calls to show something: findings, figures with their tables, notes, the footer.
+
+Everything that is shown carries metadata from which the HTML export builds captions and text alternatives,
+and the table behind every figure is written as CSV beside the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any, Final, Protocol
+
+import plotly.graph_objects as go
+import polars as pl
+from IPython.display import display
+
+from citus_analysis.published import audit_runs
+from citus_analysis.redaction import redact
+from citus_analysis.report.audit_block import audit_block, latency_warnings
+from citus_analysis.report.engine.html_tables import html_table
+from citus_analysis.report.engine.notebooks import Scalar
+from citus_analysis.runs.run_selection import matching
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.spreadsheets import guarded
+
+__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
+
+FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+METADATA_KEY: Final = "citus_analysis"
+
+#: Packages whose version can change a number or a figure.
+_PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
+
+
+#: What the audit of runs reads, in the order in which it takes them.
+_AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series")
+
+
+class Source(Protocol):
+    """What a report needs of a dataset."""
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of everything that was read."""
+
+    def table(self, name: str, /) -> pl.DataFrame:
+        """The table of that name."""
+
+
+class Page:
+    """One report while its notebook runs.
+
+    Args:
+        dataset: the dataset; the footer names its content by its hash.
+        tables: folder for the tables behind the figures as CSV; empty: none are written.
+        parameters: the parameters as the notebook received them, for the footer.
+    """
+
+    def __init__(self, dataset: Source, tables: str = "", **parameters: Scalar) -> None:
+        self.folder = Path(tables).absolute() if tables else None
+        self.dataset = dataset
+        self.parameters = parameters
+
+    def audit(self, resources: str = "*") -> None:
+        """Show what the audit found in the runs of the chosen resources: red, amber and green, before any figure."""
+        tables = [matching(self.dataset.table(name), resources) for name in _AUDITED]
+        result = audit_runs(*tables)
+        self._write("audit", result.details)
+        _show(audit_block(result), f"Audit: {result}")
+        self.note(latency_warnings(result), warning=True)
+
+    def findings(self, sentences: Sequence[str]) -> None:
+        """Show the sentences that state what was found."""
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        _show(f'<section class="findings" aria-label="Findings"><ul>{items}</ul></section>', "\n".join(sentences))
+
+    def note(self, sentences: str | Sequence[str], *, warning: bool = False) -> None:
+        """Show a remark, or a warning about how the numbers beside it may be read; nothing for no sentences."""
+        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        if lines:
+            kind = "warning" if warning else "note"
+            body = "".join(f"<p>{escape(line)}</p>" for line in lines)
+            _show(f'<aside class="{kind}" role="note">{body}</aside>', "\n".join(lines))
+
+    def figure(self, name: str, figures: go.Figure | Sequence[go.Figure], table: pl.DataFrame, caption: str) -> None:
+        """Show one figure, or several side by side, and write the table behind them as `name`.csv."""
+        self._write(name, table)
+        shown = [figures] if isinstance(figures, go.Figure) else list(figures)
+        for number, figure in enumerate(shown):
+            place = {"name": name if len(shown) == 1 else f"{name}-{number + 1}", "csv": f"{name}.csv"}
+            place |= {"caption": caption if number == len(shown) - 1 else "", "row": name if len(shown) > 1 else ""}
+            document = json.loads(figure.to_json())
+            data = {FIGURE_MIME: document, "text/plain": _title(document)}
+            _display(data, {METADATA_KEY: place})
+
+    def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 40) -> None:
+        """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
+        self._write(name, table)
+        cut = f" The first {rows} of {table.height} rows; all are in {name}.csv." if table.height > rows else ""
+        _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}", csv=f"{name}.csv")
+
+    def footer(self) -> None:
+        """Show what the report was made from: data, versions, parameters."""
+        sources = counted(self.dataset.table("sources").height, "source")
+        facts = {
+            "Dataset": f"content {self.dataset.content_hash}, {sources}",
+            "Parameters": ", ".join(redact(f"{key} = {value!r}") for key, value in self.parameters.items()),
+            "Versions": ", ".join([f"Python {python_version()}", *(f"{p} {version(p)}" for p in _PACKAGES)]),
+        }
+        rows = "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
+        _show(f'<footer class="provenance"><dl>{rows}</dl></footer>', "\n".join(f"{k}: {v}" for k, v in facts.items()))
+
+    def _write(self, name: str, table: pl.DataFrame) -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            guarded(_flat(table)).write_csv(self.folder / f"{name}.csv")
+
+
+def _flat(table: pl.DataFrame) -> pl.DataFrame:
+    """CSV holds no lists: they become text joined by `; `."""
+    lists = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.List)]
+    return table.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("; ") for name in lists)
+
+
+def _title(document: dict[str, Any]) -> str:
+    title: str = document["layout"].get("title", {}).get("text") or "figure"
+    return title
+
+
+def _show(html: str, plain: str, **place: str) -> None:
+    _display({"text/html": html, "text/plain": plain}, {METADATA_KEY: place} if place else {})
+
+
+def _display(data: dict[str, Any], metadata: dict[str, Any]) -> None:
+    display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call] # IPython is partly typed

@@ -1,0 +1,327 @@
+"""From a report's name and a dataset to files: the executed notebook, one HTML page, the tables as CSV.
+
+Everything is made in a temporary folder beside the target and moved into place when it is complete, so that
+a reader never sees half a report, and a failed one leaves the previous report untouched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from citus_analysis.core.output_files import put_in_place
+from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.redaction import redact
+from citus_analysis.report.engine.links import check_links
+from citus_analysis.report.engine.notebooks import (
+    Scalar,
+    check_parameters,
+    find_notebook,
+    load_notebook,
+    report_names,
+    report_parameters,
+)
+
+if TYPE_CHECKING:
+    from citus_analysis.report.engine.kernel import CellCallback
+
+__all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
+
+#: A report's name, its cells that are done, and all its cells.
+ProgressCallback = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """The files of one rendered report.
+
+    Attributes:
+        name: name of the report.
+        notebook: the executed notebook.
+        html: the self-contained page; None where none was wanted.
+        tables: the CSV files, one per figure and table, by name.
+        findings: the sentences the report opens with.
+        title: the report's heading.
+
+    All paths are absolute.
+    """
+
+    name: str
+    notebook: Path
+    html: Path | None
+    tables: tuple[Path, ...] = ()
+    findings: tuple[str, ...] = ()
+    title: str = field(default="")
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Several reports rendered at once.
+
+    Attributes:
+        results: the reports that were written.
+        left_out: report -> why it was not: the dataset has nothing of what it shows.
+    """
+
+    results: tuple[ReportResult, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_report(
+    name: str,
+    dataset: str | PathLike[str],
+    out: str | PathLike[str],
+    parameters: Mapping[str, object] | None = None,
+    *,
+    html: bool = True,
+) -> ReportResult:
+    """Execute a report's notebook on a dataset.
+
+    Writes `OUT/NAME.ipynb`, `OUT/NAME.html` and `OUT/NAME/*.csv`, each at once when it is complete.
+
+    Args:
+        name: one of :func:`report_names`.
+        dataset: folder of the dataset.
+        out: folder for the results; made if it is absent.
+        parameters: values for the report's parameters, typed or (from a command line) as text.
+        html: also write the HTML page.
+
+    Raises:
+        UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
+        UsageError: a parameter has the wrong type or is out of range; nothing was executed.
+        DatasetError: there is no dataset in the folder; nothing was executed.
+        NothingToReportError: the dataset has nothing of what the report shows.
+        ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
+    """
+    given = check_parameters(name, parameters or {})
+    source, target = _resolved(dataset, out)
+    if reason := _obstacle(name, source, given):
+        raise NothingToReportError(reason, path=source)
+    return _render(name, source, target, given, html=html, watch=None)
+
+
+def render_reports(
+    names: str | Sequence[str],
+    dataset: str | PathLike[str],
+    out: str | PathLike[str],
+    parameters: Mapping[str, object] | None = None,
+    *,
+    html: bool = True,
+    jobs: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Rendered:
+    """Render several reports at once, and (for more than one) an index page that links them.
+
+    Args:
+        names: `"all"`, one name, or several.
+        dataset: folder of the dataset.
+        out: folder for the results.
+        parameters: passed to each report that knows them; each must be known to at least one.
+        html: also write the HTML pages and `OUT/index.html`.
+        jobs: notebooks executed at the same time; default: one per core, at most 4.
+        progress: called with a report's name, its cells done and all its cells, from several threads.
+
+    Raises:
+        UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
+        UsageError: a parameter has the wrong type or is out of range; nothing was executed.
+        DatasetError: there is no dataset in the folder; nothing was executed.
+        NothingToReportError: the dataset has nothing of what any of the reports shows.
+        ReportError: reports failed; the others were written, and the message names all that failed.
+    """
+    wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
+    given = _distribute(wanted, parameters or {})
+    source, target = _resolved(dataset, out)
+    left_out = {name: reason for name in wanted if (reason := _obstacle(name, source, given[name]))}
+    shown = [name for name in wanted if name not in left_out]
+    results: list[ReportResult] = []
+    failures: list[ReportError] = []
+    with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
+        watches = {name: partial(progress, name) if progress else None for name in shown}
+        futures = [
+            pool.submit(_render, name, source, target, given[name], html=html, watch=watches[name]) for name in shown
+        ]
+        for name, future in zip(shown, futures, strict=True):
+            try:
+                results.append(future.result())
+            except NothingToReportError as error:
+                left_out[name] = error.problem
+            except ReportError as error:
+                failures.append(error)
+    if html and results and len(wanted) > 1:
+        _write_index(results, target)
+    if failures:
+        raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
+    if not results:
+        raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
+    return Rendered(tuple(results), left_out)
+
+
+def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
+    """Both folders independent of the working directory: a kernel runs in another one."""
+    return Path(dataset).absolute(), Path(out).absolute()
+
+
+def _obstacle(name: str, dataset: Path, given: Mapping[str, Scalar]) -> str | None:
+    """Why a report would have nothing to show; None where it may have something.
+
+    Raises:
+        DatasetError: there is no dataset in the folder.
+        UsageError: the dataset does not know a value that was given.
+    """
+    # Statistics take a moment to import; a misspelt parameter must not wait for them.
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.report.engine.choices import check_choices
+
+    try:
+        check_choices(name, open_dataset(dataset), given)
+    except InsufficientDataError as error:
+        return error.problem
+    return None
+
+
+def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
+    """Each report's share of the parameters."""
+    if len(names) == 1:
+        return {names[0]: check_parameters(names[0], parameters)}
+    known = {name: {parameter.name for parameter in report_parameters(name)} for name in names}
+    for key in parameters:
+        if not any(key in accepted for accepted in known.values()):
+            raise UnknownNameError("parameter of these reports", key, set().union(*known.values()))
+    return {
+        name: check_parameters(name, {key: value for key, value in parameters.items() if key in known[name]})
+        for name in names
+    }
+
+
+def _render(
+    name: str,
+    dataset: Path,
+    out: Path,
+    parameters: Mapping[str, Scalar],
+    *,
+    html: bool,
+    watch: CellCallback | None,
+) -> ReportResult:
+    # papermill and nbconvert take seconds to import; a wrong parameter must not.
+    from citus_analysis.report.engine.kernel import execute_notebook
+
+    source = find_notebook(name)
+    with _scratch(out) as scratch:
+        executed, tables = scratch / f"{name}.ipynb", scratch / name
+        tables.mkdir()
+        places = {"dataset": fspath(dataset), "tables": fspath(tables)}
+        try:
+            execute_notebook(source, executed, {**parameters, **places}, folder=scratch, watch=watch)
+        except NothingToReportError:
+            raise
+        except ReportError as error:
+            raise _keep_failed(error, executed, out / f"{name}.failed.ipynb") from error
+        document = _without_places(load_notebook(executed))
+        executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        title = _title(document, name)
+        if html:
+            from citus_analysis.report.engine.html import export_html
+
+            page = scratch / f"{name}.html"
+            page.write_text(export_html(executed, title=title, tables=name), encoding="utf-8")
+            check_links(page)
+        return _publish(name, scratch, out, html=html, title=title, findings=_findings(document))
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """A folder on the same file system as the target, so that moving into place is one step."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(mkdtemp(prefix=".report-", dir=out))
+    except OSError as error:
+        reason = error.strerror or "cannot be written"
+        raise UsageError(f"cannot be written: {reason}", path=out, way_out="choose another --out") from error
+    try:
+        yield folder
+    except OSError as error:
+        # A full disk, most likely; what was there before is only replaced by what is complete.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        way_out = "make room, or choose another --out, and render again"
+        raise ReportError(f"cannot be written: {reason}", path=error.filename or out, way_out=way_out) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, findings: tuple[str, ...]) -> ReportResult:
+    target = out / name
+    target.mkdir(exist_ok=True)
+    written = sorted(path.name for path in (scratch / name).iterdir())
+    for file in written:
+        put_in_place(scratch / name / file, target / file)
+    for stale in {path.name for path in target.glob("*.csv")} - set(written):
+        (target / stale).unlink()
+    put_in_place(scratch / f"{name}.ipynb", out / f"{name}.ipynb")
+    if html:
+        put_in_place(scratch / f"{name}.html", out / f"{name}.html")
+    (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
+    page = out / f"{name}.html" if html else None
+    return ReportResult(name, out / f"{name}.ipynb", page, tuple(target / f for f in written), findings, title)
+
+
+def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:
+    if not executed.is_file() or not executed.stat().st_size:
+        return error
+    put_in_place(executed, target)
+    return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
+
+
+def _without_places(document: dict[str, Any]) -> dict[str, Any]:
+    """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
+    document["metadata"].pop("papermill", None)
+    for cell in document["cells"]:
+        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
+        if "injected-parameters" in cell["metadata"].get("tags", ()):
+            cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
+    return document
+
+
+def _lines(source: str | list[str]) -> list[str]:
+    return source.splitlines(keepends=True) if isinstance(source, str) else source
+
+
+def _title(document: Mapping[str, Any], name: str) -> str:
+    for cell in document["cells"]:
+        for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return name
+
+
+def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences shown by :meth:`Page.findings`, for the index page."""
+    for cell in document["cells"]:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if 'class="findings"' in "".join(data.get("text/html", "")):
+                return tuple("".join(data["text/plain"]).splitlines())
+    return ()
+
+
+def _write_index(results: Sequence[ReportResult], out: Path) -> None:
+    from citus_analysis.report.engine.html import Link, index_html
+
+    links = [
+        Link(f"{r.name}.html", r.title, r.findings, [path.relative_to(out).as_posix() for path in r.tables])
+        for r in results
+    ]
+    with _scratch(out) as scratch:
+        page = scratch / "index.html"
+        page.write_text(index_html("Reports", links), encoding="utf-8")
+        check_links(page, folder=out)
+        put_in_place(page, out / "index.html")

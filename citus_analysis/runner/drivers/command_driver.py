@@ -1,0 +1,167 @@
+"""The command driver: any tool, called with a list of arguments; no shell reads them.
+
+The tool gets libpq's variables, so that it connects without a password on its command line. What it prints becomes
+the load generator's output: behind a heading that says where its numbers stand (`summary`), or as it is where
+`ingest` knows the tool's format.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import FormatError, RunnerError
+from citus_analysis.formats.clients.command_output import Heading, Reading
+from citus_analysis.redaction import redact
+from citus_analysis.runner.drivers.driver import Command, SetUp, Work
+from citus_analysis.runner.drivers.placeholder_values import (
+    Toolbox,
+    filled,
+    in_set_up,
+    make_set_up,
+    of_load,
+    write_templates,
+)
+from citus_analysis.runner.experiment_file.own_workloads import CommandDriver, CommandWorkload, placeholders, used_names
+from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.client_status import newest_match
+from citus_analysis.runner.systems.system import ConnectionInfo
+from citus_analysis.texts.counted_words import listed, noun_for
+
+__all__ = ["CommandLine"]
+
+_HEADING_BYTES: Final = 2**20
+_ALL_NODES: Final = {"hosts", "addresses"}
+
+
+class CommandLine:
+    """Builds calls of a tool.
+
+    Args:
+        settings: its part of the experiment file.
+        toolbox: programs and facts that its arguments may name.
+    """
+
+    def __init__(self, settings: CommandDriver, toolbox: Toolbox) -> None:
+        self._settings = settings
+        self._toolbox = replace(toolbox, home=settings.home)
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """One process of the tool; its templates are written into `folder`, where it works unless it must not."""
+        workload = self._workload(work.run)
+        values = of_load(work, connection, folder, self._toolbox)
+        values |= self._own_values(workload, values, connection, folder)
+        arguments = [filled(argument, values) for argument in workload.run]
+        own = replace(connection, nodes=[connection.nodes[work.part % len(connection.nodes)]])
+        return Command(
+            [_program(arguments[0]), *arguments[1:]],
+            {**own.environment(), **self._environment(values, connection)},
+            self._place(folder),
+            heading=self._heading(workload, work, arguments),
+            leaves=workload.files,
+        )
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+        """The workload's steps."""
+        workload = self._workload(run)
+        values = in_set_up(run, connection, folder, self._toolbox)
+        values |= self._own_values(workload, values, connection, folder)
+        environment = self._environment(values, connection)
+        found = make_set_up(workload, connection, values, self._toolbox, folder, environment)
+        return replace(found, commands=[replace(one, folder=self._place(folder)) for one in found.commands])
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
+        """One node for each load generator, unless the tool is told of all."""
+        if _is_told_of_all(self._workload(run)):
+            return connection
+        return replace(connection, nodes=connection.nodes[: run.configuration.drivers])
+
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+        """Which nodes get no client, where the tool is not told of all."""
+        left_out = [node.name for node in connection.nodes[generators:]]
+        if not left_out or all(_is_told_of_all(one) for one in self._settings.workloads.values()):
+            return []
+        return [
+            f"{self._settings.tool}: each load generator connects to one node; no client connects to "
+            f"{noun_for(len(left_out), 'node')} {listed(left_out)}; set matrix.drivers: [{len(connection.nodes)}], or "
+            "name {hosts} or {addresses} in its arguments"
+        ]
+
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
+        """End it."""
+        processes.stop(monitor)
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
+        """Any, as far as is known."""
+        return rate_ops_s
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest status line, where the experiment file says what one looks like."""
+        with output.open("rb") as file:
+            pattern = _interval_of(file.readline(_HEADING_BYTES))
+        return newest_match(pattern, output, "throughput_ops_s") if pattern else None
+
+    def description(self) -> dict[str, str]:
+        """The tool's name."""
+        return {"driver": self._settings.tool}
+
+    def _workload(self, run: PlannedRun) -> CommandWorkload:
+        return self._settings.workloads[run.configuration.workload]
+
+    def _own_values(
+        self, workload: CommandWorkload, values: dict[str, str], connection: ConnectionInfo, folder: Path
+    ) -> dict[str, str]:
+        variables = {name: str(value) for name, value in workload.variables.items()}
+        return variables | write_templates(workload.templates, values | variables, connection.password, folder)
+
+    def _environment(self, values: dict[str, str], connection: ConnectionInfo) -> dict[str, str]:
+        stated = {name: filled(text, values) for name, text in self._settings.environment.items()}
+        logins = dict.fromkeys(self._settings.login_env, connection.password) if connection.password else {}
+        return {"LC_ALL": "C.UTF-8", "TZ": "UTC", **stated, **{name: word for name, word in logins.items() if word}}
+
+    def _place(self, folder: Path) -> Path:
+        if not self._settings.work_in_home:
+            return folder
+        if self._settings.home is None or not self._settings.home.is_dir():
+            raise RunnerError("driver.home is no folder", path=self._settings.home, way_out="correct driver.home")
+        return self._settings.home
+
+    def _heading(self, workload: CommandWorkload, work: Work, arguments: list[str]) -> bytes:
+        if not workload.summary:
+            return b""
+        timed = any("duration_s" in placeholders(argument) for argument in workload.run)
+        return Heading(
+            self._settings.tool,
+            work.threads,
+            work.duration_s if timed else None,
+            redact(" ".join(arguments)),
+            workload.summary,
+            workload.interval,
+            [Reading(one.pattern, one.metric, one.section, one.unit) for one in workload.metrics],
+        ).line()
+
+
+def _is_told_of_all(workload: CommandWorkload) -> bool:
+    return bool(_ALL_NODES & used_names(workload))
+
+
+def _program(name: str) -> str:
+    """The program's path, so that its own folder does not decide what is found."""
+    found = shutil.which(name)
+    if found is None:
+        raise RunnerError(f"no program {name!r}", way_out="install it, or name its path in driver.workloads")
+    return str(Path(found).absolute())
+
+
+@lru_cache(maxsize=8)
+def _interval_of(line: bytes) -> re.Pattern[bytes] | None:
+    with suppress(FormatError, re.error):
+        heading = Heading.read(line)
+        return re.compile(heading.interval.encode(), re.MULTILINE) if heading.interval else None
+    return None

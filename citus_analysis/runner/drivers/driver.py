@@ -1,0 +1,125 @@
+"""What a driver is: from the work of one load generator to the command that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.planning.keys import KeyRange
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.systems.system import ConnectionInfo
+
+__all__ = ["LOGIN_FILE", "Command", "Driver", "SetUp", "Work"]
+
+#: Name of a file that hands a client its password; the runner removes what a killed one left.
+LOGIN_FILE: Final = "secret.properties"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one load generator process is to do.
+
+    Attributes:
+        run: the run it belongs to.
+        part: its number within the run, from 0.
+        threads: client threads.
+        operations: operations to do.
+        records: records that are in the table when it begins.
+        inserts: record numbers it may insert; for a load, exactly those it must insert.
+        duration_s: ends after this time instead of after its operations.
+        rate_ops_s: throttle, evenly paced; None = as fast as it can.
+        monitor: it is the sampled client.
+    """
+
+    run: PlannedRun
+    part: int
+    threads: int
+    operations: int
+    records: int
+    inserts: KeyRange
+    duration_s: int | None = None
+    rate_ops_s: float | None = None
+    monitor: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program call without a shell.
+
+    Attributes:
+        folder: working folder on this machine.
+        host: number of the driver's host to run on; None = this machine.
+        private: whole lines for the standard input of a program on another host.
+        heading: what stands in its output before its own words.
+        leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` reads none of them.
+    """
+
+    arguments: Sequence[str | Path]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    host: int | None = None
+    private: str = field(default="", repr=False)
+    heading: bytes = b""
+    leaves: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """How a workload's own tables are made.
+
+    Attributes:
+        commands: one after the other.
+        key: what the tables depend on; as long as it is the same they need not be made again. None: make them always.
+    """
+
+    commands: Sequence[Command] = ()
+    key: str | None = None
+
+
+class Driver(Protocol):
+    """A load generator."""
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """The command that does the work.
+
+        Args:
+            work: what to do.
+            connection: where to connect.
+            folder: private folder for files the command needs; removed after the run.
+        """
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+        """How the tables of a workload of the experiment's own are made.
+
+        Args:
+            run: what is about to be measured.
+            connection: to the coordinator.
+            folder: private folder for files that the commands need.
+        """
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
+        """The nodes that the run's load generators are to query, of those that they may connect to."""
+
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+        """What a reader must know of how so many load generators reach the nodes; nothing where all is as asked."""
+
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
+        """End a monitor client whose main clients are done, at once; with its summary where it can print one then.
+
+        Args:
+            processes: where it was started.
+            monitor: the client.
+            is_timed: it has the main clients' time limit, and will end by itself in a moment.
+        """
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
+        """The rate closest to the one asked for that the client can keep with so many threads."""
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest status line of an output that is being written."""
+
+    def description(self) -> dict[str, str]:
+        """Name and version, for `config.yml`."""

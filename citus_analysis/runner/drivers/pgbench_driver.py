@@ -1,0 +1,170 @@
+"""The pgbench driver: YCSB's core workloads, or scripts of your own, with the load generator of PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.runner.drivers.balancing import spreads_connections
+from citus_analysis.runner.drivers.driver import Command, SetUp, Work
+from citus_analysis.runner.drivers.placeholder_values import Toolbox, in_set_up, make_set_up
+from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
+from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload
+from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.planning.core_workloads import pgbench_scripts
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.client_status import newest_match
+from citus_analysis.runner.systems.system import ConnectionInfo
+from citus_analysis.texts.counted_words import listed, noun_for
+
+__all__ = ["Pgbench"]
+
+_PROGRESS: Final = re.compile(rb"^progress: [\d.]+ s, ([\d.]+) tps", re.MULTILINE)
+_GRACE_S: Final = 5.0
+_OPEN_END_S: Final = 10**6
+
+
+class Pgbench:
+    """Builds pgbench calls.
+
+    Args:
+        settings: its part of the experiment file.
+        program: path of pgbench.
+        toolbox: programs and facts that set-ups may name.
+    """
+
+    def __init__(self, settings: PgbenchDriver, program: Path, toolbox: Toolbox | None = None) -> None:
+        self._settings = settings
+        self._program = program
+        known = toolbox or Toolbox()
+        self._toolbox = replace(known, programs={**known.programs, "pgbench": program})
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """One pgbench process; its scripts are written into `folder`."""
+        configuration = work.run.configuration
+        arguments: list[str | Path] = [
+            self._program,
+            "--no-vacuum",
+            f"--protocol={configuration.protocol or self._settings.protocol}",
+            f"--client={work.threads}",
+            f"--jobs={min(work.threads, os.cpu_count() or 1)}",
+            "--progress=1",
+            "--progress-timestamp",
+            *self._variables(work),
+            *self._limit(work),
+        ]
+        own = self._settings.workloads.get(configuration.workload)
+        if rate := work.rate_ops_s or _share_of_rate(own, work):
+            arguments.append(f"--rate={rate:.6f}")
+        if self._settings.log_transactions and not work.monitor:
+            arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
+        arguments += _own_scripts(own) if own else self._core_scripts(work, folder)
+        reached = self._reached(connection, work.part)
+        arguments.append(reached.conninfo())
+        return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+        """The steps of a workload of one's own."""
+        workload = self._settings.workloads[run.configuration.workload]
+        values = in_set_up(run, connection, folder, self._toolbox)
+        values |= {name: str(value) for name, value in workload.variables.items()}
+        return make_set_up(workload, connection, values, self._toolbox, folder, {})
+
+    def _core_scripts(self, work: Work, folder: Path) -> list[str]:
+        configuration = work.run.configuration
+        scripts = pgbench_scripts(
+            configuration.workload, phase=configuration.phase, distribution=self._settings.distribution
+        )
+        arguments = []
+        for number, script in enumerate(scripts):
+            path = folder / f"{number}-{script.operation.lower()}.sql"
+            path.write_text(script.text, encoding="ascii")
+            arguments.append(f"--file={path}@{script.weight}")
+        return arguments
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
+        """All of them."""
+        return connection
+
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+        """Where connections are not spread: which nodes get none."""
+        nodes = connection.nodes
+        if len(nodes) == 1 or self._spreads:
+            return []
+        left_out = [node.name for node in nodes[generators:]]
+        reached = f"no client connects to {noun_for(len(left_out), 'node')} {listed(left_out)}; " if left_out else ""
+        return [
+            f"{self._program} cannot spread its connections (its libpq is older than 16): each load generator connects "
+            f"to one node, the monitor to node {nodes[0].name}; {reached}install a pgbench with libpq 16 or later"
+            + (f", or set matrix.drivers: [{len(nodes)}]" if left_out else "")
+        ]
+
+    @cached_property
+    def _spreads(self) -> bool:
+        return spreads_connections(self._program)
+
+    def _reached(self, connection: ConnectionInfo, part: int) -> ConnectionInfo:
+        """The nodes that a load generator can choose from: one of its own where its libpq would take the first."""
+        if len(connection.nodes) == 1 or self._spreads:
+            return connection
+        return replace(connection, nodes=[connection.nodes[part % len(connection.nodes)]])
+
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
+        """SIGALRM is what pgbench sends itself when its time is over: it stops and prints its summary."""
+        processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
+        """Any: `--rate` is a schedule of the whole process."""
+        return rate_ops_s
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest progress line."""
+        return newest_match(_PROGRESS, output)
+
+    def description(self) -> dict[str, str]:
+        """What `pgbench --version` says."""
+        with suppress(OSError):
+            said = subprocess.run([self._program, "--version"], capture_output=True, text=True, check=False)
+            return {"driver": said.stdout.strip()}
+        return {"driver": "pgbench"}
+
+    def _variables(self, work: Work) -> list[str]:
+        values: dict[str, str | int | float] = {
+            "records": work.records,
+            "insert_start": work.inserts.start,
+            "insert_stop": work.inserts.stop,
+            "clients": work.threads,
+            "done": 0,
+        }
+        own = self._settings.workloads.get(work.run.configuration.workload)
+        values |= {"workers": work.run.configuration.workers, **own.variables} if own else {}
+        return [f"--define={name}={value}" for name, value in values.items()]
+
+    def _limit(self, work: Work) -> list[str]:
+        if work.monitor:
+            # It runs until the main clients are done; see finish().
+            return [f"--time={_OPEN_END_S}"]
+        if work.duration_s:
+            return [f"--time={work.duration_s}"]
+        return [f"--transactions={-(-work.operations // work.threads)}"]
+
+
+def _own_scripts(workload: ScriptedWorkload) -> list[str]:
+    return [
+        f"--file={script.file}@{script.weight}" if script.file else f"--builtin={script.builtin}@{script.weight}"
+        for script in workload.scripts
+    ]
+
+
+def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
+    """What one load generator has to do of the rate of all: as much as it has of the threads."""
+    if workload is None or workload.rate_ops_s is None:
+        return None
+    return workload.rate_ops_s * work.threads / work.run.configuration.threads

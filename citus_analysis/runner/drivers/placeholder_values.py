@@ -1,0 +1,219 @@
+"""Values that a workload of the experiment's own names: placeholders replaced, templates written, set-ups built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+from citus_analysis.errors import InputError, RunnerError
+from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work
+from citus_analysis.runner.experiment_file.own_workloads import OwnWorkload, placeholders
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.systems.system import ConnectionInfo
+
+__all__ = ["Toolbox", "digest_of", "filled", "in_set_up", "make_set_up", "of_load", "write_templates"]
+
+_LOCALE: Final = {"LC_ALL": "C", "TZ": "UTC"}
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What a driver knows that workloads name.
+
+    Attributes:
+        programs: name -> path of PostgreSQL's client programs that were found.
+        is_citus: whether the servers are Citus; None: they are where there are workers.
+        shard_count: shards that the tables of a set-up are to have; None: as many as the server gives.
+        shards_per_worker: instead, so many for every worker of the run.
+        home: folder of the tool's installation.
+    """
+
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    is_citus: bool | None = None
+    shard_count: int | None = None
+    shards_per_worker: int | None = None
+    home: Path | None = None
+
+    def values(self) -> dict[str, str]:
+        """By the names of placeholders."""
+        own = {name: str(path) for name, path in self.programs.items()}
+        return own | ({"home": str(self.home)} if self.home else {})
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """A text with the values of its placeholders; braces around other words stay.
+
+    Raises:
+        RunnerError: a value is not known here.
+
+    Example:
+        >>> filled("--host={host} {other}", {"host": "worker1"})
+        Traceback (most recent call last):
+        citus_analysis.errors.RunnerError: '--host={host} {other}' asks for {other}, which is not known here
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise RunnerError(f"{text!r} asks for {{{match[1]}}}, which is not known here")
+        return values[match[1]]
+
+    return re.sub(r"\{([a-z][a-z0-9_]*)\}", value, text) if placeholders(text) else text
+
+
+def of_load(work: Work, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
+    """Values of one load generator; it connects to the node of its number, the nodes taken in turns."""
+    own = connection.nodes[work.part % len(connection.nodes)]
+    values = {
+        **_of_run(work.run, connection, folder, toolbox),
+        "host": own.host,
+        "port": str(own.port),
+        "threads": str(work.threads),
+        "operations": str(work.operations),
+        "part": str(work.part),
+    }
+    return values | ({"duration_s": str(work.duration_s)} if work.duration_s else {})
+
+
+def in_set_up(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
+    """Values of a set-up's steps."""
+    first = connection.nodes[0]
+    return {
+        **_of_run(run, connection, folder, toolbox),
+        "host": first.host,
+        "port": str(first.port),
+        "threads": str(run.configuration.threads),
+        "operations": str(run.configuration.operations),
+        "part": "0",
+    }
+
+
+def _of_run(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
+    is_citus = bool(run.configuration.workers) if toolbox.is_citus is None else toolbox.is_citus
+    return {
+        **toolbox.values(),
+        "citus": str(int(is_citus)),
+        "hosts": ",".join(node.host for node in connection.nodes),
+        "addresses": ",".join(f"{node.host}:{node.port}" for node in connection.nodes),
+        "user": connection.user,
+        "database": connection.database,
+        "records": str(run.configuration.records),
+        "iteration": str(run.iteration),
+        "workers": str(run.configuration.workers),
+        "out": str(folder),
+    }
+
+
+def write_templates(
+    templates: Mapping[str, Path], values: Mapping[str, str], password: str | None, folder: Path
+) -> dict[str, str]:
+    """Write a workload's templates with their values; the place of each by its name.
+
+    One that holds the password has the name of a login file, which the runner removes even after a kill.
+
+    Raises:
+        InputError: a template cannot be read.
+        RunnerError: it asks for a value that is not known.
+    """
+    places: dict[str, str] = {}
+    for name, path in templates.items():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read: {error}", path=path, way_out="correct driver.workloads") from error
+        place = folder / name / (LOGIN_FILE if "password" in placeholders(text) else path.name)
+        place.parent.mkdir(exist_ok=True)
+        known = {**values, "password": password or ""}
+        quoted = {key: escape(value, {'"': "&quot;"}) for key, value in known.items()} if _is_xml(path) else known
+        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(filled(text, quoted))
+        places[name] = str(place)
+    return places
+
+
+def make_set_up(
+    workload: OwnWorkload,
+    connection: ConnectionInfo,
+    values: Mapping[str, str],
+    toolbox: Toolbox,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> SetUp:
+    """The commands that make and fill a workload's tables.
+
+    Args:
+        workload: what the experiment file says.
+        connection: to the coordinator.
+        values: of :func:`in_set_up`, with the workload's variables and templates.
+        toolbox: what the driver knows.
+        folder: where the steps work.
+        environment: variables beside libpq's.
+
+    Raises:
+        RunnerError: an SQL file is a step, and there is no psql; or a value is not known.
+    """
+    variables = {name: value for name, value in values.items() if name not in toolbox.programs}
+    own = {**connection.environment(), **_LOCALE, **_shard_option(toolbox, values), **environment}
+    commands = [
+        Command(
+            [filled(argument, values) for argument in step]
+            if isinstance(step, list)
+            else _psql(step, variables, connection, toolbox),
+            own,
+            folder,
+        )
+        for step in workload.set_up
+    ]
+    if workload.set_up_for == "each_run":
+        return SetUp(commands)
+    sizes = {name: values[name] for name in ("records", "workers", "citus")}
+    addresses = [f"{node.host}:{node.port}" for node in connection.nodes]
+    steps = [step if isinstance(step, list) else digest_of(step) for step in workload.set_up]
+    stated = [steps, workload.variables, sizes, addresses, _shard_count(toolbox, values), connection.database]
+    return SetUp(commands, hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest())
+
+
+def digest_of(path: Path) -> str:
+    """What tells a file's content from another.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error}", path=path, way_out="correct driver.workloads") from error
+
+
+def _psql(
+    file: Path, variables: Mapping[str, str], connection: ConnectionInfo, toolbox: Toolbox
+) -> Sequence[str | Path]:
+    if "psql" not in toolbox.programs:
+        raise RunnerError("no psql, which runs SQL files", path=file, way_out="install PostgreSQL's client programs")
+    given = [f"--set={name}={value}" for name, value in variables.items()]
+    options = ["--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", *given]
+    return [toolbox.programs["psql"], *options, f"--file={file}", connection.conninfo()]
+
+
+def _shard_option(toolbox: Toolbox, values: Mapping[str, str]) -> dict[str, str]:
+    shard_count = _shard_count(toolbox, values)
+    if values["citus"] == "0" or not shard_count:
+        return {}
+    stated = os.environ.get("PGOPTIONS", "")
+    return {"PGOPTIONS": f"{stated} -c citus.shard_count={shard_count}".strip()}
+
+
+def _shard_count(toolbox: Toolbox, values: Mapping[str, str]) -> int | None:
+    if toolbox.shards_per_worker:
+        return toolbox.shards_per_worker * max(1, int(values["workers"]))  # without workers, the coordinator carries
+    return toolbox.shard_count
+
+
+def _is_xml(path: Path) -> bool:
+    return ".xml" in path.suffixes

@@ -1,0 +1,31 @@
+"""PostgreSQL's client programs: of the embedded server, of the system, or of the Python package."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.systems.system import Target
+
+__all__ = ["candidates", "client_programs"]
+
+
+def candidates(program: str) -> list[Path]:
+    """The installed one, then that of the Python package."""
+    installed = shutil.which(program)
+    found = [Path(installed)] if installed else []
+    with suppress(RunnerError):
+        found.append(find_programs("wheel")[program])
+    return [path for path in found if path.exists()]
+
+
+def client_programs(target: Target) -> dict[str, Path]:
+    """Psql and pgbench for servers of a target, as far as there are any."""
+    if isinstance(target, Embedded):
+        own = {name: target.programs[name] for name in ("psql", "pgbench")}
+        return {name: path for name, path in own.items() if path.exists()}
+    return {name: found[0] for name in ("psql", "pgbench") if (found := candidates(name))}

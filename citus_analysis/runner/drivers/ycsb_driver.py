@@ -1,0 +1,237 @@
+"""The YCSB driver: the real client of an installation, one Java process per load generator.
+
+All properties are given explicitly, so that results do not depend on the installation's workload files. The
+password never shows in the process list or in YCSB's own output (which prints its command line): it is handed over
+in a properties file that only the runner's account can read, and that no later call on the folder leaves there. On
+another host no file is needed: there YCSB reads the property from its standard input.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work
+from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.planning.core_workloads import CORE_WORKLOADS, TABLE
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.client_status import newest_match
+from citus_analysis.runner.systems.system import ConnectionInfo
+
+__all__ = ["Ycsb", "jdbc_url"]
+
+_STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
+_STATUS_INTERVAL_S: Final = 1
+_MOST_DRAWS: Final = 50  # per operation; some ten microseconds
+_LEAST_OPS_S_PER_THREAD: Final = 1e9 / (2**31 - 1)  # ClientThread casts the nanoseconds between two operations to int
+_STANDARD_INPUT: Final = Path("/dev/stdin")
+_BINDING_LIBRARIES: Final = "jdbc-binding/lib/*"  # Java expands the star
+_CLIENT: Final = "site.ycsb.Client"
+_SHARE_PROPERTY: Final = {
+    "READ": "readproportion",
+    "UPDATE": "updateproportion",
+    "INSERT": "insertproportion",
+    "SCAN": "scanproportion",
+    "READ-MODIFY-WRITE": "readmodifywriteproportion",
+}
+_GRACE_S: Final = 1.0  # for a monitor with a time limit, which it reaches a moment after the main clients
+
+
+class Ycsb:
+    """Builds calls of YCSB's client.
+
+    Args:
+        settings: its part of the experiment file.
+
+    Raises:
+        RunnerError: the installation has no client library.
+    """
+
+    def __init__(self, settings: YcsbDriver) -> None:
+        self._settings = settings
+        self._core = next(settings.home.glob("lib/core-*.jar"), None)
+        if self._core is None and not settings.hosts:
+            raise RunnerError(
+                "no YCSB installation: lib/core-*.jar is missing",
+                path=settings.home,
+                way_out="unpack YCSB 0.17.0 and name its folder in driver.home",
+            )
+
+    def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
+        """One Java process; here, a properties file with the password is written into `folder`."""
+        private = f"db.passwd={_escaped(connection.password or '')}\n"
+        environment = {"LC_ALL": "C", "TZ": "UTC"}
+        if not self._settings.hosts:
+            secret = folder / LOGIN_FILE
+            _write_private(secret, private)
+            arguments = ["java", *self._arguments(work, connection, self._classpath(), secret)]
+            return Command(arguments, environment, folder)
+        number = work.part % len(self._settings.hosts)
+        host = self._settings.hosts[number]
+        home = host.home or str(self._settings.home)
+        classpath = [f"{home}/conf", f"{home}/lib/*", f"{home}/{_BINDING_LIBRARIES}"]
+        arguments = [host.java, *self._arguments(work, connection, classpath, _STANDARD_INPUT)]
+        return Command(arguments, environment, host=number, private=private)
+
+    def _arguments(
+        self, work: Work, connection: ConnectionInfo, classpath: Sequence[str], secret: Path
+    ) -> list[str | Path]:
+        phase = "-load" if work.run.configuration.phase == "load" else "-t"
+        arguments: list[str | Path] = [
+            *self._settings.java_options,
+            "-classpath",
+            os.pathsep.join(classpath),
+            _CLIENT,
+            phase,
+            "-db",
+            self._settings.binding,
+            "-s",
+            "-threads",
+            str(work.threads),
+            "-P",
+            secret,
+        ]
+        if work.rate_ops_s:
+            arguments += ["-target", str(round(work.rate_ops_s))]
+        for name, value in self._properties(work, connection).items():
+            arguments += ["-p", f"{name}={value}"]
+        return arguments
+
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 (protocol)
+        """Nothing: core workloads use the benchmark's table."""
+        return SetUp()
+
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
+        """All of them."""
+        return connection
+
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
+        """Nothing: pgjdbc spreads connections in every version."""
+        return []
+
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
+        """End it, for what it does alone is not the load's; its last status line tells what it did."""
+        if is_timed:
+            processes.wait(monitor, timeout_s=_GRACE_S)
+        processes.stop(monitor)
+
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
+        """A whole number, and enough for every thread: one slower than every 2.1 s dies of an integer overflow."""
+        return max(1, round(rate_ops_s), math.ceil(threads * _LEAST_OPS_S_PER_THREAD))
+
+    def current_ops_s(self, output: Path) -> float | None:
+        """Throughput in the newest status line."""
+        return newest_match(_STATUS, output)
+
+    def description(self) -> dict[str, str]:
+        """Version read off the client library's name."""
+        name = self._core.stem if self._core else "core-unknown"
+        return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
+
+    def _classpath(self) -> list[str]:
+        home = self._settings.home
+        bindings = sorted(home.glob("*-binding/lib"))
+        return [str(home / "conf"), str(home / "lib" / "*"), *(str(binding / "*") for binding in bindings)]
+
+    def _properties(self, work: Work, connection: ConnectionInfo) -> Mapping[str, object]:
+        configuration = work.run.configuration
+        core = CORE_WORKLOADS[configuration.workload]
+        shares = {name: core.shares.get(operation, 0) / 100 for operation, name in _SHARE_PROPERTY.items()}
+        return {
+            "workload": "site.ycsb.workloads.CoreWorkload",
+            "table": TABLE,
+            "requestdistribution": "zipfian" if _inserts_elsewhere(work) else core.distribution,
+            "status.interval": _STATUS_INTERVAL_S,
+            **shares,
+            **_key_properties(work),
+            **({"maxexecutiontime": work.duration_s} if work.duration_s else {}),
+            "db.driver": "org.postgresql.Driver",
+            "db.url": jdbc_url(connection, self._settings.jdbc),
+            "db.user": connection.user,
+            **self._settings.properties,
+        }
+
+
+def jdbc_url(connection: ConnectionInfo, spread: str) -> str:
+    """The binding's `db.url`.
+
+    Args:
+        connection: nodes, database.
+        spread: `load_balance_hosts` = one URL, the driver picks a node per connection; `even` = one URL per node,
+            and the binding picks one by the key's hash, so that every node gets the same share.
+
+    Example:
+        >>> from citus_analysis.runner.systems.system import Node
+        >>> nodes = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5432, "worker")]
+        >>> jdbc_url(ConnectionInfo(nodes, "ycsb", "bench"), "even")
+        'jdbc:postgresql://worker1:5432/ycsb;jdbc:postgresql://worker2:5432/ycsb'
+    """
+    addresses = [f"{node.host}:{node.port}" for node in connection.nodes]
+    if spread == "even":
+        return ";".join(f"jdbc:postgresql://{address}/{connection.database}" for address in addresses)
+    balance = "?loadBalanceHosts=true" if len(addresses) > 1 else ""
+    return f"jdbc:postgresql://{','.join(addresses)}/{connection.database}{balance}"
+
+
+def _key_properties(work: Work) -> dict[str, int]:
+    if work.run.configuration.phase == "load":
+        # recordcount bounds the key space; insertstart and insertcount are this process' share of it.
+        return {
+            "recordcount": work.inserts.stop,
+            "insertstart": work.inserts.start,
+            "insertcount": work.inserts.count,
+            # Not used by a load, but CoreWorkload reads it to size a zipfian distribution and fails without.
+            "operationcount": work.inserts.count,
+        }
+    if _inserts_elsewhere(work):
+        return _own_key_properties(work)
+    core = CORE_WORKLOADS[work.run.configuration.workload]
+    share = core.shares.get("INSERT", 0) / 100
+    if share and core.distribution == "zipfian":
+        # CoreWorkload draws from the records it expects in the end, and draws again while the record is not there yet:
+        # for the open end of a run with a time limit that would be thousands of draws per operation.
+        return {
+            "recordcount": work.records,
+            "operationcount": min(work.operations, round(_MOST_DRAWS * work.records / (2 * share))),
+        }
+    return {"recordcount": work.records, "operationcount": work.operations}
+
+
+def _inserts_elsewhere(work: Work) -> bool:
+    """Whether it is a monitor that inserts while the main client does: each needs keys of its own."""
+    run = work.run.configuration
+    return work.monitor and run.phase == "run" and "INSERT" in CORE_WORKLOADS[run.workload].shares
+
+
+def _own_key_properties(work: Work) -> dict[str, int]:
+    """Inserts from `work.inserts.start` on, requests for loaded records only.
+
+    CoreWorkload inserts from recordcount on, and requests insertcount records and twice as many as it expects to
+    insert, which follows from operationcount. Both together must not reach beyond the loaded records. Its
+    distribution `latest` counts back from the last insert, where nobody has put records, so it cannot be used.
+    """
+    share = CORE_WORKLOADS[work.run.configuration.workload].shares["INSERT"] / 100
+    operations = max(1, min(work.operations, round(work.records / (4 * share))))
+    expected = int(operations * share * 2)
+    return {
+        "recordcount": work.inserts.start,
+        "operationcount": operations,
+        "insertstart": 0,
+        "insertcount": max(1, work.records - expected - 1),
+    }
+
+
+def _write_private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _escaped(secret: str) -> str:
+    """A value of a Java properties file."""
+    return secret.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,138 @@
+"""The course of one call: which run is next, when to stop, and what a live view is told of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.durations import Durations, Estimate
+from citus_analysis.runner.planning.plan import PlannedRun
+
+__all__ = ["Course", "RunnerEvent", "cause_of"]
+
+
+@dataclass(frozen=True)
+class RunnerEvent:
+    """What a live view shows.
+
+    Attributes:
+        run_id: the run in progress.
+        done: runs finished so far, earlier calls included.
+        planned: runs of the plan.
+        failed: runs that failed so far.
+        left: time until the chosen runs are done.
+        phase: preparing, filling, warming up, measuring or collecting; empty when the run has ended.
+        throughput_ops_s: current throughput, None while unknown; of an ended run its result.
+        duration_s: wall time of the run so far.
+        failure: why the run failed; empty when it did not.
+    """
+
+    run_id: str
+    done: int
+    planned: int
+    failed: int
+    left: Estimate
+    phase: str = ""
+    throughput_ops_s: float | None = None
+    duration_s: float = 0
+    failure: str = ""
+
+
+class Course:
+    """The runs of one call in their order: which is next, when to stop, and what a live view is told."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        plan: Sequence[PlannedRun],
+        chosen: Sequence[PlannedRun],
+        ledger: Ledger,
+        journal: Journal,
+        watch: Callable[[RunnerEvent], None],
+    ) -> None:
+        self._experiment, self._plan, self._chosen = experiment, plan, chosen
+        self._ledger, self._journal, self._watch = ledger, journal, watch
+        self._durations = Durations.read(experiment, plan, journal)
+        self._causes: Counter[str] = Counter()
+        self._run: PlannedRun | None = None
+        self._phase = ""
+        self._since_s = 0.0
+        self.skipped: list[str] = []
+        self.stopped = ""
+
+    def open_runs(self) -> Iterator[PlannedRun]:
+        """The runs to launch, one by one: what the runs before have shown decides on the next."""
+        for run in self._chosen:
+            if self.stopped:
+                return
+            if self._ledger.is_done(run):
+                continue
+            if self._ledger.has_enough(run, self._experiment):
+                self.skipped.append(run.run_id)
+                continue
+            self._run, self._since_s = run, time.monotonic()
+            self.entering("preparing")
+            yield run
+
+    def entering(self, phase: str) -> None:
+        """The run in progress enters a phase."""
+        self._phase = phase
+        self.measuring(None)
+
+    def measuring(self, throughput_ops_s: float | None) -> None:
+        """The current throughput of the run in progress."""
+        if self._run:
+            self._watch(self._event(self._run, self._phase, throughput_ops_s, ""))
+
+    def ended(self, run: PlannedRun) -> None:
+        """A run ended: told to the view, and counted if it failed."""
+        self._durations.add(run, self._journal)
+        failure = self._ledger.failed.get(run.run_id) or self._ledger.degraded.get(run.run_id, "")
+        if failure:
+            self._count(failure)
+        self._watch(self._event(run, "", self._ledger.verified.get(run.run_id), failure))
+        self._run = None
+
+    def _count(self, failure: str) -> None:
+        cause = cause_of(failure)
+        self._causes[cause] += 1
+        if self._causes[cause] >= self._experiment.limits.max_failures:
+            self.stopped = f"{self._causes[cause]} runs failed of one cause (limits.max_failures): {failure}"
+
+    def _event(self, run: PlannedRun, phase: str, throughput_ops_s: float | None, failure: str) -> RunnerEvent:
+        spent_s = time.monotonic() - self._since_s
+        left = self._durations.left(
+            [one for one in self._chosen if not self._ledger.is_done(one) and one.run_id not in self.skipped]
+        )
+        if phase:
+            spent_of_expected_s = min(spent_s, self._durations.expected_s(run))
+            left = replace(left, seconds=left.seconds - spent_of_expected_s)
+        unfit = len(self._ledger.failed) + len(self._ledger.degraded)
+        return RunnerEvent(
+            run_id=run.run_id,
+            done=len(self._ledger.verified) + unfit + len(self.skipped),
+            planned=len(self._plan),
+            failed=unfit,
+            left=left,
+            phase=phase,
+            throughput_ops_s=throughput_ops_s,
+            duration_s=spent_s,
+            failure=failure,
+        )
+
+
+def cause_of(failure: str) -> str:
+    """What failures of different runs have in common: the load generator's words where it said any, without numbers.
+
+    Example:
+        >>> cause_of("no final summary in x-t8/run_1.log; the client says: FATAL: port 7301: too many clients; 0 rows")
+        'FATAL: port N: too many clients'
+    """
+    said = re.search(r" says: ([^;]*)", failure)
+    return re.sub(r"\d+", "N", said[1] if said else failure)

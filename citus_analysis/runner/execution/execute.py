@@ -1,0 +1,213 @@
+"""Run an experiment from its first state to its last, or go on where an earlier call stopped.
+
+Layout of the output folder::
+
+    OUT/RESOURCE/...             the artefact tree, for `ingest`
+    OUT/.runner/journal.jsonl    what was done, line by line
+    OUT/.runner/processes.jsonl  what was started and may still run
+    OUT/.runner/attempts/        files of the run in progress
+    OUT/.runner/servers/         data of an embedded target, removed at the end
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+
+from citus_analysis.errors import CitusAnalysisError, UsageError
+from citus_analysis.runner.drivers import make_driver
+from citus_analysis.runner.drivers.driver import LOGIN_FILE
+from citus_analysis.runner.execution.course import Course, RunnerEvent
+from citus_analysis.runner.execution.driver_hosts import DriverHosts, driver_hosts
+from citus_analysis.runner.execution.life import Ledger, Life
+from citus_analysis.runner.execution.measure import Measurement
+from citus_analysis.runner.execution.preflight import refuse_unready
+from citus_analysis.runner.execution.resumption import JOURNAL, LOCK, PRIVATE, begin, carry_on
+from citus_analysis.runner.existing_files import adopt_files
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.target_fields import FilesTarget
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.planning.plan import make_plan
+from citus_analysis.runner.systems import make_target
+from citus_analysis.runner.systems.state.found import restore_found
+from citus_analysis.runner.systems.state.sizes import with_known_workers
+
+__all__ = ["RunnerEvent", "RunnerSummary", "restore_cluster", "run_experiment"]
+
+
+@dataclass(frozen=True)
+class RunnerSummary:
+    """What came of an experiment.
+
+    Attributes:
+        verified: ids of the runs that ended well, in this call or an earlier one.
+        failed: run id -> why; their files are kept, statistics leave them out.
+        degraded: run id -> why; measured to the end, but operations failed. Statistics leave them out as well.
+        skipped: ids of the runs that the stop rule found unnecessary.
+        notes: what a reader should know (samplers that are missing, what a system cannot do).
+        stopped: why the call ended before all chosen runs were launched; empty when it did not.
+    """
+
+    verified: tuple[str, ...]
+    failed: Mapping[str, str]
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    degraded: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """1 when a run failed or is degraded, else 0."""
+        return 1 if self.failed or self.degraded else 0
+
+
+def run_experiment(
+    experiment: Experiment,
+    out: str | PathLike[str],
+    *,
+    resume: bool = False,
+    choice: Choice | None = None,
+    replace_table: bool = False,
+    watch: Callable[[RunnerEvent], None] = lambda _event: None,
+) -> RunnerSummary:
+    """Run an experiment into the artefact tree `out`.
+
+    Args:
+        experiment: what to run.
+        out: folder for the tree, absolute or relative to the working folder; without `resume` it must not hold an
+            experiment.
+        resume: go on where an earlier call on the same folder stopped.
+        choice: which runs; by default all that are open. Repeating failed ones and adding iterations resume.
+        replace_table: drop a table of the benchmark's name on a cluster though this tool did not make it.
+        watch: is told what happens, for a live view.
+
+    Raises:
+        UsageError: `out` holds another experiment, or one already begun and `resume` is not set.
+        UnknownNameError: `choice` names no run of the plan.
+        NotReadyError: the cluster, this machine or a program is not as the experiment needs it; nothing was changed.
+        EnvironmentChangedError: versions, settings or hardware differ from when the experiment began.
+        RunnerError: the target or the driver cannot be used.
+    """
+    tree = Path(out).resolve()  # what is launched works in folders of its own
+    if isinstance(experiment.target, FilesTarget):
+        return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
+    choice = choice or Choice()
+    private = tree / PRIVATE
+    journal = Journal(private / JOURNAL)
+    warnings = refuse_unready(experiment, tree)
+    known = with_known_workers(experiment)
+    with _only_runner(private), _no_secret_left(private):
+        begin(journal, known, tree, resume=resume or choice.goes_on)
+        with _forgotten_if_refused(journal), Processes(private / "processes.jsonl") as processes:
+            summary = _run_all(known, tree, journal, processes, choice, watch, replace_table=replace_table)
+    return replace(summary, notes=(*warnings, *summary.notes))
+
+
+def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
+    """Put a cluster's settings and nodes back as the experiment in `out` found them, where its runner could not.
+
+    Returns:
+        a sentence for each node that could not be restored; it can be tried again.
+
+    Raises:
+        UsageError: nothing is left to restore, or a runner works in `out`.
+        RunnerError: another experiment uses the cluster.
+    """
+    private = Path(out).resolve() / PRIVATE
+    if not private.is_dir():
+        raise UsageError("no experiment was begun here", path=out, way_out="name the --out of an experiment")
+    with _only_runner(private), _no_secret_left(private):
+        problems = restore_found(private)
+    if problems is None:
+        raise UsageError("nothing is left to restore", path=out, way_out="the cluster is as the experiment found it")
+    return tuple(problems)
+
+
+def _run_all(
+    experiment: Experiment,
+    tree: Path,
+    journal: Journal,
+    processes: Processes,
+    choice: Choice,
+    watch: Callable[[RunnerEvent], None],
+    *,
+    replace_table: bool,
+) -> RunnerSummary:
+    ledger = Ledger.read(journal)
+    carried = carry_on(experiment, ledger, choice)
+    carried.record(journal)
+    carried.apply(ledger)
+    course = Course(experiment, make_plan(experiment, ledger.more), carried.chosen, ledger, journal, watch)
+    target = make_target(experiment, tree / PRIVATE, replace_table=replace_table)
+    hosts = DriverHosts(driver_hosts(experiment))
+    try:
+        driver = make_driver(experiment, target)
+        for run in course.open_runs():
+            kept = tree / PRIVATE / "servers" / "own-tables"
+            measurement = Measurement(
+                experiment, target, driver, processes, course.measuring, kept, course.entering, hosts
+            )
+            Life(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).live(run)
+            course.ended(run)
+    finally:
+        hosts.close()
+        ledger.notes.update(target.stop())
+    return RunnerSummary(
+        tuple(ledger.verified),
+        dict(ledger.failed),
+        tuple(course.skipped),
+        tuple(sorted(ledger.notes)),
+        dict(ledger.degraded),
+        course.stopped,
+    )
+
+
+@contextmanager
+def _forgotten_if_refused(journal: Journal) -> Iterator[None]:
+    """A folder in which no run came as far as to be prepared is no experiment that was begun."""
+    try:
+        yield
+    except CitusAnalysisError:
+        if not any(entry.state == "prepared" for entry in journal.entries()):
+            journal.path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _no_secret_left(private: Path) -> Iterator[None]:
+    """Remove clients' password files: those of a killed runner before the call, our own after it."""
+    try:
+        _remove_secrets(private)
+        yield
+    finally:
+        _remove_secrets(private)
+
+
+def _remove_secrets(private: Path) -> None:
+    for secret in private.rglob(LOGIN_FILE):
+        secret.unlink(missing_ok=True)
+
+
+@contextmanager
+def _only_runner(private: Path) -> Iterator[None]:
+    """Keep a second runner out of the same folder; the lock ends with this process however it ends."""
+    import fcntl
+
+    private.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(private / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(
+                "another runner works here", path=private.parent, way_out="wait for it, or choose another --out"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)

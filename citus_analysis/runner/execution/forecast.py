@@ -1,0 +1,41 @@
+"""What a call would launch and how long that takes, without starting anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.execution.resumption import JOURNAL, PRIVATE, carry_on
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.planning.durations import Durations, Estimate
+from citus_analysis.runner.planning.plan import PlannedRun, make_plan
+from citus_analysis.runner.systems.state.sizes import with_known_workers
+
+__all__ = ["forecast"]
+
+
+def forecast(experiment: Experiment, choice: Choice, out: Path | None) -> tuple[list[PlannedRun], Estimate]:
+    """The runs that a call would launch, in order, and the time they take together.
+
+    Args:
+        experiment: what to run; where it leaves the workers of a Citus cluster open, the cluster is asked.
+        choice: which runs.
+        out: the folder of an experiment that was begun: what ended there is left out and tells durations; None or a
+            new folder: all runs.
+
+    Raises:
+        UnknownNameError: the choice names no run.
+        RunnerError: the cluster does not answer.
+    """
+    known = with_known_workers(experiment)
+    if out is None:
+        chosen = carry_on(known, Ledger(), choice).chosen
+        return list(chosen), Durations(known).left(chosen)
+    journal = Journal(out / PRIVATE / JOURNAL)
+    ledger = Ledger.read(journal)
+    carried = carry_on(known, ledger, choice)
+    carried.apply(ledger)
+    left = [run for run in carried.chosen if not ledger.is_done(run) and not ledger.has_enough(run, known)]
+    return left, Durations.read(known, make_plan(known, ledger.more), journal).left(left)

@@ -1,0 +1,266 @@
+"""The life of one run: prepared, loaded, monitored, measured, publishing, collected, verified (or degraded, or failed).
+
+Each state is on disk before the next one starts. A run that was interrupted begins anew: its attempt's private
+files are deleted, and files that were already being published are removed from the tree.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.redaction import redact
+from citus_analysis.runner.execution.measure import Measured, Measurement, Window, publish
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.artefacts import inside
+from citus_analysis.runner.records.description import check_environment, environment_of, write_description
+from citus_analysis.runner.records.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.records.run_results import RunResult, client_words, judge_run, last_words, share_remark
+from citus_analysis.runner.systems.system import Description
+from citus_analysis.runs.run_status import OUTCOME_OF, worst_status
+from citus_analysis.stats.estimate.intervals import mean_interval
+
+__all__ = ["Ledger", "Life"]
+
+_ENVIRONMENT: Final = "environment"
+_MIN_RUNS_FOR_INTERVAL: Final = 2
+
+
+@dataclass
+class Ledger:
+    """What the journal says about all runs.
+
+    Attributes:
+        verified: run id -> throughput, operations per second.
+        failed: run id -> why.
+        degraded: run id -> why; it was measured, but operations failed.
+        windows: run id -> when its main clients ran, begin and end.
+        seen: run id -> which nodes its clients reached, what was not recorded and why.
+        notes: remarks that hold for the experiment.
+        more: resource -> iterations that were asked for beyond those of the experiment file.
+    """
+
+    verified: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    degraded: dict[str, str] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    seen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: set[str] = field(default_factory=set)
+    more: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def read(cls, journal: Journal) -> Ledger:
+        """The ledger as the journal's lines give it."""
+        ledger = cls()
+        for entry in journal.entries():
+            ledger.notes.update(entry.detail.get("notes", ()))
+            if entry.state == "verified":
+                ledger.verified[entry.subject] = entry.detail["throughput_ops_s"]
+            elif entry.state in ("failed", "degraded"):
+                getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
+            elif entry.state == "measured":
+                ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
+                ledger.seen[entry.subject] = entry.detail.get("seen", {})
+            elif entry.state == "reopened":
+                ledger.reopen(entry.subject)
+            elif entry.state == "extended":
+                ledger.more.update(entry.detail["more"])
+        return ledger
+
+    def reopen(self, run_id: str) -> None:
+        """Forget how a run ended, so that it is launched again."""
+        self.failed.pop(run_id, None)
+        self.degraded.pop(run_id, None)
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether the run ended, well or not."""
+        return any(run.run_id in ended for ended in (self.verified, self.degraded, self.failed))
+
+    def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
+        """Whether the stop rule finds this iteration unnecessary."""
+        rule = experiment.stop
+        if rule.rule == "fixed" or not experiment.iterations < run.iteration <= rule.max_iterations:
+            return False  # what was asked for beyond the rule is measured
+        throughputs = self.throughputs()[run.configuration.resource]
+        if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
+            return False
+        return mean_interval(throughputs, level=rule.level).relative_half_width <= rule.relative_half_width
+
+    def throughputs(self) -> dict[str, list[float]]:
+        """Resource -> throughputs of its verified runs."""
+        grouped: dict[str, list[float]] = defaultdict(list)
+        for run_id, throughput_ops_s in self.verified.items():
+            grouped[run_id.rpartition("#")[0]].append(throughput_ops_s)
+        return grouped
+
+    def outcomes(self, resource: str) -> list[Outcome]:
+        """How the resource's iterations ended."""
+        ended = {
+            **dict.fromkeys(self.verified, ("verified", "")),
+            **{run_id: ("degraded", reason) for run_id, reason in self.degraded.items()},
+            **{run_id: ("failed", reason) for run_id, reason in self.failed.items()},
+        }
+        of_resource = {
+            int(run_id.rpartition("#")[2]): Outcome(int(run_id.rpartition("#")[2]), *how, *self._window(run_id))
+            for run_id, how in ended.items()
+            if run_id.rpartition("#")[0] == resource
+        }
+        return [of_resource[iteration] for iteration in sorted(of_resource)]
+
+    def measured(self, resource: str) -> dict[int, dict[str, Any]]:
+        """Iteration -> what was seen of it, of a resource."""
+        of_resource = {
+            int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource
+        }
+        return {iteration: of_resource[iteration] for iteration in sorted(of_resource) if of_resource[iteration]}
+
+    def _window(self, run_id: str) -> tuple[datetime | None, datetime | None]:
+        window = self.windows.get(run_id, Window())
+        return window.begin, window.end
+
+
+@dataclass(frozen=True)
+class Life:
+    """Takes runs through their states."""
+
+    tree: Path
+    attempts: Path
+    journal: Journal
+    measurement: Measurement
+    ledger: Ledger
+
+    def live(self, run: PlannedRun) -> None:
+        """From nothing to `verified` or `failed`.
+
+        Raises:
+            EnvironmentChangedError: the environment differs from the experiment's first run.
+            RunnerError: the target could not be prepared; the run stays open for a resume.
+        """
+        self._undo(run)
+        folder = self._new_attempt(run)
+        self.journal.append(run.run_id, "begun")
+        self.measurement.prepare(run)
+        description = self._describe(run)
+        self.journal.append(run.run_id, "prepared")
+        earlier = self.ledger.throughputs().get(run.configuration.resource)
+        pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
+        self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
+        if run.configuration.own_tables:
+            description = self._describe(run)  # again, for only now its tables are there
+        self.journal.append(run.run_id, "monitored")
+        measured = self.measurement.measure(run, folder, pace_ops_s)
+        self.ledger.windows[run.run_id] = measured.window
+        self.ledger.seen[run.run_id] = _seen(measured)
+        self.journal.append(
+            run.run_id,
+            "measured",
+            problems=measured.problems,
+            notes=measured.notes,
+            window=measured.window.as_texts(),
+            seen=self.ledger.seen[run.run_id],
+        )
+        self._write_description(run, description)
+        result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
+        said = _complaint(measured)  # before the files are moved
+        self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
+        publish(measured.files, self.tree)
+        self.journal.append(run.run_id, "collected")
+        pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
+        if remark := share_remark(result, self.measurement.experiment.monitor.share, pace_ops_s):
+            measured.notes.append(f"{run.run_id}: {remark}")
+        self._verify(run, measured, result, said)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_attempt(self, run: PlannedRun) -> Path:
+        shutil.rmtree(self.attempts, ignore_errors=True)
+        folder = self.attempts / run.run_id
+        folder.mkdir(parents=True)
+        return folder
+
+    def _undo(self, run: PlannedRun) -> None:
+        """Remove what an interrupted attempt may have published."""
+        for entry in self.journal.of(run.run_id):
+            if entry.state == "publishing":
+                for place in entry.detail["files"]:
+                    inside(self.tree, place).unlink(missing_ok=True)
+
+    def _describe(self, run: PlannedRun) -> Description:
+        target, experiment = self.measurement.target, self.measurement.experiment
+        description = target.describe()
+        varying = {f"settings.{name}" for name in experiment.matrix.settings} | {"system"}
+        now = {name: value for name, value in environment_of(description).items() if name not in varying}
+        before = self.journal.last(_ENVIRONMENT)
+        if before is None:
+            self.journal.append(_ENVIRONMENT, "recorded", facts=now)
+        else:
+            check_environment(before.detail["facts"], now)
+        self.ledger.notes.update(description.skipped)
+        if description.growth:
+            self.ledger.notes.add(str(description.growth))
+        self._write_description(run, description)
+        return description
+
+    def _write_description(self, run: PlannedRun, description: Description) -> None:
+        """`config.yml`, with what has been seen of the resource's iterations so far."""
+        seen = self.ledger.measured(run.configuration.resource)
+        experiment, nodes = self.measurement.experiment, self.measurement.target.nodes()
+        write_description(self.tree, experiment, run.configuration, description, nodes, seen)
+
+    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, said: list[str]) -> None:
+        problems = [*measured.problems, *self._count_problem(run)]
+        one_sided = measured.reached.problem(threads=run.configuration.threads)
+        status = worst_status(result.status, *(["failed"] if problems else []), *(["degraded"] if one_sided else []))
+        reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *said]
+        reason = redact("; ".join(reasons))
+        self.ledger.notes.update(measured.notes)
+        outcome = OUTCOME_OF[status]
+        facts: dict[str, float | str | None] = {
+            "throughput_ops_s": result.throughput_ops_s,
+            "connected_threads": result.connected_threads,
+        }
+        if status == "ok":
+            self.ledger.verified[run.run_id] = result.throughput_ops_s
+        else:
+            getattr(self.ledger, outcome)[run.run_id] = reason
+            facts = {"reason": reason, **facts}
+        self.journal.append(run.run_id, outcome, **facts, monitor_share=result.monitor_share)
+        resource = run.configuration.resource
+        write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
+
+    def _count_problem(self, run: PlannedRun) -> list[str]:
+        """After a load, every record is in the table exactly once (the key is unique: counting is enough)."""
+        configuration = run.configuration
+        if configuration.phase != "load" or self.measurement.experiment.limits.duration_s:
+            return []
+        try:
+            rows = self.measurement.target.count()
+        except RunnerError as error:
+            return [f"the table could not be counted: {error.problem}"]
+        expected = configuration.records
+        wrong = rows < expected if configuration.monitored else rows != expected
+        return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
+
+
+def _seen(measured: Measured) -> dict[str, Any]:
+    """For the journal and `config.yml`."""
+    return {**measured.reached.as_facts(), **({"skipped": measured.skipped} if measured.skipped else {})}
+
+
+def _complaint(measured: Measured) -> list[str]:
+    """The first complaint of a run's clients, in their own words, with the name of the file that holds it.
+
+    Where one ended badly and none complains in words that are known, its last line is the complaint.
+    """
+    places = {path: place for place, path in measured.files.items()}
+    outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
+    words = [client_words, *([last_words] if measured.ended_badly else [])]
+    said = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
+    return next(([f"{place} says: {found}"] for place, found in said if found), [])

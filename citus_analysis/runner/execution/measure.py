@@ -1,0 +1,403 @@
+"""One measured run: clients and samplers started together, watched, ended, their files put into the tree.
+
+Everything a run writes goes into a private folder of its attempt first. Only a run that was measured to its end is
+published: the list of files is journalled, then each is renamed into the tree. Files of two attempts never mix.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Final, Self
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.drivers.driver import Driver, Work
+from citus_analysis.runner.execution.driver_hosts import DriverHosts
+from citus_analysis.runner.execution.own_tables import make_own_tables
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.hosts.processes import Launched, LaunchedHere, Processes
+from citus_analysis.runner.observe.perf_recording import Perf
+from citus_analysis.runner.observe.reached_nodes import Reached
+from citus_analysis.runner.observe.recording import ServerRecording
+from citus_analysis.runner.observe.samplers import Sampled, start_samplers
+from citus_analysis.runner.planning.keys import KeyRange, partition, share_threads
+from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
+from citus_analysis.runner.records.artefacts import client_log, inside, sampler_output, server_log, snapshot_file
+from citus_analysis.runner.records.left_files import Leaving, collect_left
+from citus_analysis.runner.records.run_results import read_rates
+from citus_analysis.runner.systems.system import Target
+
+__all__ = ["Measured", "Measurement", "publish"]
+
+_POLL_S: Final = 0.05  # between the end of the main clients and that of everything beside them
+_TELL_S: Final = 0.5
+_MANY: Final = 10**9  # record numbers
+_WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
+_LONGEST_PROBE_S: Final = 15  # of the load that tells how fast the monitor is to be
+_PROBE_INTERVALS: Final = 4
+_STILL_RISING: Final = 1.2
+
+
+@dataclass(frozen=True)
+class Window:
+    """When all main clients of a run ran, by the runner's clock in UTC; None where that never was.
+
+    Example:
+        >>> Window.read(["2026-03-01T12:00:00+00:00", None]).begin.hour
+        12
+    """
+
+    begin: datetime | None = None
+    end: datetime | None = None
+
+    def as_texts(self) -> list[str | None]:
+        """The two times for the journal."""
+        return [time.isoformat() if time else None for time in (self.begin, self.end)]
+
+    @classmethod
+    def read(cls, texts: Sequence[str | None] | None) -> Self:
+        """From what :meth:`as_texts` gave."""
+        return cls(*(datetime.fromisoformat(text) if text else None for text in texts or ()))
+
+
+@dataclass
+class Measured:
+    """Files of a measured run (place in the tree -> where it is now), and what went wrong.
+
+    Attributes:
+        skipped: what of the servers was not recorded, and why.
+        reached: which nodes the main clients queried.
+        ended_badly: a main client ended with an exit code.
+    """
+
+    files: dict[PurePosixPath, Path] = field(default_factory=dict)
+    client_outputs: list[Path] = field(default_factory=list)
+    monitor_output: Path | None = None
+    server_logs: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    ended_badly: bool = False
+    notes: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    reached: Reached = field(default_factory=Reached)
+    window: Window = field(default_factory=Window)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How runs of an experiment are measured.
+
+    Attributes:
+        kept_tables: file that remembers which tables a set-up of the experiment's own has made.
+        watch: called about twice a second with the current throughput (None while unknown).
+        entering: called with the name of each phase that a run enters.
+        hosts: machines of the load generators that do not run here.
+    """
+
+    experiment: Experiment
+    target: Target
+    driver: Driver
+    processes: Processes
+    watch: Callable[[float | None], None]
+    kept_tables: Path
+    entering: Callable[[str], None] = lambda _phase: None
+    hosts: DriverHosts = field(default_factory=DriverHosts)
+
+    def prepare(self, run: PlannedRun) -> None:
+        """Servers in the state the configuration asks for."""
+        self.target.prepare(run.configuration)
+
+    def load(self, run: PlannedRun, folder: Path, known_ops_s: float | None = None) -> float | None:
+        """Warm up, then fill the table.
+
+        Args:
+            run: what is about to be measured.
+            folder: private folder of the attempt.
+            known_ops_s: throughput of earlier runs of the configuration, where there were some.
+
+        Returns:
+            the throughput to pace the monitor by: of earlier runs, or else what the warm-up ended with.
+        """
+        configuration = run.configuration
+        records = 0 if configuration.phase == "load" else configuration.records
+        self.entering("filling")
+        if configuration.own_tables:
+            self._set_up(run, folder)
+        elif not keeps_table(self.experiment, configuration) or not self._is_filled(run):
+            self.target.fill(records)
+        unknown = configuration.monitored and known_ops_s is None
+        seconds = round(self.experiment.warmup_s)
+        if not seconds and not unknown:
+            return known_ops_s
+        self.entering("warming up")
+        steady_ops_s = self._warm_up(run, folder, seconds, until_steady=unknown)
+        if configuration.adds_records or not keeps_table(self.experiment, configuration):
+            self.entering("filling")
+            self.target.fill(records)
+        return steady_ops_s if known_ops_s is None else known_ops_s
+
+    def _set_up(self, run: PlannedRun, folder: Path) -> None:
+        """The tables of a workload of the experiment's own."""
+        private = folder / "set-up.files"
+        private.mkdir()
+        clients = self.target.clients_connect()
+        set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
+        make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
+
+    def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
+        """Run the load with everything beside it; the files are still in `folder` afterwards."""
+        measured = Measured()
+        if run.configuration.monitored:
+            self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
+        if self.experiment.between:
+            self.entering("preparing")
+            self.target.settle(self.experiment.between)
+        marks = self.target.mark_logs()
+        shells = self.target.shells(self.processes)
+        samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
+        measured.notes += [
+            *skipped,
+            *self.target.remarks(),
+            *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
+        ]
+        perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
+        recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
+        try:
+            clients, monitor = self._start_clients(run, folder, pace_ops_s)
+        except RunnerError:
+            self._stop_beside(None, samplers, perf)
+            recording.stop()
+            raise
+        begin = datetime.now(UTC)
+        self.entering("measuring")
+        try:
+            measured.window = Window(begin, self._wait(clients, measured))
+        finally:
+            self.entering("collecting")
+            measured.notes += self._stop_beside(monitor, samplers, perf)
+            recording.stop()
+            self.processes.stop(*clients)
+        if perf:
+            measured.notes += perf.collect(run, measured.files)
+        self._collect_clients(run, clients, monitor, measured)
+        measured.files.update({sampler_output(run, one.sampler, one.node): one.output for one in samplers})
+        measured.files.update({snapshot_file(run, one.view, one.node): one.output for one in recording.snapshots()})
+        measured.skipped += recording.skipped()
+        measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
+        for node, mark in marks.items():
+            log = folder / f"server-{node}.log"
+            try:
+                self.target.copy_log(node, mark, log)
+                measured.files[server_log(run, node)] = log
+                measured.server_logs.append(log)
+            except (RunnerError, OSError) as error:
+                measured.problems.append(f"server log of node {node} was not collected: {error}")
+        return measured
+
+    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> list[str]:
+        """End everything beside the main clients at the same moment: what it saw later is not the load's.
+
+        Returns:
+            a sentence for each sampler whose output lacks something.
+        """
+        if monitor:  # first, for each second more is sampled statements that are not the load's
+            self.driver.finish(self.processes, monitor, is_timed=self.experiment.limits.duration_s is not None)
+        if perf:
+            perf.stop()
+        problems = [(sampled, sampled.sampling.stop()) for sampled in samplers]
+        return [f"{one.sampler} of node {one.node} is not complete: {why}" for one, why in problems if why]
+
+    def works(self, run: PlannedRun) -> list[Work]:
+        """What each main load generator is to do; together they insert every record exactly once."""
+        configuration = run.configuration
+        parts = configuration.drivers
+        is_load = configuration.phase == "load"
+        # A time limit ends the run, not the keys; and some commands know themselves when they are through.
+        most = _MANY if self.experiment.limits.duration_s else configuration.operations or _MANY
+        own_inserts = partition(0 if is_load else configuration.records + _MANY, most, parts=parts)
+        threads = share_threads(configuration.threads, parts=parts)
+        return [
+            Work(
+                run=run,
+                part=part,
+                threads=threads[part],
+                operations=inserts.count,
+                records=configuration.records,
+                inserts=inserts,
+                duration_s=self.experiment.limits.duration_s,
+            )
+            for part, inserts in enumerate(own_inserts)
+        ]
+
+    def monitor_work(self, run: PlannedRun, pace_ops_s: float | None) -> Work:
+        """What the sampled client is to do: its share, paced until the main clients end, on keys of its own."""
+        configuration, monitor = run.configuration, self.experiment.monitor
+        threads = monitor.connections * len(self.target.clients_connect().nodes)
+        rate = self.driver.attainable_rate_ops_s(pace_ops_s * monitor.share, threads) if pace_ops_s else None
+        operations = self._monitor_operations(run, is_paced=rate is not None)
+        return Work(
+            run=run,
+            part=0,
+            threads=threads,
+            operations=operations,
+            records=configuration.records,
+            inserts=KeyRange(self._monitor_start(run), operations),
+            duration_s=self.experiment.limits.duration_s,
+            rate_ops_s=rate,
+            monitor=True,
+        )
+
+    def _monitor_operations(self, run: PlannedRun, *, is_paced: bool) -> int:
+        """When the monitor is through. A paced one is ended with the main clients, but a load with its last record."""
+        if run.configuration.phase == "load":
+            return self._monitor_rows(run)
+        return _MANY if is_paced else max(1, round(run.configuration.operations * self.experiment.monitor.share))
+
+    def _monitor_rows(self, run: PlannedRun) -> int:
+        """Records that a load's monitor inserts beside the main clients'."""
+        if self.experiment.limits.duration_s:
+            return _MANY
+        return max(1, round(run.configuration.records * self.experiment.monitor.share))
+
+    def _is_filled(self, run: PlannedRun) -> bool:
+        """Whether the table holds the records that a reading workload needs, and at most a monitor's beside them."""
+        records = run.configuration.records
+        try:
+            return records <= self.target.count() <= records + self._monitor_rows(run)
+        except RunnerError:
+            return False  # there is no table yet
+
+    def _monitor_start(self, run: PlannedRun) -> int:
+        """First record number of the monitor's own range: behind every one that a main client may insert."""
+        configuration = run.configuration
+        is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
+        return configuration.records + (0 if is_whole_load else 2 * _MANY)
+
+    def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
+        """Load for so many seconds, or longer until the throughput rises no more; the throughput at the end."""
+        configuration = run.configuration
+        work = Work(
+            run=run,
+            part=0,
+            threads=configuration.threads,
+            operations=_MANY,
+            records=configuration.records,
+            inserts=KeyRange(_WARMUP_INSERTS, _MANY),
+            duration_s=max(seconds, _LONGEST_PROBE_S) if until_steady else seconds,
+        )
+        client, output = self._launch("warm-up", work, folder), folder / "warm-up.log"
+        self.hosts.release()
+        least = time.monotonic() + seconds
+        deadline = time.monotonic() + self.experiment.limits.timeout_s
+        while client.running and time.monotonic() < deadline:
+            if until_steady and time.monotonic() > least and rises_no_more(read_rates(output)):
+                break
+            time.sleep(_TELL_S)
+        self.processes.stop(client)
+        return steady_rate(read_rates(output))
+
+    def _start_clients(
+        self, run: PlannedRun, folder: Path, pace_ops_s: float | None
+    ) -> tuple[list[Launched], Launched | None]:
+        clients = [self._launch(f"client-{work.part}", work, folder) for work in self.works(run)]
+        monitor = None
+        if run.configuration.monitored:
+            monitor = self._launch("monitor", self.monitor_work(run, pace_ops_s), folder)
+        self.hosts.release()
+        return clients, monitor
+
+    def _launch(self, name: str, work: Work, folder: Path) -> Launched:
+        private = folder / f"{name}.files"
+        private.mkdir()
+        user = self.experiment.monitor.role if work.monitor else None
+        command = self.driver.command(work, self.target.clients_connect(user), private)
+        output = folder / f"{name}.log"
+        if command.host is not None:
+            return self.hosts.launch(name, command, output)
+        launched = self.processes.launch(
+            name,
+            command.arguments,
+            output=output,
+            environment=command.environment,
+            folder=command.folder,
+            heading=command.heading,
+        )
+        return replace(launched, private=private, leaves=command.leaves)
+
+    def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
+        """Watch the main clients until all have ended; when the first of them had."""
+        deadline = time.monotonic() + self.experiment.limits.timeout_s
+        told = 0.0
+        ended: datetime | None = None
+        while any(running := [client.running for client in clients]):
+            if ended is None and not all(running):
+                ended = datetime.now(UTC)
+            if time.monotonic() > deadline:
+                measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
+                return ended
+            if time.monotonic() - told >= _TELL_S:
+                self._tell(clients)
+                told = time.monotonic()
+            time.sleep(_POLL_S)
+        return ended or datetime.now(UTC)
+
+    def _tell(self, clients: Sequence[Launched]) -> None:
+        rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
+        known = [rate for rate in rates if rate is not None]
+        self.watch(sum(known) if known else None)
+
+    def _collect_clients(
+        self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: Measured
+    ) -> None:
+        for part, client in enumerate(clients):
+            if client.output:
+                measured.files[client_log(run, part=part)] = client.output
+                measured.client_outputs.append(client.output)
+            if client.exit_code:
+                measured.ended_badly = True
+                measured.problems.append(f"load generator {part} ended with {_ending(client.exit_code)}")
+            if isinstance(client, LaunchedHere) and client.private and client.leaves:
+                leaving = Leaving(part, client.private, client.leaves)
+                measured.problems += collect_left(run, leaving, measured.files)
+        if monitor and monitor.output:
+            measured.files[client_log(run, part=0, monitor=True)] = monitor.output
+            measured.monitor_output = monitor.output
+
+
+def rises_no_more(rates_ops_s: Sequence[float]) -> bool:
+    """Whether a client is warm: its last two status intervals are hardly better than the two before.
+
+    Example:
+        >>> rises_no_more([126.0, 900.0, 1900.0, 2000.0]), rises_no_more([126.0, 1900.0, 1980.0, 2000.0, 2010.0])
+        (False, True)
+    """
+    before, last = sum(rates_ops_s[-4:-2]), sum(rates_ops_s[-2:])
+    return len(rates_ops_s) >= _PROBE_INTERVALS and 0 < last <= before * _STILL_RISING
+
+
+def steady_rate(rates_ops_s: Sequence[float]) -> float | None:
+    """The throughput that a warm-up ended with: the mean of its last two status intervals; None without any.
+
+    The beginning connects and fills caches; its mean would be too low to pace another client by.
+
+    Example:
+        >>> steady_rate([126.0, 900.0, 1900.0, 2000.0, 2010.0, 2002.0])
+        2006.0
+    """
+    last = rates_ops_s[-2:]
+    return sum(last) / len(last) or None if last else None
+
+
+def _ending(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+def publish(files: dict[PurePosixPath, Path], tree: Path) -> None:
+    """Rename a run's files into the tree."""
+    for place, source in files.items():
+        target = inside(tree, place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(source, target)

@@ -1,0 +1,48 @@
+"""The tables of a workload of the experiment's own: made by its set-up, kept where they are still the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.drivers.driver import SetUp
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.records.run_results import client_words, last_words
+
+__all__ = ["make_own_tables"]
+
+
+def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Path, timeout_s: float) -> None:
+    """Run the steps of a set-up, unless the tables are those of the set-up before.
+
+    Args:
+        set_up: the steps.
+        processes: where they are launched.
+        folder: private folder for their outputs.
+        kept: file that holds the key of the tables that there are; it is gone while they are made.
+        timeout_s: how long a step may take.
+
+    Raises:
+        RunnerError: a step failed; with its own words.
+    """
+    if set_up.key is not None and kept.exists() and kept.read_text(encoding="ascii") == set_up.key:
+        return
+    kept.unlink(missing_ok=True)
+    for number, command in enumerate(set_up.commands, start=1):
+        output = folder / f"set-up-{number}.log"
+        step = processes.launch(
+            f"set-up {number}", command.arguments, output=output, environment=command.environment, folder=command.folder
+        )
+        ended = processes.wait(step, timeout_s=timeout_s)
+        processes.stop(step)
+        if not ended or step.exit_code:
+            name = Path(command.arguments[0]).name
+            how = f"ended with exit code {step.exit_code}" if ended else f"took longer than {timeout_s} s"
+            said = client_words(output) or last_words(output)
+            raise RunnerError(
+                f"step {number} of the set-up ({name}) {how}" + (f" and says: {said}" if said else ""),
+                way_out="correct set_up in driver.workloads, and resume",
+            )
+    if set_up.key is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(set_up.key, encoding="ascii")

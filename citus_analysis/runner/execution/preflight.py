@@ -1,0 +1,326 @@
+"""Before the first run: is everything there that the experiment needs? Nothing is changed by looking.
+
+Each check is one line: what was looked at, what was found, and the way out where it will not do. `failed` means that
+runs cannot be measured as the experiment says; `warning`, that they can, and that something will be missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
+from citus_analysis.runner.execution.driver_hosts import driver_hosts, host_name, host_problem
+from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
+from citus_analysis.runner.experiment_file.target_fields import LOG_LINE_PREFIX, ClusterTarget, FilesTarget, NodeAddress
+from citus_analysis.runner.hosts.shells import SshShell, open_ssh
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.state.joining import unlisted_workers
+from citus_analysis.runner.systems.state.shards import read_placements
+from citus_analysis.runner.systems.state.sizes import coordinator_of, with_known_workers
+from citus_analysis.runner.systems.state.task_level import STOCK_LEVEL, level_of, probe_task_level
+from citus_analysis.runner.systems.system import Node
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["Check", "check_all", "refuse_unready"]
+
+_TIGHT_BYTES: Final = 2**30
+_TOO_LITTLE_BYTES: Final = 2**26
+_CLOCKS_APART_S: Final = 0.5
+#: What pairing statements between nodes reads off a line: time, process and application.
+_PREFIX_NEEDS: Final = {"time (%m or %n)": ("%m", "%n"), "process (%p)": ("%p",), "application (%a)": ("%a",)}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Example:
+        >>> str(Check("disk space", "failed", "3 MiB free in runs", "make room"))
+        'failed   disk space: 3 MiB free in runs (make room)'
+    """
+
+    name: str
+    verdict: Literal["ok", "warning", "failed"]
+    found: str
+    way_out: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.verdict:<8} {self.name}: {self.found}"
+        return f"{line} ({self.way_out})" if self.way_out and self.verdict != "ok" else line
+
+
+def check_all(experiment: Experiment, out: Path | None) -> list[Check]:
+    """All checks of an experiment, in an order in which one explains the next.
+
+    Args:
+        experiment: what is to be run.
+        out: folder of the artefact tree; None where it is not known yet.
+    """
+    checks = [_disk(out or Path()), _programs(experiment), *_driver_hosts(experiment)]
+    target = experiment.target
+    if isinstance(target, ClusterTarget):
+        checks += _cluster(experiment, target)
+    return checks
+
+
+def refuse_unready(experiment: Experiment, out: Path) -> list[str]:
+    """Check everything; warnings as sentences.
+
+    Raises:
+        NotReadyError: a check failed.
+    """
+    checks = check_all(experiment, out)
+    failed = [check for check in checks if check.verdict == "failed"]
+    if failed:
+        found = "; ".join(f"{check.name}: {check.found} ({check.way_out})" for check in failed)
+        raise NotReadyError(f"nothing was started: {found}", way_out="run --check shows every check")
+    return [f"{check.name}: {check.found} ({check.way_out})" for check in checks if check.verdict == "warning"]
+
+
+def _disk(out: Path) -> Check:
+    there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
+    way_out = "logs of sampled runs may need more: make room, or choose another --out"
+    return _room("disk space", shutil.disk_usage(there).free, str(there), way_out)
+
+
+def _programs(experiment: Experiment) -> Check:
+    name = "client programs"
+    if driver_hosts(experiment):
+        return Check(name, "ok", "none on this machine: the load generators run on other hosts")
+    if isinstance(experiment.driver, YcsbDriver):
+        if shutil.which("java") is None:
+            return Check(name, "failed", "no java in PATH", "install a Java runtime")
+        if not any(experiment.driver.home.glob("lib/core-*.jar")):
+            found = f"{experiment.driver.home} holds no lib/core-*.jar"
+            return Check(name, "failed", found, "correct driver.home")
+        return Check(name, "ok", f"java, and YCSB in {experiment.driver.home}")
+    if isinstance(experiment.driver, CommandDriver):
+        return _commands(name, experiment.driver, experiment.matrix.workloads)
+    embedded = not isinstance(experiment.target, ClusterTarget | FilesTarget)
+    installed = shutil.which("pgbench")
+    found = installed if installed and not embedded else "pgbench of the server's programs"
+    return Check(name, "ok", found)
+
+
+def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
+    """Every machine that a load generator is to run on."""
+    if not isinstance(experiment.driver, YcsbDriver):
+        return
+    for number, host in enumerate(experiment.driver.hosts):
+        name = f"load generators on {host_name(number)} ({host.host})"
+        try:
+            problem, found = host_problem(host, experiment.driver.home)
+        except RunnerError as error:
+            yield Check(name, "failed", error.problem, error.way_out or "check the address")
+            continue
+        way_out = "correct driver.hosts, or install what is missing"
+        yield Check(name, "failed" if problem else "ok", problem or found, way_out)
+    used, most = len(experiment.driver.hosts), max(experiment.matrix.all_drivers)
+    if used > most:
+        found = f"{used} hosts, but matrix.drivers starts {counted(most, 'load generator')} at most"
+        yield Check("load generators", "warning", found, f"set matrix.drivers to {used} or a multiple of it")
+
+
+def _commands(name: str, driver: CommandDriver, workloads: Sequence[str]) -> Check:
+    own = [driver.workloads[workload] for workload in workloads]
+    steps = [step for one in own for step in [*one.set_up, one.run] if isinstance(step, list)]
+    home = {"home": str(driver.home)} if driver.home else {}
+    called = {step[0].format(**home) if step[0].startswith("{home}") else step[0] for step in steps}
+    missing = sorted(program for program in called if "{" not in program and shutil.which(program) is None)
+    if missing:
+        way_out = "install them, or correct driver.home or driver.workloads"
+        return Check(name, "failed", f"not found: {', '.join(missing)}", way_out)
+    return Check(name, "ok", ", ".join(sorted(called)))
+
+
+def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
+    try:
+        nodes = _nodes(target)
+    except RunnerError as error:
+        return [Check("connection", "failed", error.problem, error.way_out or "check the address")]
+    unreachable = [check for node in nodes if (check := _connection(node, target)) is not None]
+    if unreachable:
+        return unreachable
+    answered = Check("connection", "ok", f"{len(nodes)} nodes answer as {target.user} in {target.database}")
+    checks = [answered, *_addresses(target, nodes), _worker_count(experiment, target, nodes)]
+    for look in (_privileges, _table, _prefix, _log_level):
+        checks += _looked(look, experiment, target, nodes)
+    checks += _clocks(target, nodes)
+    checks += _log_disks(target)
+    return checks
+
+
+def _nodes(target: ClusterTarget) -> list[Node]:
+    """Every node that the experiment reaches over SQL, the coordinator first."""
+    first = coordinator_of(target)
+    if target.system != "citus" or not target.discover:
+        others = [address for address in target.nodes if (address.host, address.port) != (first.host, first.port)]
+        return [first, *(Node(one.name or one.host, one.host, one.port, one.role) for one in others)]
+    with sql.connect(first, database=target.database, user=target.user) as connection:
+        rows = sql.read_citus_nodes(connection)
+        addable = unlisted_workers(target, connection)
+    return [
+        first,
+        *(Node(str(group), host, port, "worker", nodeid, group) for nodeid, group, host, port in rows if group),
+        *(Node(one.name or f"{one.host}:{one.port}", one.host, one.port, "worker") for one in addable),
+    ]
+
+
+def _addresses(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    """A shell or a folder of logs belongs to a node by host and port: an address that Citus does not know has none."""
+    known = [f"{node.host}:{node.port}" for node in nodes]
+    for address in target.nodes:
+        used = address.shell != "none" or address.log_directory is not None
+        if used and f"{address.host}:{address.port}" not in known:
+            found = f"{address.host}:{address.port} has a shell or logs, but the cluster's nodes are {', '.join(known)}"
+            yield Check("node addresses", "failed", found, "write host and port in target.nodes as pg_dist_node does")
+
+
+def _connection(node: Node, target: ClusterTarget) -> Check | None:
+    try:
+        with sql.connect(node, database=target.database, user=target.user):
+            return None
+    except RunnerError as error:
+        return Check("connection", "failed", error.problem, error.way_out or "check the address")
+
+
+_Look = Callable[[Experiment, ClusterTarget, Sequence[Node]], Iterator[Check]]
+
+
+def _looked(look: _Look, experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> list[Check]:
+    """What a look finds; what the server refuses to tell is a finding too."""
+    try:
+        return list(look(experiment, target, nodes))
+    except CitusAnalysisError as error:
+        name = look.__name__.strip("_").replace("_", " ")
+        return [Check(name, "warning", f"could not be looked at: {error.problem}", error.way_out or "ask the owner")]
+
+
+def _worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Check:
+    available = sum(node.role == "worker" for node in nodes)
+    asked = with_known_workers(experiment).matrix.workers or [0]
+    found = f"{available} in the cluster, matrix.workers asks for {', '.join(map(str, asked))}"
+    fits = target.system != "citus" or all(number <= available for number in asked)
+    return Check("workers", "ok" if fits else "failed", found, f"ask for 0 to {available}, or add nodes")
+
+
+def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
+        superuser, roles, creates = sql.query(
+            connection,
+            "SELECT rolsuper, rolsuper OR rolcreaterole, has_schema_privilege('public', 'CREATE') "
+            "FROM pg_roles WHERE rolname = current_user",
+        )[0]
+    name = f"privileges of {target.user}"
+    if not creates:
+        yield Check(name, "failed", "may not create a table in schema public", "GRANT CREATE ON SCHEMA public TO it")
+    if experiment.matrix.settings and target.reload_with != "alter_system":
+        way_out = "set target.reload_with: alter_system, or vary them between experiments"
+        yield Check("server settings", "failed", "the matrix varies settings, which this target may not set", way_out)
+    elif experiment.matrix.settings and not superuser:
+        yield Check(name, "warning", "ALTER SYSTEM needs a superuser or a grant", "GRANT ALTER SYSTEM ON PARAMETER")
+    if any(experiment.matrix.monitored) and not roles:
+        way_out = "let its owner create the monitor's role with log_statement and log_duration"
+        yield Check(name, "warning", "may not create the monitor's role", way_out)
+    yield Check(name, "ok", "superuser" if superuser else "no superuser")
+
+
+def _table(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    if all(experiment.own_workload(workload) for workload in experiment.matrix.workloads):
+        return  # which has tables of its own
+    with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
+        there = sql.query(
+            connection, "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)", f"public.{TABLE}"
+        )
+    if not there:
+        yield Check("table", "ok", f"{TABLE} is not there and will be made")
+        return
+    found = f"{TABLE} of {there[0][0]} is there and will be filled anew"
+    own = there[0][0] == target.user
+    yield Check("table", "ok" if own else "warning", found, "give it to the runner's user, or rename it")
+
+
+def _prefix(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    if not any(experiment.matrix.monitored):
+        return
+    for node in nodes:
+        with sql.connect(node, database=target.database, user=target.user) as connection:
+            prefix = str(sql.query(connection, "SHOW log_line_prefix")[0][0])
+        missing = [name for name, escapes in _PREFIX_NEEDS.items() if not any(one in prefix for one in escapes)]
+        found = f"node {node.name} writes {prefix!r}"
+        if missing:
+            way_out = f"statements cannot be paired without {', '.join(missing)}; set it to '{LOG_LINE_PREFIX}'"
+            yield Check("log_line_prefix", "warning", found, way_out)
+        else:
+            yield Check("log_line_prefix", "ok", found)
+
+
+def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    if not any(experiment.matrix.monitored) or target.system != "citus":
+        return
+    asked = experiment.monitor.log_min_messages
+    with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
+        version = str(sql.query(connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'")[0][0])
+        told = probe_task_level(connection) if read_placements(connection) else None
+    taken = level_of(experiment.monitor, told)
+    tells = f"tells its tasks at {told}" if told else "told no task here, stock Citus does at debug4"
+    found = f"Citus {version} {tells}; the monitor's role gets {taken}"
+    # A more talkative level has the larger number: debug4 shows what debug1 does.
+    fits = taken >= (told or STOCK_LEVEL) or (told is None and asked != "auto")
+    way_out = f"tasks stay unknown; set monitor.log_min_messages: {told or 'auto'}"
+    yield Check("log level", "ok" if fits else "warning", found, way_out)
+
+
+def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    for node in nodes:
+        with sql.connect(node, database=target.database, user=target.user) as connection:
+            before_s = time.time()
+            there_s = float(sql.query(connection, "SELECT extract(epoch FROM clock_timestamp())")[0][0])
+            after_s = time.time()
+        apart_s = there_s - (before_s + after_s) / 2
+        found = f"node {node.name} is {apart_s:+.3f} s from this machine, known to {(after_s - before_s) / 2:.3f} s"
+        verdict: Literal["ok", "warning"] = "warning" if abs(apart_s) > _CLOCKS_APART_S else "ok"
+        yield Check("clock", verdict, found, "let NTP or chrony keep both")
+
+
+def _log_disks(target: ClusterTarget) -> Iterator[Check]:
+    """Room for server logs, on every node whose folder of logs can be looked at."""
+    for address in target.nodes if target.collect_logs else ():
+        if address.log_directory is None or address.shell == "none":
+            continue
+        name, place = "disk space of logs", f"{address.log_directory} of {address.host}:{address.port}"
+        try:
+            free = _free_bytes(address, address.log_directory)
+        except (RunnerError, OSError, ValueError) as error:
+            problem = error.problem if isinstance(error, RunnerError) else str(error)
+            yield Check(name, "warning", f"{place} could not be looked at: {problem}", "correct log_directory")
+            continue
+        yield _room(name, free, place, "a full disk stops the server: make room on the node")
+
+
+def _free_bytes(address: NodeAddress, folder: str) -> int:
+    if address.shell == "local":
+        return shutil.disk_usage(folder).free
+    shell = SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
+    try:
+        code, said = shell.ask(["df", "-Pk", folder])
+    finally:
+        shell.close()
+    if code:
+        raise RunnerError(" ".join(said.split()))
+    return int(said.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB
+
+
+def _room(name: str, free: int, place: str, way_out: str) -> Check:
+    found = f"{free / 2**20:,.0f} MiB free in {place}"
+    if free < _TOO_LITTLE_BYTES:
+        return Check(name, "failed", found, way_out)
+    return Check(name, "warning" if free < _TIGHT_BYTES else "ok", found, way_out)

@@ -1,0 +1,165 @@
+"""What lets an experiment be carried on: its document in the journal, runs opened again, iterations added.
+
+What is measured may not change between two calls on one folder; where it is measured from may: addresses, accounts
+and ways to reach a node, folders of programs, the description, and the limits of patience.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from citus_analysis.errors import InputError, UsageError
+from citus_analysis.redaction import redact_values
+from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.planning.plan import PlannedRun, last_iteration, make_plan
+
+__all__ = ["JOURNAL", "LOCK", "PRIVATE", "Carried", "begin", "begun_experiment", "carry_on"]
+
+#: The runner's own folder in the tree, and what is in it: the journal, and the file that keeps a second runner out.
+PRIVATE: Final = ".runner"
+JOURNAL: Final = "journal.jsonl"
+LOCK: Final = "lock"
+
+_EXPERIMENT: Final = "experiment"
+_CORRECTABLE: Final = frozenset({"description", "driver.home", "limits.timeout_s", "limits.max_failures"})
+#: Fields of `target.nodes[]` that say how a node is reached, not what it is.
+_ADDRESS: Final = frozenset({"host", "port", "shell", "ssh_user", "ssh_port", "log_directory"})
+
+
+def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:
+    """Write down which experiment a folder belongs to, or check that it is the same; corrections are written down.
+
+    Raises:
+        UsageError: it holds another experiment, or one already begun and `resume` is not set, or none to resume.
+    """
+    document = _without_secrets(experiment)
+    begun = journal.last(_EXPERIMENT)
+    if begun is None:
+        if resume:
+            raise UsageError("nothing to resume: no experiment was begun here", path=tree, way_out="leave out --resume")
+        journal.append(_EXPERIMENT, "begun", document=document)
+        return
+    before = _as_read_today(begun.detail["document"])
+    changed = dict(_differences(before, document))
+    refused = [f"{place} was {was}, is {now}" for place, (was, now) in changed.items() if not _is_correctable(place)]
+    if refused:
+        way_out = "choose another --out"
+        raise UsageError(f"holds another experiment: {'; '.join(refused)}", path=tree, way_out=way_out)
+    if not resume:
+        raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")
+    if changed:
+        journal.append(_EXPERIMENT, "corrected", document=document)
+
+
+def begun_experiment(journal: Journal, tree: Path) -> Experiment:
+    """The experiment that a folder belongs to.
+
+    Raises:
+        UsageError: none was begun there.
+        InputError: its document cannot be read by this version.
+    """
+    begun = journal.last(_EXPERIMENT)
+    if begun is None:
+        raise UsageError("no experiment was begun here", path=tree, way_out="name the --out folder of a run")
+    try:
+        return Experiment.model_validate(begun.detail["document"])
+    except ValidationError as error:
+        raise InputError(
+            f"the journal's experiment cannot be read: {error.errors()[0]['msg']}",
+            path=journal.path,
+            way_out="use the version that began it",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a choice means for an experiment as it stands.
+
+    Attributes:
+        chosen: runs of the plan, those that ended included.
+        reopened: ids of the failed runs among them that are to be run again.
+        more: resource -> iterations that are added.
+    """
+
+    chosen: tuple[PlannedRun, ...]
+    reopened: tuple[str, ...]
+    more: Mapping[str, int]
+
+    def apply(self, ledger: Ledger) -> None:
+        """Change what the ledger says, as the journal's lines will."""
+        for run_id in self.reopened:
+            ledger.reopen(run_id)
+        ledger.more.update(self.more)
+
+    def record(self, journal: Journal) -> None:
+        """Write it down, so that a later call goes on with it."""
+        for run_id in self.reopened:
+            journal.append(run_id, "reopened")
+        if self.more:
+            journal.append("plan", "extended", more=self.more)
+
+
+def carry_on(experiment: Experiment, ledger: Ledger, choice: Choice) -> Carried:
+    """Which runs a choice names, failed ones and added iterations included.
+
+    Raises:
+        UnknownNameError: it names no run of the plan.
+    """
+    named = choice.of(make_plan(experiment, ledger.more))
+    more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
+    known = {run.run_id for run in named}
+    plan = make_plan(experiment, ledger.more + Counter(more))
+    chosen = tuple(run for run in plan if run.run_id in known or _is_added(run, experiment, ledger, more))
+    unfit = known & (ledger.failed.keys() | ledger.degraded.keys())
+    reopened = tuple(unfit) if choice.retry_failed else ()
+    return Carried(chosen, tuple(sorted(reopened)), more)
+
+
+def _is_added(run: PlannedRun, experiment: Experiment, before: Ledger, more: Mapping[str, int]) -> bool:
+    resource = run.configuration.resource
+    return resource in more and run.iteration > last_iteration(experiment) + before.more[resource]
+
+
+def _without_secrets(experiment: Experiment) -> dict[str, Any]:
+    return cast("dict[str, Any]", redact_values(experiment.model_dump(mode="json")))
+
+
+def _as_read_today(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The document with the defaults of fields that an earlier version did not have."""
+    try:
+        read = Experiment.model_validate(document)
+    except ValidationError:
+        return document
+    return _without_secrets(read)
+
+
+def _differences(before: Any, now: Any, place: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:  # noqa: ANN401 - JSON
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            inner = f"{place}.{name}" if place else str(name)
+            yield from _differences(before.get(name), now.get(name), inner)
+    elif _are_nodes(before) and _are_nodes(now) and len(before) == len(now):
+        for number, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from _differences(one, other, f"{place}.{number}")
+    elif before != now:
+        yield place, (before, now)
+
+
+def _are_nodes(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _is_correctable(place: str) -> bool:
+    field = place.rsplit(".", maxsplit=1)[-1]
+    of_node = place.startswith("target.nodes.") and field in _ADDRESS
+    of_host = place.startswith("driver.hosts.")  # nothing else is said of them
+    return place in _CORRECTABLE or of_node or of_host

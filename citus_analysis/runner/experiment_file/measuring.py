@@ -1,0 +1,65 @@
+"""How runs are measured: `monitor`, `samplers`, `limits`, `stop`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.runner.experiment_file.fields import LocalPath, Part, Positive
+
+__all__ = ["Limits", "Monitor", "Samplers", "StopRule"]
+
+
+class Monitor(Part):
+    """The sampled client: its statements are logged by every node, the main client's are not."""
+
+    role: str = Field("monitor", description="database role; created with logging where the runner may")
+    login_env: str | None = Field(
+        None, min_length=1, description="environment variable that holds the role's password; default: libpq's rules"
+    )
+    login_file: LocalPath | None = Field(None, description="file whose first line is the role's password")
+    log_min_messages: Literal["auto", "debug1", "debug2", "debug3", "debug4"] = Field(
+        "auto",
+        description="of the role; `auto` asks the cluster at which level it reports task times: stock Citus does at "
+        "debug4, a build for measurements at debug1",
+    )
+    share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
+    connections: Positive = Field(1, description="connections to every node")
+
+
+class Samplers(Part):
+    """What is recorded beside the load, on every node with a shell."""
+
+    iostat: bool = Field(True, description="CPU and devices, with times")
+    vmstat: bool = Field(True, description="memory and scheduler, with times")
+    host: bool = Field(True, description="pressure, network and throttling as the kernel counts them, with times")
+    activity: bool = Field(True, description="sessions and their waits (pg_stat_activity) on every node, each second")
+    counters: bool = Field(True, description="cumulative views of every node (pg_stat_...) before and after each run")
+    perf: bool = Field(
+        False,
+        description="perf record of the server processes of every machine with a shell, reported with call graphs",
+    )
+    interval_s: Positive = Field(1, description="time between two samples")
+
+
+class Limits(Part):
+    """When a measured run ends."""
+
+    duration_s: Positive | None = Field(None, description="time limit; default: when the operations are done")
+    timeout_s: Positive = Field(3600, description="a run that takes longer is stopped and marked failed")
+    max_failures: Positive = Field(
+        5, description="the experiment stops when so many runs of one call failed of one cause; it can be resumed"
+    )
+
+
+class StopRule(Part):
+    """How many iterations are enough."""
+
+    rule: Literal["fixed", "interval"] = Field(
+        "fixed", description="`interval`: at least `iterations`, then until the mean's interval is narrow enough"
+    )
+    relative_half_width: float = Field(0.05, gt=0, lt=1, description="of the mean throughput's interval")
+    level: float = Field(LEVEL, gt=0, lt=1, description="confidence level of the interval (Student's t)")
+    max_iterations: Positive = Field(20, description="end in any case")

@@ -1,0 +1,287 @@
+r"""Workloads that an experiment file brings itself: pgbench scripts, and commands of any other tool.
+
+A workload has a name, which `matrix.workloads` uses, tables of its own, which its set-up makes, and a load: weighted
+pgbench scripts, or a list of arguments. Values reach both by name: `:records` in SQL files, `{records}` in arguments.
+
+Example:
+    >>> workload = CommandWorkload(run=["sysbench", "oltp_read_only", "--threads={threads}", "run"], summary={
+    ...     "throughput_ops_s": r"transactions: .*\(([0-9.]+) per sec"})
+    >>> sorted(used_names(workload))
+    ['threads']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from citus_analysis.errors import InputError, UnknownNameError
+from citus_analysis.formats import format_named
+from citus_analysis.formats.clients.command_output import SUMMARY_NAMES, pattern_problem
+from citus_analysis.runner.experiment_file.fields import LocalFile, LocalPath, Part, Positive
+
+__all__ = [
+    "PLACEHOLDERS",
+    "CommandDriver",
+    "CommandWorkload",
+    "OwnWorkload",
+    "Script",
+    "ScriptedWorkload",
+    "placeholders",
+    "used_names",
+]
+
+#: What arguments, templates and values of environment variables may name in braces.
+PLACEHOLDERS: Final[Mapping[str, str]] = {
+    "host": "the node that this process connects to; in a set-up the coordinator",
+    "port": "its port",
+    "hosts": "all nodes that load generators connect to, separated by commas",
+    "addresses": "the same with ports: `worker1:5432,worker2:5432`",
+    "user": "`target.user`",
+    "database": "`target.database`",
+    "password": "the password; only in templates, which only the runner's account can read",
+    "threads": "client threads of this process",
+    "records": "`matrix.records`",
+    "operations": "operations of this process",
+    "duration_s": "`limits.duration_s`",
+    "part": "number of this process within the run, from 0",
+    "iteration": "number of the run",
+    "workers": "worker nodes",
+    "citus": "1 where the servers are Citus, else 0",
+    "out": "the folder in which the process works and leaves its files",
+    "home": "`driver.home`",
+    "psql": "psql as the runner found it",
+    "pgbench": "pgbench as the runner found it",
+}
+_PLACEHOLDER: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_SQL_VARIABLE: Final = re.compile(r"(?<![:\w]):([a-z][a-z0-9_]*)")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+
+Value = str | int | float
+
+
+def placeholders(text: str) -> list[str]:
+    """Names in braces; braces around anything else are text.
+
+    Example:
+        >>> placeholders('--host={host} {"json": 1}')
+        ['host']
+    """
+    return _PLACEHOLDER.findall(text)
+
+
+def _checked_pattern(pattern: str) -> str:
+    if problem := pattern_problem(pattern):
+        raise ValueError(problem)
+    return pattern
+
+
+def _checked_interval(pattern: str) -> str:
+    if problem := pattern_problem(pattern, ("elapsed_s", "throughput_ops_s")):
+        raise ValueError(problem)
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_checked_pattern)]
+
+
+class OwnWorkload(Part):
+    """Tables, and how they are made."""
+
+    set_up: list[LocalFile | Annotated[list[str], Field(min_length=1)]] = Field(
+        default_factory=list,
+        description="steps that make and fill the tables: an SQL file for psql, or a list of arguments",
+    )
+    set_up_for: Literal["each_run", "each_size"] = Field(
+        "each_run",
+        description="`each_size`: only where the tables are those of other workers, records, variables or steps",
+    )
+    variables: dict[str, Value] = Field(
+        default_factory=dict, description="values by name for SQL files, scripts and arguments"
+    )
+
+    @field_validator("variables")
+    @classmethod
+    def _free_names(cls, variables: dict[str, Value]) -> dict[str, Value]:
+        for name in variables:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise ValueError(f"{name!r}: only small letters, digits and `_`, beginning with a letter")
+            if name in PLACEHOLDERS:
+                raise ValueError(f"{name!r} is a value that the runner gives")
+        return variables
+
+
+class Script(Part):
+    """One script of a pgbench load."""
+
+    file: LocalFile | None = Field(None, description="pgbench script: a path")
+    builtin: Literal["tpcb-like", "simple-update", "select-only"] | None = Field(
+        None, description="or one that pgbench brings"
+    )
+    weight: Positive = Field(1, description="how often it is chosen, in relation to the others")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Script:
+        if (self.file is None) == (self.builtin is None):
+            raise ValueError("needs either file or builtin")
+        return self
+
+
+class ScriptedWorkload(OwnWorkload):
+    """A load of weighted pgbench scripts."""
+
+    scripts: Annotated[list[Script], Field(min_length=1)] = Field(description="what pgbench runs")
+    rate_ops_s: float | None = Field(
+        None, gt=0, description="transactions per second over all load generators; default: as many as they can"
+    )
+
+
+class Metric(Part):
+    """A number of a tool's output that is no part of the summary."""
+
+    pattern: Pattern = Field(description="regular expression with one group, the number")
+    metric: str = Field(description="name, such as AverageLatency, 95thPercentileLatency or NOPM")
+    section: str = Field("OVERALL", description="operation that it belongs to")
+    unit: str | None = Field(None, description="us, ms, s, ...")
+
+
+class CommandWorkload(OwnWorkload):
+    """A load of another tool."""
+
+    run: Annotated[list[str], Field(min_length=1)] = Field(
+        description="program and arguments; no shell reads them, `{threads}` and the like are replaced"
+    )
+    templates: dict[str, LocalFile] = Field(
+        default_factory=dict,
+        description="files in which placeholders are replaced too; `{NAME}` in arguments is where the result is",
+    )
+    summary: dict[str, Pattern] = Field(
+        default_factory=dict,
+        description="what the tool prints in the end: name -> regular expression with one group; without it, the "
+        "output is of a format that `ingest` knows",
+    )
+    interval: Annotated[str, AfterValidator(_checked_interval)] | None = Field(
+        None, description="its status line: a regular expression with groups `elapsed_s` and `throughput_ops_s`"
+    )
+    metrics: list[Metric] = Field(default_factory=list, description="further numbers of the output")
+    files: dict[str, str | None] = Field(
+        default_factory=dict,
+        description="files that it leaves: pattern -> format; null keeps them apart from what `ingest` reads",
+    )
+
+    @field_validator("summary")
+    @classmethod
+    def _known_names(cls, summary: dict[str, str]) -> dict[str, str]:
+        if unknown := summary.keys() - SUMMARY_NAMES:
+            raise ValueError(f"{min(unknown)!r} is not known; known: {', '.join(SUMMARY_NAMES)}")
+        computed = "operations_done" in summary and {"runtime_s", "runtime_ms"} & summary.keys()
+        if summary and not computed and not {"throughput_ops_s", "throughput_ops_min"} & summary.keys():
+            raise ValueError("tells no throughput: name throughput_ops_s, or operations_done and runtime_s")
+        return summary
+
+    @field_validator("files")
+    @classmethod
+    def _known_formats(cls, files: dict[str, str | None]) -> dict[str, str | None]:
+        for pattern, name in files.items():
+            if pattern.startswith("/") or ".." in pattern.split("/"):
+                raise ValueError(f"{pattern!r} leads out of the folder of the process")
+            if name is not None:
+                try:
+                    known = format_named(name)
+                except UnknownNameError as error:
+                    raise ValueError(str(error)) from error
+                if "clients" in known.tables:
+                    raise ValueError(f"{pattern!r}: a client's report is what the command prints, not a file beside it")
+        return files
+
+    @model_validator(mode="after")
+    def _known_placeholders(self) -> CommandWorkload:
+        known = PLACEHOLDERS.keys() | self.variables.keys() | self.templates.keys()
+        for text in _arguments(self):
+            for name in placeholders(text):
+                if name not in known:
+                    raise ValueError(f"{{{name}}} in {text!r} is not known; known: {', '.join(sorted(known))}")
+                if name == "password":
+                    raise ValueError(f"{text!r}: a password is no argument, for everybody can read those")
+        return self
+
+
+class CommandDriver(Part):
+    """Commands of any tool, each a list of arguments."""
+
+    kind: Literal["command"] = "command"
+    tool: str = Field(min_length=1, description="name of the tool in the results")
+    home: LocalPath | None = Field(None, description="folder of the tool's installation")
+    work_in_home: bool = Field(False, description="whether the tool runs only there, instead of in a folder of its own")
+    workloads: Annotated[dict[str, CommandWorkload], Field(min_length=1)] = Field(
+        description="loads by name, for matrix.workloads"
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="further environment variables; libpq's are set"
+    )
+    login_env: list[str] = Field(
+        default_factory=list, description="further environment variables that get the password, beside PGPASSWORD"
+    )
+
+    @field_validator("environment")
+    @classmethod
+    def _known_in_environment(cls, environment: dict[str, str]) -> dict[str, str]:
+        for text in environment.values():
+            if unknown := [name for name in placeholders(text) if name not in PLACEHOLDERS or name == "password"]:
+                raise ValueError(f"{{{unknown[0]}}} cannot be used here")
+        return environment
+
+    @field_validator("workloads")
+    @classmethod
+    def _usable_names(cls, workloads: dict[str, CommandWorkload]) -> dict[str, CommandWorkload]:
+        return check_workload_names(workloads)
+
+
+_Workload = TypeVar("_Workload", bound="OwnWorkload")
+
+
+def check_workload_names(workloads: dict[str, _Workload]) -> dict[str, _Workload]:
+    """The same; names become part of file names and must be told from core workloads.
+
+    Raises:
+        ValueError: a name cannot be used.
+    """
+    for name in workloads:
+        if not _NAME.fullmatch(name) or len(name) == 1 or name.startswith("load"):
+            raise ValueError(f"{name!r}: small letters, digits and `-`, at least two, not beginning with `load`")
+    return workloads
+
+
+def used_names(workload: OwnWorkload) -> set[str]:
+    """Names that a workload's arguments, templates and SQL files use; variables of the workload among them.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    names = {name for text in _arguments(workload) for name in placeholders(text)}
+    for path in _files(workload):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read: {error}", path=path, way_out="correct the experiment file") from error
+        names |= {*placeholders(text), *_SQL_VARIABLE.findall(text)}
+    return names
+
+
+def _arguments(workload: OwnWorkload) -> Iterator[str]:
+    for step in workload.set_up:
+        if isinstance(step, list):
+            yield from step
+    if isinstance(workload, CommandWorkload):
+        yield from workload.run
+
+
+def _files(workload: OwnWorkload) -> Iterator[LocalFile]:
+    yield from (step for step in workload.set_up if not isinstance(step, list))
+    if isinstance(workload, CommandWorkload):
+        yield from workload.templates.values()
+    if isinstance(workload, ScriptedWorkload):
+        yield from (script.file for script in workload.scripts if script.file)

@@ -1,0 +1,116 @@
+"""`target`: the servers under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
+from citus_analysis.texts.path_names import file_name_problem
+
+__all__ = ["LOG_LINE_PREFIX", "ClusterTarget", "EmbeddedTarget", "FilesTarget", "NodeAddress"]
+
+#: The prefix the study fixed; every server the runner configures logs with it.
+LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
+
+
+class EmbeddedTarget(Part):
+    """A server that is made, started, stopped and removed by the runner."""
+
+    kind: Literal["embedded"] = "embedded"
+    postgres: str = Field(
+        "wheel", description="`wheel` (PostgreSQL from the Python package), `system`, or a folder with its programs"
+    )
+    version: int | None = Field(None, description="major version; default: the newest there is")
+    settings: dict[str, Setting] = Field(
+        default_factory=dict, description="server settings beside the runner's own; fsync stays on unless named here"
+    )
+
+    @field_validator("postgres")
+    @classmethod
+    def _absolute_folder(cls, postgres: str) -> str:
+        return postgres if postgres in ("wheel", "system") else str(Path(postgres).resolve())
+
+
+class NodeAddress(Part):
+    """How to reach one node of a cluster."""
+
+    host: str = Field(description="name or address")
+    port: int = Field(5432, gt=0, lt=65536, description="PostgreSQL's port")
+    role: Literal["coordinator", "worker"] = Field("worker", description="what the node is in the cluster")
+    name: str | None = Field(None, description="name in file names; default: 0 for the coordinator, then 1, 2, ...")
+    shell: Literal["none", "local", "ssh"] = Field(
+        "none", description="how samplers run and logs are read: not at all (logs over SQL), on this machine, by ssh"
+    )
+    ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
+    ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
+    log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
+
+    @field_validator("name")
+    @classmethod
+    def _usable_in_file_names(cls, name: str | None) -> str | None:
+        if name is not None and (problem := file_name_problem(name)):
+            raise ValueError(f"becomes part of file names, but {problem}")
+        return name
+
+
+class ClusterTarget(Part):
+    """Servers that are there already."""
+
+    kind: Literal["cluster"] = "cluster"
+    system: Literal["citus", "postgresql", "aurora", "spanner"] = Field(
+        "citus", description="decides what can be asked of it; Spanner is reached through PGAdapter"
+    )
+    nodes: Annotated[list[NodeAddress], Field(min_length=1)] = Field(
+        description="addresses; Citus: the coordinator is enough, workers are listed to give them a shell"
+    )
+    database: str = Field("postgres", description="database that holds the table")
+    user: str = Field("postgres", description="the password is found by libpq: PGPASSWORD, PGPASSFILE, PGSERVICE")
+    discover: bool = Field(True, description="Citus: read the workers from pg_dist_node instead of `nodes`")
+    connect_to: Literal["workers", "coordinator", "all"] = Field(
+        "workers", description="nodes the load generators connect to (query from any node)"
+    )
+    collect_logs: bool = Field(True, description="`false`: no server logs, for a user who may not read them")
+    shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
+    shards_per_worker: Positive | None = Field(
+        None, description="Citus: instead of `shard_count`, so many shards for every worker of the run"
+    )
+    growth: Literal["refill", "rebalance"] = Field(
+        "refill",
+        description="Citus, where a run has more workers than the one before it: make the table anew, or move shards "
+        "to the new workers and measure how long that takes",
+    )
+    add_nodes: bool = Field(
+        False,
+        description="Citus: a run that needs more workers than pg_dist_node has gets those that `nodes` lists beside "
+        "them (citus_add_node); at the end they are taken out again",
+    )
+    reload_with: Literal["alter_system", "none"] = Field(
+        "none",
+        description="`alter_system` lets the runner set server settings of the matrix by ALTER SYSTEM and reload",
+    )
+
+    @model_validator(mode="after")
+    def _one_number_of_shards(self) -> ClusterTarget:
+        if self.shards_per_worker and self.shard_count:
+            raise ValueError("shard_count and shards_per_worker exclude each other; leave one of them out")
+        if self.shards_per_worker and self.growth == "rebalance":
+            raise ValueError("growth: rebalance moves shards and makes no new ones; use shard_count")
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_can_be_added(self) -> ClusterTarget:
+        if self.add_nodes and (self.system != "citus" or not self.discover):
+            raise ValueError("add_nodes: needs system: citus and discover: true")
+        return self
+
+
+class FilesTarget(Part):
+    """Nothing is launched: existing files are given an identity and copied into the artefact tree."""
+
+    kind: Literal["files"] = "files"
+    files: Annotated[list[dict[str, str]], Field(min_length=1)] = Field(
+        description="one mapping per file: `path` and its identity (resource, phase, workload, threads, ...)"
+    )

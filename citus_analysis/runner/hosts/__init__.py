@@ -1,0 +1,1 @@
+"""Programs on this machine and, by ssh, on others."""

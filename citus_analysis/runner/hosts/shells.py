@@ -1,0 +1,297 @@
+"""Where samplers and load generators run: on this machine, or on another by ssh.
+
+The remote side of ssh is a shell by protocol; every word of a call is quoted, and none comes from a file's content.
+Host keys must be known, and keys come from the agent or `~/.ssh`: the runner asks for no passphrase.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import paramiko
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.hosts.processes import Launched, Processes
+
+__all__ = ["LocalShell", "RemoteProgram", "Sampling", "Shell", "SshShell", "open_ssh"]
+
+_CONNECT_TIMEOUT_S: Final = 15
+_JOIN_TIMEOUT_S: Final = 10
+_CHUNK_BYTES: Final = 65_536
+_KEEPALIVE_S: Final = 15
+_LOST: Final = 255
+_SIGNAL_BASE: Final = 128  # of the exit codes that sh gives for programs that a signal ended
+_END_OF_PRIVATE: Final = "."
+
+#: What the far side runs: it hands the private lines on through a pipe, and ends the program when its own input ends,
+#: which it does when the runner asks for it, dies, or loses the connection. A fixed text: values are its arguments.
+_GUARD: Final = """\
+private=
+while IFS= read -r line && [ "$line" != . ]; do
+    private="$private$line
+"
+done
+[ "$line" = . ] || exit 129
+exec 3<&0
+printf %s "$private" | "$@" 3<&- &
+program=$!
+(
+    while read -r line; do :; done
+    kill -TERM $program
+    for second in 1 2 3 4 5 6 7 8 9; do
+        sleep 1
+        kill -0 $program || exit
+    done
+    kill -KILL $program
+) <&3 >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait $program
+code=$?
+kill $watcher
+exit $code
+"""
+
+
+class Sampling(Protocol):
+    """A sampler under way."""
+
+    def stop(self) -> str | None:
+        """End it; its output file is complete afterwards, or the sentence returned says why it is not."""
+
+
+class Shell(Protocol):
+    """A place where a program can be started."""
+
+    def has(self, program: str) -> bool:
+        """Whether the program is installed there."""
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
+        """Start a program whose output is written to a local file."""
+
+    def close(self) -> None:
+        """Give up the connection."""
+
+
+@dataclass(frozen=True)
+class _LocalSampling:
+    processes: Processes
+    launched: Launched
+
+    def stop(self) -> str | None:
+        self.processes.stop(self.launched)
+        return None
+
+
+@dataclass(frozen=True)
+class LocalShell:
+    """This machine."""
+
+    processes: Processes
+
+    def has(self, program: str) -> bool:
+        """Whether PATH leads to it."""
+        from shutil import which
+
+        return which(program) is not None
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
+        """A process in a session of its own."""
+        launched = self.processes.launch(arguments[0], arguments, output=output, environment=environment)
+        return _LocalSampling(self.processes, launched)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Copier:
+    """A thread that copies what a remote program prints into a local file.
+
+    Attributes:
+        problem: why the file lacks something; None while all is well.
+    """
+
+    def __init__(self, channel: paramiko.Channel, output: Path, what: str) -> None:
+        self._channel, self._output, self._what = channel, output, what
+        self.problem: str | None = None
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+        self._thread.start()
+
+    @property
+    def copying(self) -> bool:
+        """Whether more may come."""
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait until all that was printed is in the file."""
+        self._thread.join(_JOIN_TIMEOUT_S)
+        if self._thread.is_alive():
+            self.problem = f"{self._what}: its output did not end within {_JOIN_TIMEOUT_S} s"
+
+    def _copy(self) -> None:
+        try:
+            with self._output.open("wb") as file:
+                while piece := self._channel.recv(_CHUNK_BYTES):
+                    # A terminal ends lines with CR LF.
+                    file.write(piece.replace(b"\r\n", b"\n"))
+                    file.flush()
+        except OSError as error:
+            self.problem = f"{self._what}: its output was not copied to the end into {self._output.name}: {error}"
+            # A program that nobody reads would wait for ever.
+            self._channel.close()
+
+
+@dataclass
+class _SshSampling:
+    channel: paramiko.Channel
+    copier: _Copier
+
+    def stop(self) -> str | None:
+        # Closing the terminal hangs up the remote program.
+        lost = self.channel.closed and self.copier.problem is None
+        self.channel.close()
+        self.copier.join()
+        return "it ended before the load did" if lost else self.copier.problem
+
+
+@dataclass
+class RemoteProgram:
+    """A program on another machine that lives no longer than the connection; it waits for :meth:`go`."""
+
+    name: str
+    output: Path
+    channel: paramiko.Channel
+    private: str
+    copier: _Copier
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended, or some of its output is still on the way."""
+        return self.copier.copying or not self.channel.exit_status_ready()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal; that of `ssh` where the connection was lost."""
+        if self.running:
+            return None
+        code = self.channel.exit_status
+        if code < 0 or self.copier.problem:
+            return _LOST
+        return _SIGNAL_BASE - code if _SIGNAL_BASE < code < _LOST else code
+
+    def go(self) -> None:
+        """Hand it the private lines, and let it begin."""
+        self.channel.sendall(f"{self.private}{_END_OF_PRIVATE}\n".encode())
+
+    def send(self, what: signal.Signals) -> None:
+        """End it: the end of its input is its SIGTERM, the end of the channel its last moment."""
+        with suppress(OSError):
+            if what is signal.SIGKILL:
+                self.channel.close()
+            else:
+                self.channel.shutdown_write()
+
+    def reap(self) -> None:
+        """Wait for the last of its output."""
+        self.copier.join()
+
+
+@dataclass
+class SshShell:
+    """A node by ssh."""
+
+    client: paramiko.SSHClient
+    host: str
+    _open: list[paramiko.Channel] = field(default_factory=list)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection is there."""
+        transport = self.client.get_transport()
+        return transport is not None and transport.is_active()
+
+    def has(self, program: str) -> bool:
+        """Whether the remote PATH leads to it."""
+        channel = self._channel()
+        channel.exec_command(shlex.join(["command", "-v", program]))
+        return channel.recv_exit_status() == 0
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
+        """A remote program; a thread copies what it prints."""
+        channel = self._channel()
+        channel.get_pty(width=1000)
+        channel.set_combine_stderr(True)
+        words = ["env", *(f"{name}={value}" for name, value in environment.items()), *arguments]
+        channel.exec_command(shlex.join(words))
+        return _SshSampling(channel, _Copier(channel, output, f"{arguments[0]} on {self.host}"))
+
+    def launch(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, private: str = ""
+    ) -> RemoteProgram:
+        """A remote program that begins at `go` and ends with the connection, however that ends.
+
+        Args:
+            name: what it is, for messages.
+            arguments: program and arguments.
+            environment: variables beside those of a login there.
+            output: local file for what it prints.
+            private: whole lines for its standard input: they are in no command line and in no file.
+        """
+        channel = self._channel()
+        channel.set_combine_stderr(True)
+        words = [f"{variable}={value}" for variable, value in environment.items()]
+        channel.exec_command(shlex.join(["/bin/sh", "-c", _GUARD, "guard", "env", *words, *arguments]))
+        return RemoteProgram(name, output, channel, private, _Copier(channel, output, f"{name} on {self.host}"))
+
+    def ask(self, arguments: Sequence[str]) -> tuple[int, str]:
+        """Exit code and output of a program that ends by itself."""
+        channel = self._channel()
+        channel.settimeout(_CONNECT_TIMEOUT_S)
+        channel.set_combine_stderr(True)
+        channel.exec_command(shlex.join(arguments))
+        try:
+            said = b"".join(iter(lambda: channel.recv(_CHUNK_BYTES), b""))
+        except OSError as error:
+            raise RunnerError(f"ssh to {self.host}: {arguments[0]} does not answer: {error}") from error
+        return channel.recv_exit_status(), said.decode(errors="replace")
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self.client.close()
+
+    def _channel(self) -> paramiko.Channel:
+        transport = self.client.get_transport()
+        if transport is None:
+            raise RunnerError(f"ssh to {self.host}: the connection is closed", way_out="check the connection")
+        try:
+            return transport.open_session(timeout=_CONNECT_TIMEOUT_S)
+        except (paramiko.SSHException, OSError) as error:
+            raise RunnerError(f"ssh to {self.host}: {error}", way_out="check the connection") from error
+
+
+def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
+    """A connection to a known host.
+
+    Raises:
+        RunnerError: it cannot be made, or the host's key is unknown or another.
+    """
+    client = paramiko.SSHClient()
+    client.load_system_host_keys()
+    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    try:
+        client.connect(host, port=port, username=user, timeout=_CONNECT_TIMEOUT_S)
+    except (paramiko.SSHException, OSError) as error:
+        raise RunnerError(
+            f"ssh to {host}: {error}", way_out="check that `ssh` reaches it without a password and knows its key"
+        ) from error
+    if transport := client.get_transport():
+        transport.set_keepalive(_KEEPALIVE_S)  # a machine that is gone is noticed
+    return client

@@ -1,0 +1,1 @@
+"""What is recorded beside the load: samplers and perf, here or by ssh."""

@@ -1,0 +1,173 @@
+"""perf beside a run: records all server processes of each machine, then reports flat and with call graphs.
+
+A machine reports its own recording, because only there are the programs whose symbols it names.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, Protocol, Self
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.hosts.shells import Shell, SshShell
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.artefacts import perf_report
+
+__all__ = ["Perf"]
+
+_FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
+_REPORTS: Final = {
+    "report-flat": ["--no-children", "-g", "none"],
+    "report-graph": ["--children"],
+}
+#: A report is what perf prints; what it remarks about symbols that it lacks is none.
+_WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")
+_TIMEOUT_S: Final = 300
+_NOTHING: Final = "perf recorded nothing{place}: it may need root or a lower kernel.perf_event_paranoid"
+
+
+class _Machine(Protocol):
+    """Where perf runs."""
+
+    @property
+    def suffix(self) -> str:
+        """What the names of its reports have behind those of other machines."""
+
+    @property
+    def place(self) -> str:
+        """Which machine it is, for messages; empty for this one."""
+
+    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
+        """Start a program of perf's."""
+
+    def remove(self, data: str) -> bool:
+        """Remove a recording; whether there was one."""
+
+
+@dataclass(frozen=True)
+class _Here:
+    processes: Processes
+    suffix: str = ""
+    place: str = ""
+
+    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
+        return self.processes.launch(name, arguments, output=output)
+
+    def remove(self, data: str) -> bool:
+        there = Path(data).exists()
+        Path(data).unlink(missing_ok=True)
+        return there
+
+
+@dataclass(frozen=True)
+class _There:
+    shell: SshShell
+    node: str
+
+    @property
+    def suffix(self) -> str:
+        return f"-{self.node}"
+
+    @property
+    def place(self) -> str:
+        return f" on node {self.node}"
+
+    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
+        program = self.shell.launch(name, arguments, {"LC_ALL": "C"}, output)
+        program.go()
+        return program
+
+    def remove(self, data: str) -> bool:
+        there = self.shell.ask(["test", "-s", data])[0] == 0
+        self.shell.ask(["rm", "-rf", os.path.dirname(data)])  # noqa: PTH120 - of another machine
+        return there
+
+
+@dataclass(frozen=True)
+class _Recording:
+    machine: _Machine
+    data: str
+    recorder: Launched
+
+
+@dataclass(frozen=True)
+class Perf:
+    """Recordings under way, one for each machine.
+
+    Attributes:
+        missing: what is not recorded, a sentence each.
+    """
+
+    recordings: tuple[_Recording, ...]
+    processes: Processes
+    folder: Path
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def start(cls, processes: Processes, folder: Path, shells: Mapping[str, Shell]) -> Self:
+        """Start recording; all CPUs, later reported for the server's processes alone.
+
+        Args:
+            processes: of the runner.
+            folder: where outputs go, and the recording of this machine.
+            shells: node name -> where it runs; machines without a node are not recorded.
+        """
+        recordings: list[_Recording] = []
+        missing = [] if shells else ["no node has a shell: no profile"]
+        for node, shell in shells.items():
+            machine = _There(shell, node) if isinstance(shell, SshShell) else _Here(processes)
+            try:
+                if not shell.has("perf"):
+                    missing.append(f"perf is not installed on node {node}: no profile of it")
+                    continue
+                recordings.append(_record(machine, node, shell, folder))
+            except RunnerError as error:
+                missing.append(f"no profile of node {node}: {error.problem}")
+        return cls(tuple(recordings), processes, folder, tuple(missing))
+
+    def stop(self) -> None:
+        """End the recordings at this moment; `collect` waits for their files."""
+        for one in self.recordings:
+            self.processes.send(one.recorder, signal.SIGINT)
+
+    def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
+        """Write the reports of stopped recordings, add them to the run's files; notes where something is missing."""
+        notes = list(self.missing)
+        for one in self.recordings:
+            try:
+                notes += self._collect_one(one, run, files)
+            except RunnerError as error:
+                notes.append(f"no profile{one.machine.place}: {error.problem}")
+        return notes
+
+    def _collect_one(self, one: _Recording, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
+        self.processes.wait(one.recorder, timeout_s=_TIMEOUT_S)
+        self.processes.stop(one.recorder)
+        reports: dict[PurePosixPath, Path] = {}
+        for name, options in _REPORTS.items():
+            report = self.folder / f"{name}{one.machine.suffix}.txt"
+            arguments = [*_WITHOUT_REMARKS, "perf", "report", "--stdio", "--comm", "postgres", *options, "-i", one.data]
+            reporter = one.machine.launch("perf report", arguments, report)
+            self.processes.wait(reporter, timeout_s=_TIMEOUT_S)
+            self.processes.stop(reporter)
+            reports[perf_report(run, f"{name}{one.machine.suffix}")] = report
+        if not one.machine.remove(one.data):
+            return [_NOTHING.format(place=one.machine.place)]
+        files.update(reports)
+        return []
+
+
+def _record(machine: _Machine, node: str, shell: Shell, folder: Path) -> _Recording:
+    data = str(folder / "perf.data")
+    if isinstance(shell, SshShell):
+        code, said = shell.ask(["mktemp", "-d"])
+        if code:
+            raise RunnerError(f"mktemp on node {node}: {' '.join(said.split())}")
+        data = f"{said.strip()}/perf.data"
+    arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", data]
+    return _Recording(machine, data, machine.launch("perf", arguments, folder / f"perf{machine.suffix}.log"))

@@ -1,0 +1,107 @@
+"""Which nodes the clients of a run reached, and with what share of sessions and statements.
+
+Sessions are counted in the snapshots of `pg_stat_activity`, statements by `pg_stat_statements` where a node has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import polars as pl
+
+from citus_analysis.runner.observe.snapshots import Snapshot
+from citus_analysis.runner.records.run_results import read_client
+
+__all__ = ["Reached", "count_sessions"]
+
+#: Applications of sessions that are no client's: of Citus' nodes among each other, and this tool's own.
+_NO_CLIENT: Final = r"^(?:citus_|citus-analysis|Citus )"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What a run's clients reached.
+
+    Attributes:
+        asked: names of the nodes that they were to query.
+        sessions: node -> sessions of clients seen there.
+        statements: node -> statements on the benchmark's table; empty where pg_stat_statements is missing on a node.
+        cost: node -> what the snapshots cost.
+
+    Example:
+        >>> reached = Reached(("1", "2"), {"1": 6, "2": 2}, {"1": 300, "2": 100})
+        >>> reached.shares(), reached.problem(threads=8)
+        ({'1': 0.75, '2': 0.25}, None)
+        >>> Reached(("1", "2"), {"1": 8}).problem(threads=8)
+        'all 8 sessions seen were on node 1, though clients were to query 2 nodes'
+
+        In a run of a moment, snapshots see few of the sessions, from which nothing follows:
+
+        >>> Reached(("1", "2"), {"1": 2}).problem(threads=8)
+    """
+
+    asked: tuple[str, ...] = ()
+    sessions: Mapping[str, int] = field(default_factory=dict)
+    statements: Mapping[str, int] = field(default_factory=dict)
+    cost: Mapping[str, str] = field(default_factory=dict)
+
+    def shares(self) -> dict[str, float]:
+        """Node -> share of the statements, or of the sessions where statements are not known; empty without either."""
+        counts = self.statements if any(self.statements.values()) else self.sessions
+        total = sum(counts.get(node, 0) for node in self.asked)
+        return {node: counts.get(node, 0) / total for node in self.asked} if total else {}
+
+    def problem(self, *, threads: int) -> str | None:
+        """Why the run is not one from any node; None where it is, or where it was not to be or that is not known."""
+        there = {node: self.sessions.get(node, 0) for node in self.asked}
+        total = sum(there.values())
+        if min(len(self.asked), threads) <= 1 or total < threads or max(there.values()) < total:
+            return None
+        node = max(there, key=there.__getitem__)
+        return f"all {total} sessions seen were on node {node}, though clients were to query {len(self.asked)} nodes"
+
+    def as_facts(self) -> dict[str, Any]:
+        """For the journal and `config.yml`."""
+        shares = {node: round(share, 4) for node, share in self.shares().items()}
+        facts = {
+            "queried_nodes": list(self.asked),
+            "share_by_node": shares,
+            "share_of": ("statements" if any(self.statements.values()) else "sessions") if shares else None,
+            "sessions_by_node": dict(self.sessions),
+            "statements_by_node": dict(self.statements),
+            "activity_snapshots": dict(self.cost),
+        }
+        return {name: fact for name, fact in facts.items() if fact}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Self:
+        """From what :meth:`as_facts` gave."""
+        return cls(
+            tuple(facts.get("queried_nodes", ())),
+            facts.get("sessions_by_node", {}),
+            facts.get("statements_by_node", {}),
+            facts.get("activity_snapshots", {}),
+        )
+
+
+def count_sessions(snapshots: Sequence[Snapshot], user: str) -> dict[str, int]:
+    """Node -> sessions of the role's clients in the snapshots of its sessions; a node without any counts 0.
+
+    Args:
+        snapshots: files of `pg_stat_activity`.
+        user: role of the main clients.
+    """
+    return {one.node: _sessions(read_client(one.output, "activity_samples"), user) for one in snapshots}
+
+
+def _sessions(samples: pl.DataFrame, user: str) -> int:
+    text = {name: pl.col(name).cast(pl.String).fill_null("") for name in ("backend_type", "user", "application")}
+    mine = samples.filter(
+        text["backend_type"] == "client backend", text["user"] == user, ~text["application"].str.contains(_NO_CLIENT)
+    )
+    seen = mine.group_by("pid", "backend_start").agg(pl.len())
+    # A client may first open a short session, to ask about the table: it is none that the load came by.
+    lasting = seen.filter(pl.col("len") > 1)
+    return lasting.height or seen.height

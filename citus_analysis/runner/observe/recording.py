@@ -1,0 +1,66 @@
+"""What is recorded of the servers over SQL beside a run: sessions, and counters before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from citus_analysis.runner.experiment_file.measuring import Samplers
+from citus_analysis.runner.observe.reached_nodes import Reached, count_sessions
+from citus_analysis.runner.observe.snapshots import ActivitySampling, Counters, Snapshot, snapshot_costs, start_activity
+from citus_analysis.runner.systems.system import ConnectionInfo, Target
+
+__all__ = ["ServerRecording"]
+
+
+@dataclass
+class ServerRecording:
+    """A recording under way.
+
+    Attributes:
+        activity: sessions of each node; empty where they are not asked for.
+        counters: cumulative views; None where they are not asked for.
+    """
+
+    activity: Sequence[ActivitySampling]
+    counters: Counters | None
+
+    @classmethod
+    def start(cls, samplers: Samplers, target: Target, folder: Path) -> Self:
+        """Take the counters and begin with the sessions."""
+        nodes = target.nodes()
+        counters = Counters(nodes, target.connect, folder) if samplers.counters else None
+        if counters:
+            counters.take()
+        return cls(start_activity(nodes, target.connect, folder) if samplers.activity else (), counters)
+
+    def stop(self) -> None:
+        """End the recording of sessions, and take the counters again."""
+        for one in self.activity:
+            one.stop()
+        if self.counters:
+            self.counters.take()
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """The files that hold something."""
+        found = [one.snapshot for one in self.activity if one.taken]
+        yield from (*found, *(self.counters.snapshots.values() if self.counters else ()))
+
+    def skipped(self) -> list[str]:
+        """What is missing, and why."""
+        early = [one.problem for one in self.activity if one.problem]
+        return [*early, *sorted(self.counters.skipped if self.counters else ())]
+
+    def reached(self, connection: ConnectionInfo) -> Reached:
+        """What the clients of a connection reached."""
+        seen = [one.snapshot for one in self.activity if one.taken]
+        executed = self.counters.executed() if self.counters else {}
+        asked = tuple(node.name for node in connection.nodes)
+        return Reached(
+            asked,
+            count_sessions(seen, connection.user),
+            executed if executed.keys() >= set(asked) else {},
+            snapshot_costs(self.activity),
+        )

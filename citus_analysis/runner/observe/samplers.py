@@ -1,0 +1,78 @@
+"""Samplers beside the load on every node with a shell: iostat, vmstat, and the kernel's own counters.
+
+Example:
+    >>> sampler_arguments("iostat", interval_s=1)
+    ['iostat', '-x', '-t', '1']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.runner.experiment_file.measuring import Samplers
+from citus_analysis.runner.hosts.shells import Sampling, Shell
+
+__all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
+
+#: Dates in ISO form and UTC, whatever the node's locale; no colours, which sysstat gives a terminal (ssh makes one).
+ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
+
+#: Prints what `citus_analysis.formats.samplers.host_counters` reads. It is the same for every host and takes the
+#: interval as its argument; `date`, `grep` and `sleep` take about 5 ms of CPU time for each sample.
+_HOST_LOOP: Final = """
+[ -r /proc/pressure/cpu ] || echo "absent: /proc/pressure"
+while :; do
+  date -u "+sampled %Y-%m-%d %H:%M:%S.%N"
+  grep -s -H "" /proc/pressure/* /proc/net/dev /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat \\
+    /sys/fs/cgroup/system.slice/*postgres*/cpu.stat /sys/fs/cgroup/system.slice/*postgres*/*/cpu.stat
+  sleep "$1"
+done
+"""
+
+_ARGUMENTS: Final = {
+    "iostat": ["iostat", "-x", "-t"],
+    "vmstat": ["vmstat", "-n", "-t"],
+    "host": ["sh", "-c", _HOST_LOOP, "host-counters"],
+}
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A sampler on a node, and the file its output goes to."""
+
+    sampler: str
+    node: str
+    output: Path
+    sampling: Sampling
+
+
+def chosen_samplers(samplers: Samplers) -> list[str]:
+    """Names of the samplers an experiment asks for."""
+    return [name for name in _ARGUMENTS if getattr(samplers, name)]
+
+
+def sampler_arguments(name: str, *, interval_s: int) -> list[str]:
+    """The sampler's call."""
+    return [*_ARGUMENTS[name], str(interval_s)]
+
+
+def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path) -> tuple[list[Sampled], list[str]]:
+    """Start the samplers on all nodes.
+
+    Returns:
+        what was started, and for each sampler that a node lacks a sentence that says so.
+    """
+    started: list[Sampled] = []
+    skipped: list[str] = []
+    for node, shell in shells.items():
+        for name in chosen_samplers(samplers):
+            arguments = sampler_arguments(name, interval_s=samplers.interval_s)
+            if not shell.has(arguments[0]):
+                skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")
+                continue
+            output = folder / f"{name}-{node}.out"
+            started.append(Sampled(name, node, output, shell.start(arguments, ENVIRONMENT, output)))
+    return started, skipped

@@ -1,0 +1,231 @@
+"""Snapshots of the servers over SQL: sessions each second beside the load, cumulative views before and after it.
+
+One connection per node and one query per second: on an idle server with 100 sessions a snapshot takes about 1 ms of
+the server's time, and what it really took is stated with every run. Files are what `COPY ... CSV HEADER` writes, with
+the column `sample_time`. Texts of queries are never asked for: they may hold secrets.
+
+What a server lacks or refuses is a sentence, never a failed run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems.connections import Connecting, Connection, query
+from citus_analysis.runner.systems.system import Node
+
+__all__ = ["ACTIVITY", "ActivitySampling", "Counters", "Snapshot", "snapshot_costs", "start_activity"]
+
+#: Name of the snapshots of pg_stat_activity in file names.
+ACTIVITY: Final = "activity"
+
+_INTERVAL_S: Final = 1.0
+_JOIN_TIMEOUT_S: Final = 10.0
+#: Columns of pg_stat_activity that are kept, as far as the server's version has them.
+_ACTIVITY_COLUMNS: Final = (
+    *("pid", "leader_pid", "backend_type", "state", "wait_event_type", "wait_event", "datname", "usename"),
+    *("application_name", "client_addr", "query_id", "backend_start", "xact_start", "query_start", "state_change"),
+)
+_VIEWS: Final = (
+    *("pg_stat_statements", "citus_stat_statements", "pg_stat_database", "pg_stat_wal", "pg_stat_io"),
+    *("pg_stat_bgwriter", "pg_stat_checkpointer"),
+)
+_ISO_TIMES: Final = "SET datestyle = 'ISO, YMD'"
+#: Texts of statements stay where they are.
+_LEFT_OUT: Final = frozenset({"query"})
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A file of snapshots.
+
+    Attributes:
+        view: what it is of, as its file is named.
+    """
+
+    view: str
+    node: str
+    output: Path
+
+
+Connect = Callable[[Node], Connecting]
+
+
+@dataclass
+class ActivitySampling:
+    """Sessions of one node, recorded by a thread until :meth:`stop`.
+
+    Attributes:
+        taken: snapshots so far.
+        spent_s: time that they took, the way to the server included.
+        problem: why it ended early; empty while it did not.
+    """
+
+    snapshot: Snapshot
+    taken: int = 0
+    spent_s: float = 0.0
+    problem: str = ""
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self, node: Node, connect: Connect) -> None:
+        """Begin with a first snapshot."""
+        self._thread = threading.Thread(target=self._record, args=(node, connect), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; the file is complete afterwards."""
+        self._ended.set()
+        if self._thread:
+            self._thread.join(_JOIN_TIMEOUT_S)
+
+    def _record(self, node: Node, connect: Connect) -> None:
+        try:
+            with connect(node) as connection, self.snapshot.output.open("wb") as output:
+                query(connection, _ISO_TIMES)
+                rows = _activity_query(connection)
+                next_s = time.monotonic()
+                while not self._ended.wait(max(0.0, next_s - time.monotonic())):
+                    begin = time.monotonic()
+                    output.write(_copied(connection, rows, header=not self.taken))
+                    output.flush()
+                    self.taken, self.spent_s = self.taken + 1, self.spent_s + time.monotonic() - begin
+                    next_s = max(next_s + _INTERVAL_S, time.monotonic())
+        except (RunnerError, OSError) as error:
+            self.problem = f"sessions of node {node.name} were not recorded to the end: {error}"
+
+
+def start_activity(nodes: Sequence[Node], connect: Connect, folder: Path) -> list[ActivitySampling]:
+    """Record the sessions of every node from now on."""
+    started = []
+    for node in nodes:
+        sampling = ActivitySampling(Snapshot(ACTIVITY, node.name, folder / f"{ACTIVITY}-{node.name}.csv"))
+        sampling.start(node, connect)
+        started.append(sampling)
+    return started
+
+
+@dataclass
+class Counters:
+    """Cumulative views of all nodes, taken before and after a run.
+
+    Attributes:
+        snapshots: the files.
+        skipped: a sentence for each node that lacks a view, or refuses it.
+        statements: node -> executed statements on the benchmark's table, one number per snapshot.
+    """
+
+    nodes: Sequence[Node]
+    connect: Connect
+    folder: Path
+    snapshots: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
+    statements: dict[str, list[int]] = field(default_factory=dict)
+
+    def take(self) -> None:
+        """One snapshot of everything."""
+        for node in self.nodes:
+            try:
+                with self.connect(node) as connection:
+                    query(connection, _ISO_TIMES)
+                    self._take_node(node, connection)
+            except RunnerError as error:
+                self.skipped.add(f"counters of node {node.name} were not read: {error}")
+
+    def executed(self) -> dict[str, int]:
+        """Node -> statements on the benchmark's table that clients sent it between the first and last snapshot."""
+        whole = {node: counts for node, counts in self.statements.items() if len(counts) > 1}
+        return {node: counts[-1] - counts[0] for node, counts in whole.items() if counts == sorted(counts)}
+
+    def _take_node(self, node: Node, connection: Connection) -> None:
+        there = {view for view in _VIEWS if query(connection, "SELECT to_regclass(%s) IS NOT NULL", view)[0][0]}
+        if "pg_stat_statements" not in there:
+            self.skipped.add(f"pg_stat_statements is not installed on node {node.name}: no counters of statements")
+            there.discard("citus_stat_statements")
+        for view in sorted(there):
+            self._take_view(node, connection, view)
+        if (view := "pg_stat_statements", node.name) in self.snapshots:
+            self.statements.setdefault(node.name, []).append(_executed(connection))
+
+    def _take_view(self, node: Node, connection: Connection, view: str) -> None:
+        known = self.snapshots.get((view, node.name))
+        snapshot = known or Snapshot(view, node.name, self.folder / f"{view}-{node.name}.csv")
+        try:
+            rows = _copied(connection, _view_query(connection, view), header=known is None)
+        except psycopg.Error as error:
+            said = str(error).strip().splitlines()[0]
+            self.skipped.add(f"{view} of node {node.name} cannot be read: {said}")
+            return
+        with snapshot.output.open("ab") as output:
+            output.write(rows)
+        self.snapshots[view, node.name] = snapshot
+
+
+def _columns_of(connection: Connection, relation: str) -> list[str]:
+    rows = query(
+        connection,
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped "
+        "ORDER BY attnum",
+        relation,
+    )
+    return [str(name) for (name,) in rows]
+
+
+def _activity_query(connection: Connection) -> sql.Composed:
+    """Sessions but our own. Citus' global pids come from the node itself; citus_stat_activity asks every node."""
+    there = _columns_of(connection, "pg_stat_activity")
+    columns = _listed([name for name in _ACTIVITY_COLUMNS if name in there], "a")
+    gpid, join = sql.SQL(""), sql.SQL("")
+    if query(connection, "SELECT to_regproc('get_all_active_transactions') IS NOT NULL")[0][0]:
+        gpid = sql.SQL(", t.global_pid, t.worker_query")
+        join = sql.SQL(" LEFT JOIN get_all_active_transactions() t ON t.process_id = a.pid")
+    return sql.SQL(
+        "SELECT statement_timestamp() AS sample_time, {}{} FROM pg_stat_activity a{} WHERE a.pid <> pg_backend_pid()"
+    ).format(columns, gpid, join)
+
+
+def _view_query(connection: Connection, view: str) -> sql.Composed:
+    """All of a view but texts; with the evictions and the last reset of pg_stat_statements where the server tells."""
+    columns = [name for name in _columns_of(connection, view) if name not in _LEFT_OUT]
+    facts, source = sql.SQL(""), sql.SQL("")
+    if view == "pg_stat_statements" and _columns_of(connection, "pg_stat_statements_info"):
+        facts = sql.SQL("i.dealloc, i.stats_reset, ")
+        source = sql.SQL(", pg_stat_statements_info i")
+    return sql.SQL("SELECT statement_timestamp() AS sample_time, {}{} FROM {} v{}").format(
+        facts, _listed(columns, "v"), sql.Identifier(view), source
+    )
+
+
+def _listed(columns: Collection[str], source: str) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(source, column) for column in columns)
+
+
+def _executed(connection: Connection) -> int:
+    """Statements on the benchmark's table so far, without those on its shards, which nodes send each other."""
+    text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
+    return int(query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0])
+
+
+def _copied(connection: Connection, rows: sql.Composed, *, header: bool) -> bytes:
+    options = sql.SQL("FORMAT csv, HEADER" if header else "FORMAT csv")
+    with connection.cursor().copy(sql.SQL("COPY ({}) TO STDOUT ({})").format(rows, options)) as copy:
+        return b"".join(bytes(piece) for piece in copy)
+
+
+def snapshot_costs(samplings: Sequence[ActivitySampling]) -> Mapping[str, str]:
+    """Node -> how many snapshots were taken of it and what one cost."""
+    return {
+        one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
+        for one in samplings
+        if one.taken
+    }

@@ -1,0 +1,1 @@
+"""From an experiment file to the ordered list of runs."""

@@ -1,0 +1,129 @@
+"""How long runs take: measured where runs have ended, else what the experiment's limits say.
+
+A run's wall time is its measurement and what lies around it (preparing, filling, warming up, collecting). A
+configuration that has ended before is expected to take its mean again; another one takes the mean of all that lies
+around, and its own time limit or its operations at the mean throughput so far.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+from typing import Self
+
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.journal import Entry, Journal
+from citus_analysis.runner.planning.plan import PlannedRun
+
+__all__ = ["Durations", "Estimate", "duration_text"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time that some runs will take together.
+
+    Attributes:
+        seconds: wall time.
+        ended: ended runs it is estimated from; 0: from the limits alone.
+        exact_limits: without ended runs, whether every run has a time limit; else `timeout_s` bounds it.
+    """
+
+    seconds: float
+    ended: int
+    exact_limits: bool = True
+
+    def __str__(self) -> str:
+        if self.ended:
+            return f"about {duration_text(self.seconds)}, from {self.ended} ended run{'s' * (self.ended > 1)}"
+        if self.exact_limits:
+            return f"at least {duration_text(self.seconds)}, from warmup_s and limits.duration_s"
+        return f"at most {duration_text(self.seconds)}, from limits.timeout_s; the first ended run tells more"
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """Wall time of one ended run, and of it the measurement, in seconds."""
+
+    total_s: float
+    measuring_s: float
+    operations: int
+
+
+class Durations:
+    """Durations of an experiment's runs."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._limits = experiment.limits
+        self._warmup_s = experiment.warmup_s
+        self._spent: dict[str, list[_Spent]] = defaultdict(list)
+
+    @classmethod
+    def read(cls, experiment: Experiment, plan: Iterable[PlannedRun], journal: Journal) -> Self:
+        """What the journal tells of a plan's runs."""
+        durations = cls(experiment)
+        for run in plan:
+            durations.add(run, journal)
+        return durations
+
+    def add(self, run: PlannedRun, journal: Journal) -> None:
+        """Take a run into account if it ended well."""
+        if spent := _spent(run, journal.of(run.run_id)):
+            self._spent[run.configuration.resource].append(spent)
+
+    def expected_s(self, run: PlannedRun) -> float:
+        """Wall time that a run is expected to take; before any run ended, its limit."""
+        own = self._spent.get(run.configuration.resource)
+        if own:
+            return fmean(spent.total_s for spent in own)
+        ended = self._ended()
+        if not ended:
+            limit_s = self._limits.duration_s or self._limits.timeout_s
+            return self._warmup_s + limit_s
+        around_s = fmean(spent.total_s - spent.measuring_s for spent in ended)
+        return around_s + (self._limits.duration_s or self._operations_s(run, ended))
+
+    def left(self, runs: Sequence[PlannedRun]) -> Estimate:
+        """The time that runs will take, one after the other."""
+        seconds = sum(self.expected_s(run) for run in runs)
+        return Estimate(seconds, len(self._ended()), exact_limits=self._limits.duration_s is not None)
+
+    def _ended(self) -> list[_Spent]:
+        return [spent for several in self._spent.values() for spent in several]
+
+    @staticmethod
+    def _operations_s(run: PlannedRun, ended: Sequence[_Spent]) -> float:
+        operations_per_s = sum(spent.operations for spent in ended) / sum(spent.measuring_s for spent in ended)
+        return run.configuration.operations / operations_per_s
+
+
+def _spent(run: PlannedRun, entries: Sequence[Entry]) -> _Spent | None:
+    """The newest attempt's times; None where it did not end well or the journal does not say when it began."""
+    times: dict[str, datetime] = {}
+    for entry in entries:
+        if entry.state == "begun":
+            times.clear()
+        times[entry.state] = datetime.fromisoformat(entry.time)
+    if not {"begun", "monitored", "measured", "verified"} <= times.keys():
+        return None
+    total = times["verified"] - times["begun"]
+    measuring = times["measured"] - times["monitored"]
+    return _Spent(total.total_seconds(), max(measuring.total_seconds(), 1e-3), run.configuration.operations)
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for people, two units at most.
+
+    Example:
+        >>> [duration_text(seconds) for seconds in (0.4, 59, 61, 3_600, 200_000)]
+        ['1 s', '59 s', '1 min 1 s', '1 h 0 min', '2 d 7 h']
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    for size, unit, smaller, smaller_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {smaller_unit}"
+    return f"{whole // 60} min {whole % 60} s"

@@ -1,0 +1,1 @@
+"""What the runner remembers and writes: journal, artefacts, outcomes, status."""

@@ -1,0 +1,84 @@
+"""Where the files of a planned run are in the artefact tree, named by :mod:`citus_analysis.study_tree`.
+
+Example:
+    >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment
+    >>> from citus_analysis.runner.planning.plan import make_plan
+    >>> plan = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [4]}}))
+    >>> client_log(plan[0], part=0).as_posix()
+    'x-w0-t4-c/YCSB/raw/run_C_4_10000_10000_1_0_x-w0-t4-c_1_0.log'
+    >>> server_log(plan[0], "1").as_posix()
+    'x-w0-t4-c/pglogs/PGLOG-1-1.log'
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath, PurePosixPath
+
+from citus_analysis import study_tree
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.study_tree import ClientName
+
+__all__ = ["client_log", "inside", "perf_report", "resource_folder", "sampler_output", "server_log", "snapshot_file"]
+
+
+def inside(tree: Path, place: PurePath | str) -> Path:
+    """Where a file of the tree is.
+
+    Raises:
+        RunnerError: the place leads out of the tree.
+
+    Example:
+        >>> inside(Path("/runs"), "../etc/passwd")
+        Traceback (most recent call last):
+        citus_analysis.errors.RunnerError: /runs: '../etc/passwd' leads out of the folder (remove it from the file \
+that names it)
+    """
+    path = tree / place
+    if ".." in PurePath(place).parts or not path.is_relative_to(tree):
+        way_out = "remove it from the file that names it"
+        raise RunnerError(f"'{place}' leads out of the folder", path=tree, way_out=way_out)
+    return path
+
+
+def resource_folder(run: PlannedRun) -> PurePosixPath:
+    """Folder of the run's resource, relative to the tree."""
+    return PurePosixPath(run.configuration.resource)
+
+
+def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosixPath:
+    """Output of one load generator."""
+    configuration = run.configuration
+    return ClientName(
+        role="monitor" if monitor else "main",
+        phase=configuration.phase,
+        workload=configuration.workload,
+        threads=configuration.threads,
+        records=configuration.records,
+        operations=configuration.operations if configuration.phase == "run" else None,
+        iteration=run.iteration,
+        workers=configuration.workers,
+        resource=configuration.resource,
+        drivers=configuration.drivers,
+        part=part,
+    ).path
+
+
+def server_log(run: PlannedRun, node: str) -> PurePosixPath:
+    """Server log of one node."""
+    return study_tree.server_log(run.configuration.resource, node, run.iteration)
+
+
+def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
+    """Output of a sampler on one node."""
+    return study_tree.sampler_output(run.configuration.resource, sampler, node, run.iteration)
+
+
+def perf_report(run: PlannedRun, report: str) -> PurePosixPath:
+    """A report of perf."""
+    return study_tree.perf_report(run.configuration.resource, report, run.iteration)
+
+
+def snapshot_file(run: PlannedRun, view: str, node: str) -> PurePosixPath:
+    """Snapshots of a view of one node."""
+    return study_tree.snapshot_file(run.configuration.resource, view, node, run.iteration)

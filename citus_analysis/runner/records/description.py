@@ -1,0 +1,143 @@
+"""`config.yml` and the catalogue extracts beside a run's files, and the comparison of environments on resume."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from citus_analysis.core.output_files import open_output
+from citus_analysis.errors import EnvironmentChangedError
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.fields import setting_text
+from citus_analysis.runner.planning.plan import Configuration
+from citus_analysis.runner.systems.state.shards import PLACEMENT_COLUMNS, placement_rows
+from citus_analysis.runner.systems.system import Description, Node, Placement
+from citus_analysis.study_tree import CONFIG_NAMES
+
+__all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
+
+_NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
+
+
+def write_description(
+    tree: Path,
+    experiment: Experiment,
+    configuration: Configuration,
+    description: Description,
+    nodes: list[Node],
+    measured: Mapping[int, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none.
+
+    `measured` holds by iteration what was seen of it: which nodes its clients reached, what was not recorded and why.
+    """
+    folder = tree / configuration.resource
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "resource": configuration.resource,
+        "facts": facts_of(configuration),
+        "experiment": experiment.name,
+        "protocol": configuration.protocol,
+        "monitored": configuration.monitored,
+        "order": experiment.order,
+        "seed": experiment.seed,
+        **description.facts,
+        "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
+        "shard_count": _shard_count(description.shards),
+        "settings": _settings(configuration) | dict(description.settings),
+        "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
+        "growth": asdict(description.growth) if description.growth else None,
+        "task_level": description.task_level,
+        "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],
+        "skipped": list(description.skipped),
+        "measured": {iteration: dict(seen) for iteration, seen in (measured or {}).items()},
+    }
+    _write(folder / CONFIG_NAMES[0], yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    if any(node.nodeid is not None for node in nodes):
+        rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
+        _write_csv(folder / "pg_dist_node.csv", _NODE_COLUMNS, rows)
+    if description.shards:
+        _write_csv(folder / "pg_dist_shard.csv", PLACEMENT_COLUMNS, placement_rows(description.shards))
+
+
+def _shard_count(placements: Sequence[Placement]) -> int | None:
+    """Shards of the table that has the most: reference tables have one; None where nothing is distributed."""
+    shards = {(placement.relation, placement.shard_id) for placement in placements}
+    return max(Counter(relation for relation, _ in shards).values(), default=None)
+
+
+def facts_of(configuration: Configuration) -> dict[str, str | int]:
+    """What a configuration's files are about, in the words of `docs/datasets.md`: nothing is read off their names."""
+    facts: dict[str, str | int] = {
+        "set_up": configuration.set_up,
+        "phase": configuration.phase,
+        "workload": configuration.workload,
+        "threads": configuration.threads,
+        "records": configuration.records,
+        "workers": configuration.workers,
+        "drivers": configuration.drivers,
+    }
+    # A load has no number of operations of its own: it inserts the records.
+    return (
+        facts
+        if configuration.phase == "load" or not configuration.operations
+        else facts | {"operations": configuration.operations}
+    )
+
+
+def environment_of(description: Description) -> dict[str, str]:
+    """What must not change between the runs of one experiment, flat."""
+    facts = {name: str(value) for name, value in description.facts.items()}
+    # Ports are chosen anew whenever servers are made; settings of the matrix differ between runs on purpose.
+    return {**facts, **{f"settings.{name}": value for name, value in description.settings.items()}}
+
+
+def check_environment(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to go on in another environment.
+
+    Raises:
+        EnvironmentChangedError: something differs; the message shows what.
+
+    Example:
+        >>> check_environment({"hardware": "2 cores"}, {"hardware": "4 cores"})
+        Traceback (most recent call last):
+        citus_analysis.errors.EnvironmentChangedError: the environment changed since the experiment began: hardware \
+was '2 cores', is '4 cores' (restore it, or start again with another --out)
+    """
+    changed = [
+        f"{name} was {before.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise EnvironmentChangedError(
+            f"the environment changed since the experiment began: {'; '.join(changed)}",
+            way_out="restore it, or start again with another --out",
+        )
+
+
+def _settings(configuration: Configuration) -> dict[str, str]:
+    return {name: setting_text(value) for name, value in configuration.settings}
+
+
+def _node(node: Node) -> dict[str, Any]:
+    known = {"node": f"{node.host}:{node.port}", "groupid": node.groupid, "pglog_number": node.name}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    _write(path, text.getvalue())
+
+
+def _write(path: Path, text: str) -> None:
+    with open_output(path) as out:
+        out.write(text.encode())

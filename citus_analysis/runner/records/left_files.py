@@ -1,0 +1,72 @@
+"""Files that a load generator leaves beside its output: found by pattern, their format checked.
+
+Files of a format go to `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` tells `ingest` which run they belong
+to. Files without one go to `RESOURCE/.left/`: hidden folders are not ingested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from citus_analysis.errors import InputError
+from citus_analysis.formats import Content, detect_format
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.artefacts import resource_folder
+
+__all__ = ["Leaving", "collect_left"]
+
+_IDENTITY: Final = 'files:\n  - pattern: "{iteration}/{part}/**"\n    meta: {role: main}\n'
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A process that leaves files.
+
+    Attributes:
+        part: number of the load generator.
+        folder: where it worked.
+        patterns: pattern -> format; None where `ingest` reads none of them.
+    """
+
+    part: int
+    folder: Path
+    patterns: Mapping[str, str | None]
+
+
+def collect_left(run: PlannedRun, leaving: Leaving, files: dict[PurePosixPath, Path]) -> list[str]:
+    """Add what a process left to the run's files; what is missing or of another format, as sentences.
+
+    Args:
+        run: what was measured.
+        leaving: the process.
+        files: place in the tree -> where a file is now.
+    """
+    problems: list[str] = []
+    for pattern, name in leaving.patterns.items():
+        found = sorted(path for path in leaving.folder.glob(pattern) if path.is_file() and not path.is_symlink())
+        if not found:
+            problems.append(f"load generator {leaving.part} left no file {pattern}")
+        for path in found:
+            if name and (problem := _format_problem(path, name)):
+                problems.append(f"load generator {leaving.part} left {path.name}, {problem}")
+                continue
+            below = resource_folder(run) / ("left" if name else ".left")
+            files[below / str(run.iteration) / str(leaving.part) / path.relative_to(leaving.folder).as_posix()] = path
+            if name:
+                identity = leaving.folder.with_name(f"{leaving.folder.name}.yml")
+                identity.write_text(_IDENTITY, encoding="ascii")
+                files[below / "identity.yml"] = identity
+    return problems
+
+
+def _format_problem(path: Path, name: str) -> str | None:
+    try:
+        found = detect_format(Content(path))
+    except InputError as error:
+        return f"which cannot be read: {error.problem}"
+    if found is None or found.name != name:
+        return f"which is {'of no known format' if found is None else found.name}, not {name}"
+    return None

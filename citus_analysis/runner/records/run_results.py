@@ -1,0 +1,208 @@
+"""What the load generators of a run reported, read with the same formats and judged by the same rule as by `ingest`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import InputError
+from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.redaction import redact
+from citus_analysis.runner.planning.plan import PlannedRun
+from citus_analysis.runner.records.description import facts_of
+from citus_analysis.runs.run_status import worst_status
+from citus_analysis.schema import TABLES
+from citus_analysis.stats.merged_clients import derive_runs
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates", "share_remark"]
+
+#: Lines of pgbench, libpq, YCSB and the Java machine that say what is wrong.
+_COMPLAINT: Final = re.compile(
+    rb"^.*(?:\b(?:error|fatal|panic)\b:|Exception\b|Error:|^Error ).*$", re.MULTILINE | re.IGNORECASE
+)
+_WORDS_WITHIN_BYTES: Final = 2**18
+_DURATION: Final = b"duration: "
+_PIECE_BYTES: Final = 2**20
+_WORDS_LENGTH: Final = 300
+_SHARE_TOLERANCE: Final = 1.5
+
+_IDENTITY: Final = (
+    *("run_id", "resource", "system", "set_up", "phase", "workload", "threads", "records", "operations"),
+    *("iteration", "workers", "drivers"),
+)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The clients of one run, merged.
+
+    Attributes:
+        status: ok, degraded or failed.
+        reason: why it is not ok; None when it is.
+        throughput_ops_s: of the main clients; 0 where they reported none.
+        operations_done: of the main clients.
+        connected_threads: main clients' threads that connected; None where the clients do not say.
+        monitor_operations: of the monitor; None where it left no output.
+    """
+
+    status: str
+    reason: str | None
+    throughput_ops_s: float
+    operations_done: int
+    connected_threads: int | None
+    monitor_operations: int | None
+
+    @property
+    def monitor_share(self) -> float | None:
+        """The monitor's operations per operation of the main clients."""
+        if self.monitor_operations is None or not self.operations_done:
+            return None
+        return self.monitor_operations / self.operations_done
+
+
+def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> str | None:
+    """What a monitor sampled where that is not what was asked for.
+
+    Args:
+        result: of a run; one without a monitor has nothing to remark.
+        asked: share of the operations that the experiment asks for.
+        pace_ops_s: throughput of the main clients that the monitor was paced for; None where it was not paced.
+
+    Example:
+        >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0)[:80]
+        "the monitor did 63 operations, 4.20% of the main clients'; monitor.share asks fo"
+    """
+    reached = result.monitor_share
+    if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
+        return None
+    done = f"{counted(result.monitor_operations or 0, 'operation')}, {reached:.2%} of the main clients'"
+    said = f"the monitor did {done}; monitor.share asks for {asked:.2%}"
+    if pace_ops_s is None:
+        return said
+    # A run of a few seconds is mostly its clients' start, of which a warm-up's end knows nothing.
+    return f"{said}, and it was paced for {pace_ops_s:,.0f} operations/s, of which {result.throughput_ops_s:,.0f} came"
+
+
+def read_client(output: Path, table: str = "clients") -> pl.DataFrame:
+    """The rows of a client's table that an output gives; none where it is no client's output."""
+    empty = TABLES[table].parsed().empty()
+    try:
+        content = Content(output)
+        found = detect_format(content)
+        if found is None:
+            return empty
+        pieces = [piece.frame(table) for piece in found.parse(content, Hints(output.name)) if table in piece.tables]
+    except InputError:
+        return empty
+    return pl.concat([empty, *pieces], how="diagonal_relaxed")
+
+
+def read_rates(output: Path) -> list[float]:
+    """Throughputs of the status intervals of an output in order, operations per second."""
+    series = read_client(output, "client_series").filter(pl.col("section").is_null())
+    return series["throughput_ops_s"].drop_nulls().to_list()
+
+
+def judge_run(
+    run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None, logs: Sequence[Path] = ()
+) -> RunResult:
+    """Merge and judge what the clients of a run left.
+
+    Args:
+        run: what was to be done.
+        outputs: outputs of the main clients, in order of their parts.
+        monitor: output of the monitor, where there was one.
+        logs: server logs of the run, where they were collected.
+    """
+    clients = [_client(run, output, "main", part) for part, output in enumerate(outputs)]
+    if monitor:
+        clients.append(_client(run, monitor, "monitor", 0))
+    facts = {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
+    known = TABLES["runs"].conform(pl.DataFrame([facts | facts_of(run.configuration)])).select(_IDENTITY)
+    judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
+    lacking = _sample_problems(monitor, judged["monitor_operations"], logs)
+    return RunResult(
+        worst_status(judged["status"], *("degraded" for _ in lacking)),
+        "; ".join([*([judged["status_reason"]] if judged["status_reason"] else []), *lacking]) or None,
+        judged["throughput_ops_s"] or 0.0,
+        judged["operations_done"] or 0,
+        judged["connected_threads"],
+        judged["monitor_operations"],
+    )
+
+
+def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequence[Path]) -> list[str]:
+    """Why a sampled run has no sample, where its clients' counts do not show it."""
+    if monitor is None:
+        return []
+    if operations is None:
+        return [f"the monitor client left nothing readable in {monitor.name}: no sampled statements"]
+    if operations and logs and not any(_holds(log, _DURATION) for log in logs):
+        return ["the server logs hold no duration of a statement: no sampled statements"]
+    return []
+
+
+def _holds(log: Path, words: bytes) -> bool:
+    """Whether a log holds some words; read as far as they are."""
+    with log.open("rb") as file:
+        end = b""
+        while piece := file.read(_PIECE_BYTES):
+            if words in end + piece:
+                return True
+            end = piece[-len(words) :]
+    return False
+
+
+def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame:
+    """The row of `clients` with the identity that `ingest` gives it."""
+    identity = {
+        "source_id": output.name,
+        "resource": run.configuration.resource,
+        "run_id": run.run_id,
+        "iteration": run.iteration,
+        "role": role,
+        "part": part,
+    }
+    frame = read_client(output).with_columns(pl.lit(value).alias(name) for name, value in identity.items())
+    return TABLES["clients"].conform(frame)
+
+
+def client_words(output: Path) -> str | None:
+    r"""The first line in which a load generator complains, without secrets; None where it does not.
+
+    Example:
+        >>> import tempfile
+        >>> output = Path(tempfile.mkdtemp()) / "client-0.log"
+        >>> _ = output.write_text("starting\npgbench: error: client 3 aborted: FATAL:  too many clients\n")
+        >>> client_words(output)
+        'pgbench: error: client 3 aborted: FATAL: too many clients'
+    """
+    try:
+        with output.open("rb") as file:
+            beginning = file.read(_WORDS_WITHIN_BYTES)
+            file.seek(max(len(beginning), output.stat().st_size - _WORDS_WITHIN_BYTES))
+            found = _COMPLAINT.search(beginning) or _COMPLAINT.search(file.read())
+    except OSError:
+        return None
+    if found is None:
+        return None
+    words = " ".join(found[0].decode(errors="replace").split())
+    return redact(words)[:_WORDS_LENGTH]
+
+
+def last_words(output: Path) -> str | None:
+    """The last line of an output that says something, without secrets; None where none does."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _WORDS_WITHIN_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    said = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), None)
+    return redact(said)[:_WORDS_LENGTH] if said else None

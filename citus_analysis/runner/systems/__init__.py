@@ -1,0 +1,34 @@
+"""Servers under test: embedded, or a cluster that is there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from citus_analysis.errors import UsageError
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, EmbeddedTarget
+from citus_analysis.runner.systems.cluster import Cluster
+from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.systems.system import Target
+
+__all__ = ["make_target"]
+
+
+def make_target(experiment: Experiment, private: Path, *, replace_table: bool = False) -> Target:
+    """The experiment's target.
+
+    Args:
+        experiment: the experiment.
+        private: the experiment's own folder: data of an embedded target, what a cluster was like before.
+        replace_table: a cluster: drop a table of the benchmark's name that this tool did not make.
+
+    Raises:
+        RunnerError: its servers or programs are not there.
+    """
+    match experiment.target:
+        case EmbeddedTarget() as embedded:
+            return Embedded(embedded, private / "servers")
+        case ClusterTarget() as cluster:
+            return Cluster(cluster, experiment, private, replace_table=replace_table)
+        case other:
+            raise UsageError(f"a target of kind {other.kind!r} launches nothing")

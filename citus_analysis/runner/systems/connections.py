@@ -1,0 +1,222 @@
+"""What the runner says to servers over SQL, the same for every target.
+
+Values reach the server as parameters; names (roles, settings, tables) through `psycopg.sql`, never by string
+formatting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment_file.measuring import Monitor
+from citus_analysis.runner.planning.core_workloads import CREATE_TABLE, FIELD_LENGTH, FIELDS, TABLE
+from citus_analysis.runner.planning.keys import key_names
+from citus_analysis.runner.systems.system import Node
+
+__all__ = [
+    "MARK",
+    "SETTINGS_DESCRIBED",
+    "Connecting",
+    "Connection",
+    "connect",
+    "count_rows",
+    "dotted",
+    "drop_table",
+    "fill_table",
+    "make_monitor_role",
+    "make_table",
+    "query",
+    "read_citus_nodes",
+    "read_settings",
+    "settle",
+]
+
+#: Settings that decide what a benchmark measures; they go into `config.yml`.
+SETTINGS_DESCRIBED: Final = (
+    "server_version",
+    "shared_buffers",
+    "max_connections",
+    "max_prepared_transactions",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "wal_level",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "log_line_prefix",
+    "log_timezone",
+    "log_checkpoints",
+    "log_lock_waits",
+    "log_autovacuum_min_duration",
+    "citus.version",
+    "citus.shard_count",
+    "citus.enable_binary_protocol",
+    "citus.enable_local_execution",
+    "citus.max_cached_conns_per_worker",
+    "citus.max_adaptive_executor_pool_size",
+)
+
+#: Comment on what this tool made: its table, and its role.
+MARK: Final = "made by citus-analysis"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+#: What :func:`connect` returns.
+Connecting = AbstractContextManager[Connection]
+
+_ROWS_AT_ONCE: Final = 10_000
+_CONNECT_TIMEOUT_S: Final = 10
+
+
+@contextmanager
+def connect(node: Node, *, database: str, user: str, password: str | None = None) -> Iterator[Connection]:
+    """An autocommit connection; without a password, libpq finds one (PGPASSWORD, PGPASSFILE, PGSERVICE).
+
+    Raises:
+        RunnerError: no connection, or a statement failed; the server's words without the connection string.
+    """
+    way_out = "check that the server runs and that PGPASSWORD or PGPASSFILE is set"
+    try:
+        with psycopg.connect(
+            host=node.host,
+            port=node.port,
+            dbname=database,
+            user=user,
+            password=password,
+            autocommit=True,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            application_name="citus-analysis",
+        ) as connection:
+            way_out = ""  # what a statement lacks, the server's own words say
+            yield connection
+    except psycopg.Error as error:
+        problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"
+        raise RunnerError(problem, way_out=way_out or None) from error
+
+
+def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[tuple[Any, ...]]:
+    """Rows of a query, none for a statement without rows."""
+    cursor = connection.execute(text, values or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+def read_settings(connection: Connection, names: Collection[str] = SETTINGS_DESCRIBED) -> dict[str, str]:
+    """Those of the settings that the server knows, as they are in force."""
+    rows = query(
+        connection,
+        "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name "
+        "WHERE current_setting(name, true) IS NOT NULL",
+        list(names),
+    )
+    return {str(name): str(value) for name, value in rows}
+
+
+def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
+    """(nodeid, groupid, host, port) of the active primaries, the coordinator first."""
+    rows = query(
+        connection,
+        "SELECT nodeid, groupid, nodename, nodeport FROM pg_dist_node "
+        "WHERE noderole = 'primary' AND isactive ORDER BY groupid",
+    )
+    return [(int(nodeid), int(groupid), str(host), int(port)) for nodeid, groupid, host, port in rows]
+
+
+def drop_table(connection: Connection) -> None:
+    """Drop the benchmark's table if it is there."""
+    query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
+
+
+def make_monitor_role(
+    connection: Connection,
+    monitor: Monitor,
+    password: str | None = None,
+    *,
+    level: str | None = None,
+    relation: str | None = TABLE,
+) -> None:
+    """Create the sampled client's role if it is not there, let it use the tables, and switch its logging on.
+
+    Args:
+        connection: to the coordinator or the only server.
+        monitor: its part of the experiment file.
+        password: for a role that this tool makes or made; somebody else's role keeps its own.
+        level: of its log; None: the experiment's own, and debug1 where that is `auto`.
+        relation: the table it uses; None: those of `public` that the connection's own role has made.
+    """
+    name = sql.Identifier(monitor.role)
+    comments = query(
+        connection, "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s", monitor.role
+    )
+    if not comments:
+        query(connection, sql.SQL("CREATE ROLE {} LOGIN").format(name))
+        query(connection, sql.SQL("COMMENT ON ROLE {} IS {}").format(name, sql.Literal(MARK)))
+    if password is not None and (not comments or comments[0][0] == MARK):
+        # Hashed here, so that neither the server's log nor its activity view ever shows the password.
+        hashed = connection.pgconn.encrypt_password(password.encode(), monitor.role.encode()).decode()
+        query(connection, sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(hashed)))
+    query(connection, sql.SQL("GRANT ALL ON SCHEMA public TO {}").format(name))
+    tables = query(
+        connection,
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' "
+        "AND coalesce(tablename = %s, tableowner = current_user)",
+        relation,
+    )
+    for (table,) in tables:
+        query(connection, sql.SQL("GRANT ALL ON public.{} TO {}").format(sql.Identifier(table), name))
+    own_level = "debug1" if monitor.log_min_messages == "auto" else monitor.log_min_messages
+    logging = {"log_duration": "on", "log_statement": "all", "log_min_messages": level or own_level}
+    for setting, value in logging.items():
+        query(
+            connection,
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(name, sql.Identifier(setting), sql.Literal(value)),
+        )
+
+
+def make_table(connection: Connection, *, mark: bool = True) -> None:
+    """Create the benchmark's table if it is not there, and mark it as ours where the system has comments."""
+    query(connection, CREATE_TABLE)
+    if mark:
+        query(connection, sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(TABLE), sql.Literal(MARK)))
+
+
+def fill_table(connection: Connection, records: int, *, maintain: bool = True) -> None:
+    """Put the records 0..records-1 into the empty table.
+
+    Args:
+        connection: to the coordinator or the only server.
+        records: number of records; 0 leaves the table empty.
+        maintain: VACUUM ANALYZE after that, where the system knows it.
+    """
+    table = sql.Identifier(TABLE)
+    columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
+    value = "x" * FIELD_LENGTH
+    for start in range(0, records, _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, records)
+        with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
+            fields = "\t".join([value] * len(FIELDS))
+            copy.write("".join(f"{key}\t{fields}\n" for key in key_names(start, stop)))
+    if records and maintain:
+        query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
+
+
+def settle(connection: Connection, step: str) -> None:
+    """`vacuum` of the benchmark's table, or `checkpoint` of the server."""
+    if step == "vacuum":
+        query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
+    else:
+        query(connection, "CHECKPOINT")
+
+
+def count_rows(connection: Connection) -> int:
+    """Rows of the table."""
+    return int(query(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE)))[0][0])
+
+
+def dotted(name: str) -> sql.Composed:
+    """The name of a setting, quoted."""
+    return sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))

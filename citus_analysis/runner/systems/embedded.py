@@ -1,0 +1,285 @@
+"""The embedded target: PostgreSQL on this machine, nothing installed before.
+
+With the `citus` extension installed beside the programs it is a cluster of one coordinator and N workers, each a
+server of its own; without it, a single server (`workers: [0]`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment_file.fields import Setting
+from citus_analysis.runner.experiment_file.measuring import Monitor
+from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.hosts.shells import LocalShell, Shell
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.planning.plan import Configuration
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.programs import (
+    ServerPrograms,
+    copy_for_account,
+    find_programs,
+    server_account,
+    usable_by_others,
+)
+from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.runner.systems.state.emptying import empty_table
+from citus_analysis.runner.systems.state.server_settings import common_settings, read_by_node
+from citus_analysis.runner.systems.state.shards import default_shard_count, make_distributed_table, read_placements
+from citus_analysis.runner.systems.state.task_level import level_of, probe_task_level
+from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
+
+__all__ = ["Embedded"]
+
+_CITUS_SETTINGS: Final[dict[str, Setting]] = {
+    "shared_preload_libraries": "citus",
+    "wal_level": "logical",
+    "max_prepared_transactions": 600,
+    "citus.node_conninfo": "sslmode=disable",
+}
+_ELSEWHERE: Final = "elsewhere.txt"
+_TEMPORARY: Final = "citus-analysis-"
+
+
+class Embedded:
+    """Servers that live as long as the experiment.
+
+    Args:
+        target: its part of the experiment file.
+        folder: where data directories go; where the server's account cannot reach it, a temporary folder is used.
+    """
+
+    def __init__(self, target: EmbeddedTarget, folder: Path) -> None:
+        self._target = target
+        self._home = folder
+        programs = find_programs(target.postgres, target.version)
+        _remove_servers(programs, folder)
+        self._folder = _reachable(folder)
+        self.programs = copy_for_account(programs, self._folder / "programs")
+        self._servers: list[OwnServer] = []
+        self._prepared: tuple[int, dict[str, Setting]] | None = None
+        self._asked: tuple[str, ...] = ()
+        self._relation: str | None = TABLE
+
+    @property
+    def system(self) -> str:
+        """Citus where workers were asked for, else plain PostgreSQL."""
+        return "citus" if len(self._servers) > 1 else "postgresql"
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Servers with the configuration's number of workers and settings, running."""
+        settings = {**self._target.settings, **dict(configuration.settings)}
+        if configuration.workers and not self.programs.has_extension("citus"):
+            raise RunnerError(
+                f"{configuration.workers} workers need the citus extension, which PostgreSQL {self.programs.version} "
+                f"in {self.programs.folder} does not have",
+                way_out="use workers: [0], or name a PostgreSQL that has it with target.postgres",
+            )
+        self._asked = tuple(name for name, _ in configuration.settings)
+        if self._prepared != (configuration.workers, settings) or not self._answer():
+            self._serve(configuration.workers, settings)
+        self._relation = None if configuration.own_tables else TABLE
+        if self._relation:
+            self._make_table()
+
+    def nodes(self) -> list[Node]:
+        """The coordinator (or the only server) as `0`, then the workers."""
+        cluster = len(self._servers) > 1
+        return [
+            Node(
+                name=str(number),
+                host=LOOPBACK,
+                port=server.port,
+                role="coordinator" if number == 0 else "worker",
+                # citus_set_coordinator_host comes first, so node ids count from 1 in our own order.
+                nodeid=number + 1 if cluster else None,
+                groupid=number if cluster else None,
+            )
+            for number, server in enumerate(self._servers)
+        ]
+
+    def clients_connect(self, user: str | None = None) -> ConnectionInfo:
+        """Query from any node: the workers where there are some."""
+        nodes = self.nodes()
+        return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
+
+    def connect(self, node: Node) -> sql.Connecting:
+        """A session as the superuser."""
+        return self._connection(node)
+
+    def describe(self) -> Description:
+        """Versions, settings and this machine's size."""
+        with self._connection() as connection:
+            version = str(sql.query(connection, "SELECT version()")[0][0])
+            settings = sql.read_settings(connection)
+            shards = read_placements(connection, self._relation) if self.system == "citus" else []
+        by_node = read_by_node(self.nodes(), self._asked, self._connection)
+        memory_gib = round(psutil.virtual_memory().total / 2**30)
+        return Description(
+            {
+                "system": self.system,
+                "postgres_version": version,
+                "hardware": f"{platform.machine()}, {os.cpu_count()} cores, {memory_gib} GiB memory; "
+                "all servers and load generators on one machine",
+                "filesystem": _filesystem(self._folder),
+            },
+            {**settings, **common_settings(by_node)},
+            settings_by_node=by_node,
+            shards=shards,
+        )
+
+    def settle(self, steps: Sequence[str]) -> None:
+        """VACUUM of the table, CHECKPOINT of every server."""
+        for step in steps:
+            for node in self.nodes() if step == "checkpoint" else self.nodes()[:1]:
+                with self._connection(node) as connection:
+                    sql.settle(connection, step)
+
+    def fill(self, records: int) -> None:
+        """COPY the records in."""
+        with self._connection() as connection:
+            empty_table(connection)
+            sql.fill_table(connection, records)
+
+    def remarks(self) -> list[str]:
+        """Nothing: a superuser may TRUNCATE."""
+        return []
+
+    def count(self) -> int:
+        """Rows of the table."""
+        with self._connection() as connection:
+            return sql.count_rows(connection)
+
+    def set_monitor(self, monitor: Monitor) -> None:
+        """Role with logging, on every node."""
+        with self._connection() as connection:
+            level = level_of(monitor, probe_task_level(connection, self._relation)) if self.system == "citus" else None
+            sql.make_monitor_role(connection, monitor, level=level, relation=self._relation)
+
+    def shells(self, processes: Processes) -> Mapping[str, Shell]:
+        """All servers share this machine: its samples are filed under the first."""
+        return {self.nodes()[0].name: LocalShell(processes)}
+
+    def mark_logs(self) -> dict[str, LogMark]:
+        """Sizes of the servers' logs."""
+        return {
+            str(number): LogMark(str(server.log), server.log.stat().st_size)
+            for number, server in enumerate(self._servers)
+        }
+
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
+        """The part of the log behind the mark."""
+        with self._servers[int(node)].log.open("rb") as source, destination.open("wb") as target:
+            source.seek(mark.size)
+            shutil.copyfileobj(source, target)
+
+    def stop(self) -> list[str]:
+        """Stop the servers and remove their folders; nothing is left to put back."""
+        for server in reversed(self._servers):
+            server.remove()
+        self._servers = []
+        self._prepared = None
+        _remove_servers(self.programs, self._home)
+        return []
+
+    def _serve(self, workers: int, settings: dict[str, Setting]) -> None:
+        if self._prepared is None or self._prepared[0] != workers:
+            self._make(workers, settings)
+        else:
+            for server in self._servers:
+                server.stop()
+                server.configure(self._settings(settings, workers=workers))
+                server.start()
+        self._prepared = (workers, settings)
+
+    def _make_table(self) -> None:
+        with self._connection() as connection:
+            if self.system == "citus":
+                workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
+                make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
+            else:
+                sql.make_table(connection)
+
+    def _make(self, workers: int, settings: dict[str, Setting]) -> None:
+        for server in reversed(self._servers):
+            server.remove()
+        self._servers = []
+        for number in range(workers + 1):
+            server = OwnServer(self.programs, self._folder / f"node-{number}", free_port())
+            server.initialise(self._settings(settings, workers=workers))
+            server.start()
+            self._servers.append(server)
+        if workers:
+            self._join()
+
+    def _settings(self, settings: dict[str, Setting], *, workers: int) -> dict[str, Setting]:
+        return {**_CITUS_SETTINGS, **settings} if workers else settings
+
+    def _join(self) -> None:
+        for node in self.nodes():
+            with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                sql.query(connection, "CREATE EXTENSION citus")
+        coordinator, *workers = self.nodes()
+        with self._connection() as connection:
+            sql.query(connection, "SELECT citus_set_coordinator_host(%s, %s)", coordinator.host, coordinator.port)
+            for worker in workers:
+                sql.query(connection, "SELECT citus_add_node(%s, %s)", worker.host, worker.port)
+
+    def _connection(self, node: Node | None = None) -> sql.Connecting:
+        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
+
+    def _answer(self) -> bool:
+        try:
+            for node in self.nodes():
+                with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                    sql.query(connection, "SELECT 1")
+        except RunnerError:
+            # A server that died in the run before this one is made anew.
+            self._prepared = None
+            return False
+        return True
+
+
+def _reachable(folder: Path) -> Path:
+    """The folder, or a temporary one where the server's account cannot reach it; the folder then says where it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if server_account() is None or usable_by_others(folder):
+        return folder
+    temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    (folder / _ELSEWHERE).write_text(str(temporary), encoding="utf-8")
+    temporary.chmod(0o755)
+    return temporary
+
+
+def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
+    """Stop and remove what is in the folder, by this runner or by a killed one before it."""
+    for place in [*_elsewhere(folder), folder]:
+        for node in place.glob("node-*"):
+            OwnServer(programs, node, port=0).remove()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _elsewhere(folder: Path) -> list[Path]:
+    """The temporary folder that was used instead, where it is one of ours: the tree may come from somebody else."""
+    pointer = folder / _ELSEWHERE
+    if not pointer.exists():
+        return []
+    place = Path(pointer.read_text(encoding="utf-8"))
+    return [place] if place.name.startswith(_TEMPORARY) and ".." not in place.parts else []
+
+
+def _filesystem(folder: Path) -> str:
+    """Type of the file system that holds the data: what fsync costs depends on it."""
+    mounts = sorted(psutil.disk_partitions(all=True), key=lambda mount: len(mount.mountpoint), reverse=True)
+    resolved = str(folder.resolve())
+    return next((mount.fstype for mount in mounts if resolved.startswith(mount.mountpoint)), "unknown")

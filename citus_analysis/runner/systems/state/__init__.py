@@ -1,0 +1,1 @@
+"""What the runner changes on servers, and how it is put back: shards, settings, tables."""

@@ -1,0 +1,88 @@
+"""Emptying the benchmark's table: by TRUNCATE, or by DELETE in batches where a server refuses that.
+
+Spanner knows no TRUNCATE, a role may lack the privilege, and a trigger may forbid it. DELETE leaves dead rows, which
+only VACUUM removes: how the table was emptied is a remark on every run that it matters to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+from psycopg import sql as composing
+from psycopg.errors import Diagnostic
+
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["empty_table"]
+
+#: Spanner allows 80,000 mutations in a transaction, of which a row is one.
+_ROWS_AT_ONCE: Final = 10_000
+_REFUSALS: Final = (
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.RaiseException,  # of a trigger
+    psycopg.errors.SyntaxError,
+)
+
+
+def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | None:
+    """Remove all rows of the table.
+
+    Args:
+        connection: to the coordinator or the only server.
+        truncate: whether the system knows TRUNCATE and VACUUM.
+
+    Returns:
+        how it was emptied, as a sentence, where DELETE had to do it and there was something to delete.
+    """
+    why = _truncate(connection) if truncate else "the system has none"
+    if why is None:
+        return None
+    deleted = _delete_in_batches(connection)
+    if not deleted:
+        return None
+    left = _vacuum(connection) if truncate else None
+    said = f"the table's {counted(deleted, 'row')} were removed by DELETE instead of TRUNCATE ({why})"
+    return f"{said}; their space was not freed: {left}" if left else said
+
+
+def _truncate(connection: sql.Connection) -> str | None:
+    """The server's own words where it refuses."""
+    try:
+        sql.query(connection, composing.SQL("TRUNCATE {}").format(composing.Identifier(TABLE)))
+    except _REFUSALS as error:
+        return str(error).strip().splitlines()[0]
+    return None
+
+
+def _delete_in_batches(connection: sql.Connection) -> int:
+    """Every row by ranges of the key, each range a transaction of its own; how many they were."""
+    table = composing.Identifier(TABLE)
+    last_of_batch = composing.SQL("SELECT ycsb_key FROM {} ORDER BY ycsb_key OFFSET {} LIMIT 1").format(
+        table, composing.Literal(_ROWS_AT_ONCE - 1)
+    )
+    deleted = 0
+    while last := sql.query(connection, last_of_batch):
+        batch = composing.SQL("DELETE FROM {} WHERE ycsb_key <= %s").format(table)
+        deleted += connection.execute(batch, last[0]).rowcount
+    return deleted + connection.execute(composing.SQL("DELETE FROM {} WHERE true").format(table)).rowcount
+
+
+def _vacuum(connection: sql.Connection) -> str | None:
+    """Free the space of deleted rows; the server's own words where it does not, which it says in a warning."""
+    heard: list[str] = []
+
+    def hear(message: Diagnostic) -> None:
+        heard.append(message.message_primary or "")
+
+    connection.add_notice_handler(hear)
+    try:
+        sql.query(connection, composing.SQL("VACUUM {}").format(composing.Identifier(TABLE)))
+    except _REFUSALS as error:
+        return str(error).strip().splitlines()[0]
+    finally:
+        connection.remove_notice_handler(hear)
+    return heard[0] if heard else None

@@ -1,0 +1,43 @@
+"""Workers that an experiment adds to a Citus cluster for its runs, and takes out again."""
+
+from __future__ import annotations
+
+import time
+
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, NodeAddress
+from citus_analysis.runner.systems import connections as sql
+
+__all__ = ["add_worker", "remove_worker", "unlisted_workers"]
+
+
+def unlisted_workers(target: ClusterTarget, connection: sql.Connection) -> list[NodeAddress]:
+    """Workers of the experiment file that may be added: `pg_dist_node` has no row of theirs, not even an inactive one.
+
+    Args:
+        target: the cluster.
+        connection: to the coordinator.
+    """
+    if not target.add_nodes:
+        return []
+    listed = set(sql.query(connection, "SELECT nodename, nodeport FROM pg_dist_node"))
+    return [one for one in target.nodes if one.role == "worker" and (one.host, one.port) not in listed]
+
+
+def add_worker(connection: sql.Connection, address: NodeAddress) -> float:
+    """Add a worker; how long that took in seconds.
+
+    Args:
+        connection: to the coordinator.
+        address: as the other nodes reach it.
+    """
+    begun = time.monotonic()
+    sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port)
+    return time.monotonic() - begun
+
+
+def remove_worker(connection: sql.Connection, host: str, port: int) -> None:
+    """Move the shards of a worker to the others, and take it out of the cluster; nothing where it is not in it."""
+    if sql.query(connection, "SELECT 1 FROM pg_dist_node WHERE (nodename, nodeport) = (%s, %s)", host, port):
+        # Nobody writes any more, and blocking asks for no replica identity of the tables.
+        sql.query(connection, "SELECT citus_drain_node(%s, %s, 'block_writes')", host, port)
+        sql.query(connection, "SELECT citus_remove_node(%s, %s)", host, port)

@@ -1,0 +1,124 @@
+"""Whose the cluster and the table are: one experiment at a time, and no table dropped that is somebody else's.
+
+The lock is an advisory lock of the database, held by a session that lives as long as the experiment: it ends with
+the runner however that ends. The table carries a comment that names this tool.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import Final
+
+import psycopg
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.system import Node
+
+__all__ = ["ClusterInUseError", "ClusterLock", "claim_table"]
+
+#: Two halves of the advisory lock's key: "citu" and "anal" in ASCII.
+_KEY: Final = (0x63697475, 0x616E616C)
+#: The session of a runner that was killed may need a moment to end.
+_PATIENCE_S: Final = 10
+
+
+class ClusterInUseError(RunnerError):
+    """Another experiment holds the lock."""
+
+
+class ClusterLock:
+    """The right to experiment with a database's table; a second runner is refused.
+
+    Args:
+        node: the coordinator or the only server.
+    """
+
+    def __init__(self, node: Node, database: str, user: str) -> None:
+        self._node, self._database, self._user = node, database, user
+        self._session = ExitStack()
+        self._connection: sql.Connection | None = None
+
+    def hold(self) -> None:
+        """Take the lock, or make sure that it is still held.
+
+        Raises:
+            ClusterInUseError: another experiment holds it.
+            RunnerError: the server does not answer.
+        """
+        if self._connection is not None and _answers(self._connection):
+            return
+        self.release()
+        with ExitStack() as session:
+            connection = session.enter_context(sql.connect(self._node, database=self._database, user=self._user))
+            _keep_idle_session(connection)
+            self._take(connection)
+            self._connection, self._session = connection, session.pop_all()
+
+    def _take(self, connection: sql.Connection) -> None:
+        sql.query(connection, "SELECT set_config('lock_timeout', %s, false)", f"{_PATIENCE_S}s")
+        try:
+            sql.query(connection, "SELECT pg_advisory_lock(%s, %s)", *_KEY)
+        except psycopg.errors.LockNotAvailable as error:
+            raise ClusterInUseError(
+                f"another experiment uses database {self._database} on {self._node.host}:{self._node.port}"
+                f"{_holder(connection)}",
+                way_out="wait for it, or name another database in target.database",
+            ) from error
+
+    def release(self) -> None:
+        """Give the lock up."""
+        self._connection = None
+        with suppress(RunnerError):  # a broken session holds nothing
+            self._session.close()
+
+
+def claim_table(connection: sql.Connection, *, replace: bool) -> None:
+    """Make sure that the benchmark's table is ours or not there.
+
+    Args:
+        connection: to the coordinator or the only server.
+        replace: drop a table that is somebody else's.
+
+    Raises:
+        RunnerError: somebody else's table is there and must not be dropped.
+    """
+    comments = sql.query(
+        connection,
+        "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass(%s)",
+        f"public.{TABLE}",
+    )
+    if not comments or comments[0][0] == sql.MARK:
+        return
+    if not replace:
+        raise RunnerError(
+            f"the table {TABLE} was not made by this tool (its comment is not {sql.MARK!r})",
+            way_out="pass --replace-table to have it dropped, or name another database in target.database",
+        )
+    sql.drop_table(connection)
+
+
+def _keep_idle_session(connection: sql.Connection) -> None:
+    known = sql.query(connection, "SELECT 1 FROM pg_settings WHERE name = 'idle_session_timeout'")
+    if known:
+        sql.query(connection, "SET idle_session_timeout = 0")
+
+
+def _answers(connection: sql.Connection) -> bool:
+    try:
+        sql.query(connection, "SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _holder(connection: sql.Connection) -> str:
+    rows = sql.query(
+        connection,
+        "SELECT pid, coalesce(host(client_addr), 'its own host'), backend_start::timestamptz(0)::text "
+        "FROM pg_locks JOIN pg_stat_activity USING (pid) "
+        "WHERE locktype = 'advisory' AND granted AND (classid, objid) = (%s, %s)",
+        *_KEY,
+    )
+    return "".join(f" (session {pid} from {address}, since {since})" for pid, address, since in rows[:1])

@@ -1,0 +1,191 @@
+"""Server settings of the matrix: whether they can be set, set by ALTER SYSTEM, and read back as they are in force."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import psycopg
+from psycopg import sql as composing
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.system import Node
+
+__all__ = [
+    "alter_system",
+    "altered_values",
+    "check_in_force",
+    "check_settable",
+    "common_settings",
+    "names_of_list",
+    "read_by_node",
+]
+
+#: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue tells; pg_dump has the same list.
+_LISTS_OF_NAMES: Final = frozenset(
+    {
+        "local_preload_libraries",
+        "search_path",
+        "session_preload_libraries",
+        "shared_preload_libraries",
+        "temp_tablespaces",
+        "unix_socket_directories",
+    }
+)
+_NAME_IN_LIST: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<plain>[^",\s][^",]*))\s*(?:,|$)')
+_RELOAD_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.02
+
+
+def check_settable(connection: sql.Connection, node: Node, names: Collection[str]) -> None:
+    """Refuse settings that a reload cannot bring into force.
+
+    Raises:
+        RunnerError: the server does not know a setting, or takes it at its start only.
+    """
+    rows = sql.query(
+        connection, "SELECT lower(name), context FROM pg_settings WHERE lower(name) = ANY(%s)", _lower(names)
+    )
+    contexts = {str(name): str(context) for name, context in rows}
+    if unknown := sorted(set(_lower(names)) - set(contexts)):
+        raise RunnerError(
+            f"node {node.name} has no setting {', '.join(unknown)}",
+            way_out="correct matrix.settings, or load its library",
+        )
+    at_start = sorted(name for name, context in contexts.items() if context in ("postmaster", "internal"))
+    if at_start:
+        raise RunnerError(
+            f"node {node.name} takes {', '.join(at_start)} at its start only, and the runner does not restart servers "
+            "that it did not start",
+            way_out="take it out of matrix.settings and make one experiment for each value, restarting the servers "
+            "between them, or use the embedded target",
+        )
+
+
+def altered_values(connection: sql.Connection, names: Collection[str]) -> dict[str, str | None]:
+    """The values that ALTER SYSTEM has set; None for a setting that it has not.
+
+    Raises:
+        RunnerError: the user may not see which these are.
+    """
+    try:
+        rows = sql.query(
+            connection,
+            "SELECT DISTINCT ON (lower(name)) lower(name), setting FROM pg_file_settings "
+            "WHERE sourcefile LIKE '%%postgresql.auto.conf' AND lower(name) = ANY(%s) ORDER BY lower(name), seqno DESC",
+            _lower(names),
+        )
+    except psycopg.errors.InsufficientPrivilege:
+        rows = _altered_by_pg_settings(connection, names)
+    return dict.fromkeys(_lower(names)) | {str(name): str(value) for name, value in rows}
+
+
+def _altered_by_pg_settings(connection: sql.Connection, names: Collection[str]) -> list[tuple[str, str]]:
+    rows = sql.query(
+        connection,
+        "SELECT lower(name), reset_val, source, sourcefile FROM pg_settings WHERE lower(name) = ANY(%s)",
+        _lower(names),
+    )
+    if any(source == "configuration file" and sourcefile is None for _, _, source, sourcefile in rows):
+        raise RunnerError(
+            "the user may not see which values ALTER SYSTEM has set, so they could not be restored",
+            way_out="GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings",
+        )
+    return [(name, value) for name, value, _, file in rows if str(file).endswith("postgresql.auto.conf")]
+
+
+def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -> None:
+    """ALTER SYSTEM SET (or RESET, for None) each setting, reload, and wait until the server has read its files.
+
+    Raises:
+        RunnerError: the server does not reload.
+    """
+    for name, value in values.items():
+        if value is None:
+            sql.query(connection, composing.SQL("ALTER SYSTEM RESET {}").format(sql.dotted(name)))
+        else:
+            statement = composing.SQL("ALTER SYSTEM SET {} = {}")
+            sql.query(connection, statement.format(sql.dotted(name), _assigned(name, value)))
+    before = sql.query(connection, "SELECT pg_conf_load_time()")
+    sql.query(connection, "SELECT pg_reload_conf()")
+    deadline = time.monotonic() + _RELOAD_TIMEOUT_S
+    # Sessions are told after the server itself has read its files: new sessions have the values by then.
+    while sql.query(connection, "SELECT pg_conf_load_time()") == before:
+        if time.monotonic() > deadline:
+            raise RunnerError("the server does not reload its settings", way_out="look into its log")
+        time.sleep(_POLL_S)
+
+
+def _assigned(name: str, value: str) -> composing.Composable:
+    """A value as it stands behind `SET name =`: of a list of names, one literal for each name."""
+    names = names_of_list(value) if name.lower() in _LISTS_OF_NAMES else [value]
+    return composing.SQL(", ").join(composing.Literal(one) for one in names or [""])
+
+
+def names_of_list(value: str) -> list[str]:
+    """The names in the value of a list such as `search_path`, as PostgreSQL's SplitIdentifierString reads it.
+
+    Example:
+        >>> names_of_list('"$user", Public, "a,""b"')
+        ['$user', 'public', 'a,"b']
+    """
+    found = (match["quoted"] or match["plain"] for match in _NAME_IN_LIST.finditer(value))
+    return [one[1:-1].replace('""', '"') if one.startswith('"') else one.strip().lower() for one in found]
+
+
+def check_in_force(connection: sql.Connection, node: Node, names: Collection[str]) -> None:
+    """Make sure that what ALTER SYSTEM set is what sessions get; the connection must be younger than the reload.
+
+    Raises:
+        RunnerError: a setting waits for a restart, or something else overrides it.
+    """
+    rows = sql.query(
+        connection, "SELECT name, source, pending_restart FROM pg_settings WHERE lower(name) = ANY(%s)", _lower(names)
+    )
+    for name, source, pending in rows:
+        if pending:
+            raise RunnerError(f"node {node.name}: {name} waits for a restart", way_out="take it out of matrix.settings")
+        if source != "configuration file":
+            raise RunnerError(
+                f"node {node.name}: {name} comes from {source}, which overrides ALTER SYSTEM",
+                way_out="remove that setting of the database, role or command line",
+            )
+
+
+def read_by_node(
+    nodes: Sequence[Node], names: Collection[str], connect: Callable[[Node], sql.Connecting]
+) -> dict[str, dict[str, str]]:
+    """Node -> the settings as they are in force there; empty where no name is given."""
+    by_node: dict[str, dict[str, str]] = {}
+    for node in nodes if names else ():
+        with connect(node) as connection:
+            by_node[node.name] = sql.read_settings(connection, names)
+    return by_node
+
+
+def common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The settings, once it is sure that every node has the same.
+
+    Example:
+        >>> common_settings({"0": {"work_mem": "8MB"}, "1": {"work_mem": "8MB"}})
+        {'work_mem': '8MB'}
+
+    Raises:
+        RunnerError: two nodes differ.
+    """
+    first, *others = [dict(settings) for settings in by_node.values()] or [{}]
+    for node, settings in zip(list(by_node)[1:], others, strict=True):
+        if settings != first:
+            raise RunnerError(
+                f"settings of the matrix differ between nodes: {first} on node {next(iter(by_node))}, "
+                f"{settings} on node {node}",
+                way_out="look for settings of the database or role on that node",
+            )
+    return first
+
+
+def _lower(names: Collection[str]) -> list[str]:
+    return [name.lower() for name in names]

@@ -1,0 +1,145 @@
+"""Where Citus keeps the benchmark's table: nodes that may hold shards, and the placements that there are.
+
+What the catalogue says decides, not what was asked for: Citus leaves existing shards where they are when a node is
+switched off for new ones, and puts a table beside another one of the same shard count unless told otherwise.
+
+Example:
+    >>> from citus_analysis.runner.systems.system import Placement
+    >>> placements = [Placement("usertable", 102008 + n, n, 1, "worker1", 5432, None, None) for n in range(12)]
+    >>> spread_problem(placements, shard_count=12, groups={1, 2, 3})
+    'its 12 shards are on groups 1, not 1, 2, 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import astuple
+from typing import Final
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.system import Placement
+
+__all__ = [
+    "PLACEMENT_COLUMNS",
+    "default_shard_count",
+    "groups_with_shards",
+    "let_group_have_shards",
+    "make_distributed_table",
+    "placement_rows",
+    "read_placements",
+    "spread_problem",
+]
+
+#: Header of `pg_dist_shard.csv`, in the order of :class:`Placement`.
+PLACEMENT_COLUMNS: Final = (
+    "logicalrelid",
+    "shardid",
+    "placementid",
+    "groupid",
+    "nodename",
+    "nodeport",
+    "shardminvalue",
+    "shardmaxvalue",
+)
+
+
+def placement_rows(placements: Sequence[Placement]) -> list[tuple[object, ...]]:
+    """Rows of `pg_dist_shard.csv`."""
+    return [astuple(placement) for placement in placements]
+
+
+def read_placements(connection: sql.Connection, relation: str | None = TABLE) -> list[Placement]:
+    """The active placements of a table, or of every one; none where it is not distributed or not there."""
+    rows = sql.query(
+        connection,
+        "SELECT logicalrelid::text, shardid, placementid, groupid, nodename, nodeport, "
+        "shardminvalue::bigint, shardmaxvalue::bigint "
+        "FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid) "
+        "WHERE coalesce(logicalrelid = to_regclass(%s), true) AND noderole = 'primary' AND shardstate = 1 "
+        "ORDER BY shardid, placementid",
+        relation and f"public.{relation}",
+    )
+    return [Placement(*row) for row in rows]
+
+
+def default_shard_count(connection: sql.Connection) -> int:
+    """The number of shards that the server gives a new table."""
+    return int(sql.query(connection, "SELECT current_setting('citus.shard_count')")[0][0])
+
+
+def groups_with_shards(connection: sql.Connection) -> dict[int, bool]:
+    """Group -> whether new tables may place shards on its node."""
+    rows = sql.query(connection, "SELECT groupid, shouldhaveshards FROM pg_dist_node WHERE noderole = 'primary'")
+    return {int(groupid): bool(allowed) for groupid, allowed in rows}
+
+
+def let_group_have_shards(connection: sql.Connection, groupid: int, allowed: bool) -> None:
+    """Whether new tables may place shards on a group's node."""
+    sql.query(
+        connection,
+        "SELECT citus_set_node_property(nodename, nodeport, 'shouldhaveshards', %s) FROM pg_dist_node "
+        "WHERE groupid = %s AND noderole = 'primary'",
+        allowed,
+        groupid,
+    )
+
+
+def spread_problem(placements: Sequence[Placement], *, shard_count: int, groups: Collection[int]) -> str | None:
+    """What the table's placements have that was not asked for; None where all is as it should be."""
+    shards = {placement.shard_id for placement in placements}
+    found = {placement.groupid for placement in placements}
+    if not shards:
+        return "it is not distributed"
+    if len(shards) != shard_count:
+        return f"it has {len(shards)} shards, not {shard_count}"
+    if found != set(groups):
+        return f"its {len(shards)} shards are on groups {_listed(found)}, not {_listed(groups)}"
+    return None
+
+
+def make_distributed_table(connection: sql.Connection, *, shard_count: int, groups: Collection[int]) -> bool:
+    """Make sure that the benchmark's table has so many shards, on exactly these groups: made anew where it has not.
+
+    Args:
+        connection: to the coordinator; only these groups may have shards by now.
+        shard_count: number of shards.
+        groups: groups of the nodes in use.
+
+    Returns:
+        whether it was made anew.
+
+    Raises:
+        RunnerError: the shards cannot be on all of these groups, or Citus put them elsewhere.
+    """
+    if shard_count < len(groups):
+        raise RunnerError(
+            f"{shard_count} shards cannot be on {len(groups)} workers",
+            way_out="set target.shard_count to at least the number of workers",
+        )
+    is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
+    if is_unfit:
+        sql.drop_table(connection)
+        sql.make_table(connection)
+        _distribute(connection, shard_count)
+    if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
+        raise RunnerError(
+            f"the table {TABLE} is not as the experiment asks: {problem}",
+            way_out="compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator",
+        )
+    return is_unfit
+
+
+def _distribute(connection: sql.Connection, shard_count: int) -> None:
+    # Beside a table of the same shard count, Citus would put the shards where that one's are.
+    sql.query(
+        connection,
+        "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s, colocate_with := 'none')",
+        f"public.{TABLE}",
+        shard_count,
+    )
+
+
+def _listed(groups: Collection[int]) -> str:
+    return ", ".join(str(group) for group in sorted(groups))

@@ -1,0 +1,74 @@
+"""At which log level Citus reports the times of its tasks: a probe, because builds differ.
+
+Stock Citus reports `task execution (0) for placement ... finished in 591 microseconds` at debug4; a build made for
+measurements may do so at debug1, where far less else is logged. A session that asks for messages of a level gets, as
+its client, what the log of that level would hold; so one read of the table tells.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from psycopg import sql as composing
+from psycopg.errors import Diagnostic
+
+from citus_analysis.runner.experiment_file.measuring import Monitor
+from citus_analysis.runner.planning.core_workloads import TABLE
+from citus_analysis.runner.systems import connections as sql
+
+__all__ = ["STOCK_LEVEL", "TaskLevel", "level_of", "probe_task_level"]
+
+TaskLevel = Literal["debug1", "debug2", "debug3", "debug4"]
+
+#: Where Citus says nothing in a probe (every shard on the node itself, or no table yet).
+STOCK_LEVEL: Final[TaskLevel] = "debug4"
+_LEVELS: Final[tuple[TaskLevel, ...]] = ("debug1", "debug2", "debug3", "debug4")
+_READ: Final = composing.SQL("SELECT FROM {} LIMIT 1")
+_MESSAGE: Final = "task execution ("
+
+
+def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -> TaskLevel | None:
+    """The least talkative level at which Citus reports its tasks; None where it does at none of them.
+
+    Args:
+        connection: to the coordinator; a row of the table is read.
+        relation: a distributed table; None: any that is there.
+    """
+    heard: list[str] = []
+    read = _read_of(connection, relation)
+    if read is None:
+        return None
+
+    def hear(message: Diagnostic) -> None:
+        heard.append(message.message_primary or "")
+
+    connection.add_notice_handler(hear)
+    try:
+        for level in _LEVELS:
+            heard.clear()
+            sql.query(connection, composing.SQL("SET client_min_messages = {}").format(composing.Literal(level)))
+            sql.query(connection, read)
+            if any(_MESSAGE in message for message in heard):
+                return level
+    finally:
+        sql.query(connection, "RESET client_min_messages")
+        connection.remove_notice_handler(hear)
+    return None
+
+
+def _read_of(connection: sql.Connection, relation: str | None) -> composing.Composed | None:
+    found = sql.query(
+        connection,
+        "SELECT nspname, relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE partmethod = 'h' AND coalesce(logicalrelid = to_regclass(%s), true) ORDER BY 1, 2 LIMIT 1",
+        relation and f"public.{relation}",
+    )
+    return _READ.format(composing.Identifier(*found[0])) if found else None
+
+
+def level_of(monitor: Monitor, probed: TaskLevel | None) -> TaskLevel:
+    """The level that the monitor's role gets: the experiment's own, or what a probe found."""
+    if monitor.log_min_messages == "auto":
+        return probed or STOCK_LEVEL
+    return monitor.log_min_messages

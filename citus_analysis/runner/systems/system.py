@@ -1,0 +1,220 @@
+"""What a target is: servers that can be prepared for a configuration, described, and asked for their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from psycopg import Connection
+from psycopg.conninfo import make_conninfo
+
+from citus_analysis.runner.experiment_file.measuring import Monitor
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.hosts.shells import Shell
+from citus_analysis.runner.planning.plan import Configuration
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["ConnectionInfo", "Description", "Growth", "LogFile", "LogMark", "Node", "Placement", "Target"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One server.
+
+    Attributes:
+        name: name in file names; `0` is the coordinator or the only server.
+        nodeid: Citus' pg_dist_node.nodeid, None for other systems.
+    """
+
+    name: str
+    host: str
+    port: int
+    role: str
+    nodeid: int | None = None
+    groupid: int | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One placement of one shard, with the range of hashes that the shard holds."""
+
+    relation: str
+    shard_id: int
+    placement_id: int
+    groupid: int
+    host: str
+    port: int
+    hash_min: int | None
+    hash_max: int | None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One growth of a Citus cluster.
+
+    Attributes:
+        workers_before: workers with shards before it.
+        workers_after: and after it.
+        duration_s: from the start of the background job to its end, by the coordinator's clock.
+        shards_moved: shards that are on another worker than before.
+        bytes_moved: their size on disk before they were moved, with indexes.
+        strategy: of the rebalancer.
+        nodes_added: workers that were not in the cluster before it.
+        adding_s: time that adding them took, which `duration_s` does not hold.
+    """
+
+    workers_before: int
+    workers_after: int
+    duration_s: float
+    shards_moved: int
+    bytes_moved: int
+    strategy: str
+    nodes_added: int = 0
+    adding_s: float = 0.0
+
+    def __str__(self) -> str:
+        moved = f"{counted(self.shards_moved, 'shard')} ({self.bytes_moved / 2**20:,.1f} MiB) moved"
+        way = f"{self.workers_before} to {counted(self.workers_after, 'worker')}"
+        added = (
+            f", adding {counted(self.nodes_added, 'node')} another {self.adding_s:.2f} s" if self.nodes_added else ""
+        )
+        return f"growing from {way} took {self.duration_s:.2f} s{added}: {moved}"
+
+
+@dataclass(frozen=True)
+class ConnectionInfo:
+    """How clients connect.
+
+    Attributes:
+        password: for clients that do not ask libpq, and for a role with a password of its own; None where none is
+            known. It reaches clients through their environment or a private file, never their command line.
+    """
+
+    nodes: Sequence[Node]
+    database: str
+    user: str
+    password: str | None = field(default=None, repr=False)
+
+    def environment(self) -> dict[str, str]:
+        """The variables libpq reads; with several nodes every new connection picks one at random (libpq >= 16)."""
+        variables = {
+            "PGHOST": ",".join(node.host for node in self.nodes),
+            "PGPORT": ",".join(str(node.port) for node in self.nodes),
+            "PGDATABASE": self.database,
+            "PGUSER": self.user,
+        }
+        if self.password:
+            variables["PGPASSWORD"] = self.password
+        return {**variables, "PGLOADBALANCEHOSTS": "random"} if len(self.nodes) > 1 else variables
+
+    def conninfo(self) -> str:
+        """The same as a connection string without the password: it overrides a service that PGSERVICE names."""
+        variables = ConnectionInfo(self.nodes, self.database, self.user).environment()
+        names = {"PGHOST": "host", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
+        return make_conninfo(**{name: variables[variable] for variable, name in names.items()})
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log file at one moment.
+
+    Attributes:
+        size: bytes.
+        modified: seconds since 1970.
+        head: its first bytes, which tell a file that goes on from one that was begun anew under its name.
+    """
+
+    size: int
+    modified: float
+    head: bytes
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """Where a node's server log stood when a run began.
+
+    Attributes:
+        file: the file that was being written.
+        size: its bytes.
+        files: every log file there was, by name; empty where only `file` is ever written.
+    """
+
+    file: str
+    size: int
+    files: Mapping[str, LogFile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a target: goes into `config.yml`; facts and settings are compared on resume.
+
+    Attributes:
+        facts: versions, hardware.
+        settings: server settings of the first node, as they are in force.
+        skipped: what the system cannot do.
+        settings_by_node: node -> the matrix' settings as read back from it.
+        shards: Citus: placements of the table.
+        growth: Citus: what moving shards to further workers took, where the table came by it.
+        task_level: Citus: the level at which it reported its tasks when it was asked; None where it did not or was not.
+    """
+
+    facts: Mapping[str, Any]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    skipped: Sequence[str] = ()
+    settings_by_node: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shards: Sequence[Placement] = ()
+    growth: Growth | None = None
+    task_level: str | None = None
+
+
+class Target(Protocol):
+    """Servers under test. All methods may raise `RunnerError` with the server's own words."""
+
+    @property
+    def system(self) -> str:
+        """citus, postgresql, aurora or spanner."""
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Bring servers and table into the state that the configuration asks for: size, settings, shards; verified."""
+
+    def nodes(self) -> list[Node]:
+        """All nodes, the coordinator first."""
+
+    def clients_connect(self, user: str | None = None) -> ConnectionInfo:
+        """Where load generators connect."""
+
+    def connect(self, node: Node) -> AbstractContextManager[Connection[tuple[Any, ...]]]:
+        """A session of the runner's own on a node."""
+
+    def describe(self) -> Description:
+        """Versions, settings, hardware."""
+
+    def settle(self, steps: Sequence[str]) -> None:
+        """Bring the servers to rest before a run: `vacuum` of the table, `checkpoint` of every node, in this order."""
+
+    def fill(self, records: int) -> None:
+        """Make the table hold exactly the records 0..records-1; with 0 it is empty."""
+
+    def remarks(self) -> list[str]:
+        """What a reader must know of how the last fill was done; nothing where it was done as usual."""
+
+    def count(self) -> int:
+        """Rows of the table."""
+
+    def mark_logs(self) -> dict[str, LogMark]:
+        """Node name -> where its server log stands now; nodes without readable logs are absent."""
+
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
+        """Copy what a node logged since the mark."""
+
+    def shells(self, processes: Processes) -> Mapping[str, Shell]:
+        """Node name -> where its samplers run; a machine that carries several nodes appears once."""
+
+    def set_monitor(self, monitor: Monitor) -> None:
+        """Make sure the monitor's role is there and logs its statements."""
+
+    def stop(self) -> list[str]:
+        """Stop and remove what this target started, and put back what it changed; what could not be put back."""

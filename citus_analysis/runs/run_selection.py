@@ -1,0 +1,140 @@
+"""The runs that enter a report, with their set-up, and those that do not.
+
+A run of which nobody says what it did has no operation, and stands in no series. Where clients connect to (the
+coordinator or the workers) is told beside the set-up: it follows the cluster's size in many studies, and does not
+split a series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs.setups import described, with_operations
+
+__all__ = ["Selection", "check_known", "matching", "select_runs"]
+
+_URL: Final = r"jdbc:\w+://([^/\s?]+)"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs that enter a report, and those that do not.
+
+    Attributes:
+        runs: runs with status ok, with the columns `operation` (null where nobody says what the run did), `family`,
+            `limit`, `settings`, `variant` and `entry` added.
+        left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
+        hardware: what the resources' descriptions say of the hardware; usually one text.
+    """
+
+    runs: pl.DataFrame
+    left_out: pl.DataFrame
+    hardware: tuple[str, ...] = ()
+
+
+def _patterns(resources: str) -> list[str]:
+    return [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
+
+
+def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
+    """The rows of resources that match one of several glob patterns, separated by commas."""
+    patterns = _patterns(resources)
+    chosen = [name for name in frame["resource"].unique() if any(fnmatchcase(name, p) for p in patterns)]
+    return frame.filter(pl.col("resource").is_in(chosen))
+
+
+def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:
+    """Refuse patterns that match no resource, and a workload that no run has.
+
+    Args:
+        runs: the table `runs`.
+        resources: glob patterns, separated by commas; `*` is right for no runs too.
+        workload: a workload's name; empty: any.
+
+    Raises:
+        UnknownNameError: the first that is not there.
+    """
+    known = runs["resource"].unique().to_list()
+    for pattern in _patterns(resources):
+        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in known):
+            raise UnknownNameError("resource", pattern, known)
+    workloads = runs["workload"].drop_nulls().unique().to_list()
+    if workload and workload not in workloads:
+        raise UnknownNameError("workload", workload, workloads)
+
+
+def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
+    """The runs of the chosen resources, with their set-up.
+
+    Args:
+        dataset: anything that gives the tables `runs`, `settings`, `clients` and `nodes`.
+        resources: glob patterns, separated by commas.
+        phase: `load`, `run` or `all`.
+        workload: one workload's name; empty: all. The load phase is not filtered by it.
+
+    Raises:
+        UnknownNameError: no run is of a resource that a pattern matches, or of the workload.
+        InsufficientDataError: no run that matches is ok.
+    """
+    table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(table, resources, workload)
+    runs = matching(table, resources)
+    settings = as_polars(dataset.table("settings"))
+    if phase != "all":
+        runs = runs.filter(pl.col("phase") == phase)
+    if workload:
+        runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
+    ok = runs.filter((pl.col("status") == "ok") & pl.col("throughput_ops_s").is_not_null())
+    if ok.is_empty():
+        raise InsufficientDataError(
+            f"no run with status ok among {runs.height} of resources {resources!r}, phase {phase!r}, "
+            f"workload {workload or 'any'!r}",
+            way_out="see the table runs",
+        )
+    left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
+    return Selection(_with_setup(ok, dataset, settings), _reasons(left_out), _hardware(settings, ok))
+
+
+def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:
+    entries = _entries(as_polars(dataset.table("clients")), as_polars(dataset.table("nodes")))
+    named = described(with_operations(runs).with_columns(pl.col("system").fill_null("unknown")), settings)
+    return named.join(entries, on=["run_id", "resource"], how="left", maintain_order="left")
+
+
+def _entries(clients: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """run_id, resource, entry: the kind of node that the main clients connect to."""
+    coordinators = nodes.filter(pl.col("groupid") == 0).select("resource", pl.col("host").alias("target"))
+    hosts = (
+        clients.filter(pl.col("role") == "main")
+        .select("run_id", "resource", pl.col("command_line").str.extract(_URL).str.split(",").alias("target"))
+        .explode("target")
+        .with_columns(pl.col("target").str.replace(r":\d+$", ""))
+        .drop_nulls("target")
+    )
+    through = hosts.join(coordinators.with_columns(coordinator=True), on=["resource", "target"], how="left")
+    kind = pl.col("coordinator").fill_null(value=False)
+    return through.group_by("run_id", "resource").agg(
+        pl.when(kind.all())
+        .then(pl.lit("coordinator"))
+        .when(kind.any())
+        .then(pl.lit("coordinator and workers"))
+        .otherwise(pl.lit("workers"))
+        .alias("entry")
+    )
+
+
+def _reasons(left_out: pl.DataFrame) -> pl.DataFrame:
+    columns = ["resource", "phase", "workload", "threads", "workers", "iteration", "status"]
+    reason = pl.coalesce("status_reason", pl.lit("no throughput")).alias("reason")
+    return left_out.select(*columns, reason).sort(columns)
+
+
+def _hardware(settings: pl.DataFrame, runs: pl.DataFrame) -> tuple[str, ...]:
+    chosen = settings.filter((pl.col("name") == "hardware") & pl.col("resource").is_in(runs["resource"].implode()))
+    return tuple(chosen["value"].unique().sort().to_list())

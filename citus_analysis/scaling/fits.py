@@ -1,0 +1,246 @@
+"""Frozen results of scalability fits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.displays import Shown
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.scaling.models import model_named
+from citus_analysis.stats import Interval
+
+__all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
+
+
+#: Level of the tests that reject a model.
+ALPHA: Final = 0.05
+#: A fit speaks about sizes up to this multiple of the largest measured one.
+REACH: Final = 2.0
+
+
+@dataclass(frozen=True, repr=False)
+class Peak(Shown):
+    """The size at which a fit's throughput is largest.
+
+    Attributes:
+        supported: the data bound the peak: the whole interval lies within twice the measured range.
+        size: where the peak is, with its bootstrap interval; infinite where throughput never falls.
+        throughput: the throughput there.
+        words: the finding in one sentence.
+    """
+
+    supported: bool
+    size: Interval
+    throughput: Interval
+    words: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Band(Shown):
+    """Predicted throughput with a pointwise bootstrap band.
+
+    Attributes:
+        size: sizes, as asked for.
+        estimate: fitted curve.
+        low: lower end of the band.
+        high: upper end of the band.
+        level: confidence level.
+    """
+
+    size: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelFit(Shown):
+    """One fitted model.
+
+    Attributes:
+        model: name of the model.
+        parameters: estimates by name (gamma = throughput at size 1, alpha = contention or serial share,
+            beta = coherency).
+        standard_errors: asymptotic, from the Jacobian, as R's `usl` reports them; nan for a parameter at its bound.
+        intervals: bootstrap percentile intervals of the parameters.
+        sizes: size of each run.
+        throughputs: throughput of each run.
+        residuals: measured minus fitted.
+        sigma: residual standard deviation.
+        degrees_of_freedom: runs minus parameters.
+        aicc: Akaike's criterion, corrected for small samples; infinite where the runs are too few for it.
+        lack_of_fit_p: F test of the model against free means per size; None without repeated runs.
+        replicates: bootstrap parameters, shape (resamples, parameters).
+        peak: where throughput is largest; None for models without one.
+        warnings: what a reader must know.
+    """
+
+    model: str
+    parameters: dict[str, float]
+    standard_errors: dict[str, float]
+    intervals: dict[str, Interval]
+    sizes: Floats = field(repr=False)
+    throughputs: Floats = field(repr=False)
+    residuals: Floats = field(repr=False)
+    sigma: float
+    degrees_of_freedom: int
+    aicc: float
+    lack_of_fit_p: float | None
+    replicates: Floats = field(repr=False)
+    peak: Peak | None
+    warnings: tuple[str, ...] = ()
+
+    def summary_lines(self) -> list[str]:
+        """The parameters with their intervals, and the warnings."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in self.parameters.items())
+        ends = [f"  {name}: {interval}" for name, interval in self.intervals.items()]
+        return [f"{self.model}: {values}", *ends, *(f"  {note}" for note in self.warnings)]
+
+    @property
+    def rss(self) -> float:
+        """Residual sum of squares."""
+        return float(self.residuals @ self.residuals)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether repeated runs show that the curve misses their means; its bands and peak then mean nothing."""
+        return self.lack_of_fit_p is not None and self.lack_of_fit_p < ALPHA
+
+    @property
+    def limit(self) -> float:
+        """Throughput that the curve approaches for ever larger sizes (Amdahl); inf, or 0 past a peak."""
+        alpha, beta = self.parameters.get("alpha", 0.0), self.parameters.get("beta", 0.0)
+        if beta > 0:
+            return 0.0
+        if self.model not in ("amdahl", "usl") or alpha == 0:
+            return math.inf
+        return self.parameters["gamma"] / alpha
+
+    def predict(self, size: ArrayLike, *, force: bool = False) -> Floats:
+        """Fitted throughput at the sizes.
+
+        Args:
+            size: sizes, up to twice the largest measured one.
+            force: predict beyond that all the same.
+
+        Raises:
+            UsageError: a size lies beyond twice the measured range and `force` is not set, or is not positive.
+        """
+        n = np.atleast_1d(np.asarray(size, float))
+        self._check_reach(n, force)
+        return model_named(self.model).curve(n, np.array(list(self.parameters.values())))
+
+    def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
+        """Fitted throughput with a pointwise bootstrap band; arguments and errors as for `predict`."""
+        n = np.atleast_1d(np.asarray(size, float))
+        estimate = self.predict(n, force=force)
+        curves = model_named(self.model).curve(n, self.replicates)
+        low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Band(n, estimate, low, high, level)
+
+    def efficiency(self, size: ArrayLike, *, force: bool = False) -> Floats:
+        """Fitted throughput per size over that at size 1: X(n) / (n X(1))."""
+        n = np.atleast_1d(np.asarray(size, float))
+        return self.predict(n, force=force) / (n * self.parameters["gamma"])
+
+    def _check_reach(self, n: Floats, force: bool) -> None:
+        if not (n > 0).all():
+            raise UsageError("sizes must be positive")
+        most = REACH * float(self.sizes.max())
+        if n.max() > most and not force:
+            raise UsageError(
+                f"size {n.max():g} lies beyond twice the largest measured size ({self.sizes.max():g})",
+                way_out=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScalingFit(Shown):
+    """Several models fitted to the same runs.
+
+    Attributes:
+        fits: by name of the model, in the order asked for.
+        weights: Akaike weights: how much the runs favour each model among these; they sum to 1.
+        rejected: models that the runs speak against, each with the reason.
+        decided: the model that the runs decide for; None where the candidates cannot be told apart.
+        warnings: what a reader must know.
+    """
+
+    fits: dict[str, ModelFit]
+    weights: dict[str, float]
+    rejected: dict[str, str] = field(default_factory=dict)
+    decided: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def summary_lines(self) -> list[str]:
+        """What the runs decide, and each model's parameters and weight."""
+        models = [f"  {one.summary_lines()[0]}, weight {self.weights[name]:.2f}" for name, one in self.fits.items()]
+        return [self.sentence(), *models]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Models that the runs do not speak against."""
+        return tuple(name for name in self.fits if name not in self.rejected)
+
+    @property
+    def best(self) -> ModelFit:
+        """The fit that the runs decide for.
+
+        Raises:
+            InsufficientDataError: the candidates cannot be told apart, or each model is rejected.
+        """
+        if self.decided is None:
+            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+        return self.fits[self.decided]
+
+    def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
+        """Throughput with a pointwise band that allows for not knowing the model.
+
+        Where the runs decide for a model, the band is that model's. Where they do not, it reaches from the lowest to
+        the highest of the candidates' bands: that of one candidate alone covers less than it states when another one
+        holds. The estimate is that of the candidate whose weight is greatest.
+
+        Args:
+            size: sizes, up to twice the largest measured one.
+            level: level of each candidate's band.
+            force: predict beyond that all the same.
+
+        Raises:
+            InsufficientDataError: each model is rejected.
+            UsageError: a size is not positive, or beyond the reach.
+        """
+        if not self.candidates:
+            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+        allowed = (self.decided,) if self.decided is not None else self.candidates
+        bands = {name: self.fits[name].band(size, level, force=force) for name in allowed}
+        foremost = bands[max(allowed, key=lambda name: self.weights[name])]
+        low = np.minimum.reduce([band.low for band in bands.values()])
+        high = np.maximum.reduce([band.high for band in bands.values()])
+        return Band(foremost.size, foremost.estimate, low, high, level)
+
+    def sentence(self) -> str:
+        """Which model the runs decide for, in words."""
+        if self.decided is not None:
+            if len(self.fits) > 1 and self.candidates == (self.decided,):
+                return f"the runs reject all models but {self.decided}"
+            left = sum(self.weights[name] for name in self.candidates)
+            return f"the runs decide for {self.decided} (weight {self.weights[self.decided] / left:.2f})"
+        if not self.candidates:
+            return "each model is rejected by these runs"
+        if len(self.candidates) == 1:
+            return f"the runs are too few to say whether {self.candidates[0]} holds"
+        simplest = min(self.candidates, key=lambda name: len(self.fits[name].parameters))
+        return f"{', '.join(self.candidates)} cannot be told apart by these runs; {simplest} is the simplest"
+
+    def __getitem__(self, name: str) -> ModelFit:
+        if name not in self.fits:
+            raise UnknownNameError("fitted model", name, self.fits)
+        return self.fits[name]

@@ -1,0 +1,1 @@
+"""Operational laws and queueing networks."""

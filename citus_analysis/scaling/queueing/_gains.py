@@ -1,0 +1,140 @@
+"""Gains and limits of fitted networks: best value, what the runs allow, and whether that decides anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, profile
+from citus_analysis.scaling.queueing._structures import Layout, Parameters
+from citus_analysis.scaling.queueing.networks import solve_closed
+from citus_analysis.scaling.queueing.whatif_results import Gain
+
+__all__ = ["DECIDED", "gain_of"]
+
+#: A gain is stated where all that the runs allow lies within this factor of it.
+DECIDED: Final = 1.15
+#: How far gains are pulled, to see whether they could be beyond that.
+_REACH: Final = 1.3 * math.log(DECIDED)
+#: How far limits are pulled, as a factor; what can be pulled farther is no limit.
+_FARTHEST: Final = 2.0
+#: The capacity of a station that was used to this share was reached.
+_REACHED: Final = 0.95
+#: A station that showed no queue is trusted up to so many times the highest measured throughput.
+_TRUSTED: Final = 2.0
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One part of one network at one number of threads."""
+
+    network: FittedNetwork
+    samples: Samples
+    part: str
+    threads: int
+
+    @property
+    def layout(self) -> Layout:
+        return self.network.layout
+
+    def log_gain(self, numbers: Parameters) -> float:
+        """Logarithm of throughput without the part over throughput with it."""
+        without = self.layout.stations(numbers, self.part)
+        if not any(one.demand > 0 for one in without):
+            return math.inf
+        rates = [solve_closed(s, [self.threads]).throughput[0] for s in (without, self.layout.stations(numbers))]
+        return math.log(rates[0] / rates[1])
+
+    def log_limit(self, numbers: Parameters) -> float:
+        """Logarithm of the asymptotic bound without the part over the throughput with it."""
+        left = self.layout.stations(replace(numbers, servers=self.optimistic(numbers)), self.part)
+        whole = sum(one.demand for one in left)
+        if whole <= 0:
+            return math.inf
+        bound = min(self.threads / whole, *(one.capacity() for one in left))
+        now = solve_closed(self.layout.stations(numbers), [self.threads]).throughput[0]
+        return math.log(bound / now)
+
+    def cautious(self) -> Parameters:
+        """The best numbers, but stations that only are assumed to have no queue have one beyond what is trusted."""
+        numbers, highest = self.network.numbers, _TRUSTED * float(self.samples.throughput.max())
+        servers = [
+            max(highest * sum(numbers.demands[part] for part in shape.parts), 1.0) if shape.assumed else known
+            for shape, known in zip(self.layout.shapes, numbers.servers, strict=True)
+        ]
+        return replace(numbers, servers=tuple(servers))
+
+    def optimistic(self, numbers: Parameters) -> tuple[float, ...]:
+        """Servers of each station, infinitely many where how many there are is neither known nor was reached.
+
+        How long customers wait at a station far from its capacity says too little of that: it depends as much on how
+        irregularly they come.
+        """
+        highest = float(self.samples.throughput.max())
+        stations = self.layout.stations(numbers)
+        return tuple(
+            servers if shape.known or highest > _REACHED * station.capacity() else math.inf
+            for shape, servers, station in zip(self.layout.shapes, numbers.servers, stations, strict=True)
+        )
+
+    def off(self, log_of: Callable[[Parameters], float], reach: float) -> float:
+        """How far a logarithm may be off."""
+        return profile(self.network, self.samples, log_of, reach)
+
+
+def gain_of(networks: Sequence[FittedNetwork], samples: Samples, part: str, threads: int, error: float) -> Gain:
+    """The gain without a part as the networks see it, the best of them first; refused where they do not decide it.
+
+    A limit contains the error with which the networks predicted what was left out.
+    """
+    asked = [_Question(network, samples, part, threads) for network in networks]
+    best = [math.exp(one.log_gain(one.network.numbers)) for one in asked]
+    limit = max(_limit(one) for one in asked) * (1 + error)
+    most = limit if math.isfinite(limit) else None
+    if math.isinf(best[0]):
+        return Gain(part, None, None, None, most, "nothing else takes time")
+    far = next((i for i, value in enumerate(best) if not _near(value, best[0])), None)
+    if far is not None:
+        where = f"'{asked[0].layout}' and '{asked[far].layout}'"
+        return Gain(
+            part, None, None, None, most, f"{best[0]:.2f} or {best[far]:.2f}: the runs do not tell {where} apart"
+        )
+    if _near(1.0, best[0]) and _near(limit, best[0]):
+        # Whatever the numbers, throughput does not fall, and does not exceed the limit.
+        return Gain(part, best[0], 1.0, limit, limit)
+    low = min(_lowest(one) for one in asked)
+    high = max(_highest(one) for one in asked)
+    if not (_near(low, best[0]) and _near(high, best[0])):
+        top = f"to {high:.2f}" if math.isfinite(high) else "upwards"
+        why = f"the runs allow {max(low, 1.0):.2f} {top}: capacities that never were reached must be known"
+        return Gain(part, None, None, None, most, why)
+    return Gain(part, best[0], max(low, 1.0), high, None if most is None else max(most, high))
+
+
+def _near(value: float, best: float) -> bool:
+    return best / DECIDED <= value <= best * DECIDED
+
+
+def _lowest(question: _Question) -> float:
+    cautious = math.exp(question.log_gain(question.cautious()))
+    best = question.log_gain(question.network.numbers)
+    if not _near(cautious, math.exp(best)):
+        return cautious
+    distance = question.off(question.log_gain, -_REACH)
+    return math.exp(min(best + distance, math.log(cautious))) if math.isfinite(distance) else 1.0
+
+
+def _highest(question: _Question) -> float:
+    numbers = question.network.numbers
+    best = question.log_gain(numbers)
+    optimistic = math.exp(question.log_gain(replace(numbers, servers=question.optimistic(numbers))))
+    if not _near(optimistic, math.exp(best)):
+        return optimistic
+    return max(optimistic, math.exp(best + question.off(question.log_gain, _REACH)))
+
+
+def _limit(question: _Question) -> float:
+    best = question.log_limit(question.network.numbers)
+    return math.exp(best + question.off(question.log_limit, math.log(_FARTHEST))) if math.isfinite(best) else math.inf

@@ -1,0 +1,247 @@
+"""Fitting closed networks to times measured at several numbers of threads, and how far a prediction may be off.
+
+A prediction's range is its profile: the network is fitted again while the prediction is pulled away from its best
+value, and what the data still allow belongs to the range. So a number that the data do not determine (the servers of
+a station that never was busy) shows as a wide range, not as a confident answer.
+
+References:
+    Venzon, D. J. and Moolgavkar, S. H. (1988). A method for computing profile-likelihood-based confidence intervals.
+        Applied Statistics 37.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.scaling.queueing._structures import Layout, Parameters, Prediction
+
+__all__ = ["FittedNetwork", "Samples", "fit_network"]
+
+
+#: Relative error that measured means and the network's assumptions have at the least.
+_NOISE: Final = 0.02
+#: A part's error counts in proportion to its time, but never finer than this share of the whole cycle.
+_COARSEST: Final = 0.05
+#: Waiting depends on how irregular arrivals and services are, which nobody measured: it may be off by this share.
+_WAITING: Final = 0.1
+#: Error of a measured utilisation, as a share of time.
+_BUSY_NOISE: Final = 0.02
+#: Quantile of chi-squared with one degree of freedom at 95 %: what a profile may cost.
+_PROFILE: Final = 3.84
+#: How calm queues are expected to be (a standard deviation around exponential servers), and at the most.
+_CALM, _CALM_MOST = 0.4, 0.9
+#: Weight of a pull: far more than data that determine a prediction to within some per cent would yield to.
+_PULL: Final = 40.0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Means over runs, per number of threads: throughput per us, time of each part (us), relative error of both."""
+
+    threads: tuple[int, ...]
+    throughput: Floats
+    parts: Mapping[str, Floats]
+    errors: Floats
+
+    def without(self, place: int) -> Samples:
+        """All but one number of threads."""
+        kept = [i for i in range(len(self.threads)) if i != place]
+        parts = {name: values[kept] for name, values in self.parts.items()}
+        return Samples(tuple(self.threads[i] for i in kept), self.throughput[kept], parts, self.errors[kept])
+
+
+@dataclass(frozen=True)
+class FittedNetwork:
+    """A layout with the numbers that fit best.
+
+    Attributes:
+        layout: its stations.
+        numbers: demands, servers and shares of waiting.
+        point: the same as the vector that was fitted.
+        deviance: weighted sum of squared errors.
+        freedom: observations less parameters.
+        parameters: number of parameters.
+    """
+
+    layout: Layout
+    numbers: Parameters
+    point: Floats
+    deviance: float
+    freedom: int
+    parameters: int
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors over the assumed one, never less than 1."""
+        return max(1.0, self.deviance / self.freedom) if self.freedom > 0 else 1.0
+
+    @property
+    def criterion(self) -> float:
+        """Akaike's criterion but for a constant."""
+        return self.deviance + 2 * self.parameters
+
+
+def fit_network(layout: Layout, samples: Samples) -> FittedNetwork | None:
+    """The numbers with which a layout fits best; None where it has more of them than the samples determine."""
+    problem = _Problem(layout, samples)
+    observations = len(problem.residuals(problem.start(1.0))) - len(problem.queues)
+    if problem.size >= observations:
+        return None
+    point, deviance = problem.solve(problem.start(1.0))
+    if deviance > observations:
+        # Times at the fewest threads may contain much waiting already.
+        point, deviance = min((point, deviance), problem.solve(problem.start(0.3)), key=lambda one: one[1])
+    return FittedNetwork(layout, problem.numbers(point), point, deviance, observations - problem.size, problem.size)
+
+
+def profile(fitted: FittedNetwork, samples: Samples, log_of: Callable[[Parameters], float], reach: float) -> float:
+    """How far a logarithm can be pulled by `reach` (its sign is the direction) at a cost that the data allow.
+
+    Returns a distance with the sign of `reach`; infinite where the data do not hold it back.
+    """
+    problem, best = _Problem(fitted.layout, samples), log_of(fitted.numbers)
+    allowed = _PROFILE * fitted.scale
+
+    def pull(numbers: Parameters) -> float:
+        return _PULL * (log_of(numbers) - best - reach)
+
+    farthest = 0.0
+    starts = [fitted.point] if reach > 0 else [fitted.point, problem.widened(fitted.point, allowed)]
+    for start in starts:
+        point, _ = problem.solve(start, pull)
+        moved = (log_of(problem.numbers(point)) - best) * math.copysign(1.0, reach)
+        cost = problem.deviance(point) - fitted.deviance
+        if cost <= allowed and moved > 0.9 * abs(reach):
+            return math.copysign(math.inf, reach)
+        # The deviance is nearly a parabola of the distance.
+        farthest = max(farthest, moved * math.sqrt(allowed / max(cost, 0.01 * allowed)))
+    return math.copysign(farthest, reach)
+
+
+class _Problem:
+    """Least squares over logarithms of demands and servers, and shares of waiting."""
+
+    def __init__(self, layout: Layout, samples: Samples) -> None:
+        self.layout, self.samples = layout, samples
+        self.parts = [part for shape in layout.shapes for part in shape.parts]
+        self.open = [i for i, shape in enumerate(layout.shapes) if shape.servers is None and not shape.batches]
+        self.batches = [i for i, shape in enumerate(layout.shapes) if shape.batches]
+        self.shared = [part for shape in layout.shapes for part in shape.parts[1:]]
+        self.queues = [i for i, shape in enumerate(layout.shapes) if not shape.batches and shape.servers != math.inf]
+        self.counts = (len(self.parts), len(self.open), len(self.batches), len(self.shared), len(self.queues))
+        # How calm a queue is has an expectation of its own and costs no freedom.
+        self.size = sum(self.counts[:-1])
+        self.most = float(max(samples.threads))
+        cycle = np.sum([samples.parts[part] for part in self.parts], axis=0)
+        self.weights = {part: 1 / self._tolerance(samples.parts[part], cycle) for part in self.parts}
+
+    def _tolerance(self, times: Floats, cycle: Floats) -> Floats:
+        """What a part's time may be off by: its own error, and that of how long customers wait for a given load."""
+        own = self.samples.errors * np.maximum(times, _COARSEST * cycle)
+        return np.asarray(np.hypot(own, _WAITING * (times - times.min())), dtype=np.float64)
+
+    def numbers(self, point: Floats) -> Parameters:
+        """A point of the search as demands, servers and shares."""
+        demands, servers, waits, shares, calm = np.split(point, np.cumsum(self.counts)[:-1])
+        known = [shape.servers or math.inf for shape in self.layout.shapes]
+        batch_waits, calms = [0.0] * len(known), [0.0] * len(known)
+        for place, value in zip(self.open, servers, strict=True):
+            known[place] = math.exp(value)
+        for place, value in zip(self.batches, waits, strict=True):
+            batch_waits[place] = float(value)
+        for place, value in zip(self.queues, calm, strict=True):
+            calms[place] = float(value)
+        found = dict(zip(self.parts, np.exp(demands).tolist(), strict=True))
+        return Parameters(found, tuple(known), tuple(batch_waits), self._shares(found, shares), tuple(calms))
+
+    def _shares(self, demands: Mapping[str, float], values: Floats) -> dict[str, float]:
+        """Shares of waiting: by demands, each part after the first times a factor that is fitted."""
+        factors = dict(zip(self.shared, np.exp(values).tolist(), strict=True))
+        shares: dict[str, float] = {}
+        for shape in self.layout.shapes:
+            raw = {part: demands[part] * factors.get(part, 1.0) for part in shape.parts}
+            shares |= {part: value / sum(raw.values()) for part, value in raw.items()}
+        return shares
+
+    def start(self, lean: float) -> Floats:
+        """Where the search starts: times at the fewest threads, times `lean` where they may contain waiting."""
+        first = int(np.argmin(self.samples.threads))
+        highest = float(self.samples.throughput.max())
+        demands = {part: max(float(self.samples.parts[part][first]), 1e-3) for part in self.parts}
+        servers = []
+        for shape in self.layout.shapes:
+            seen = [self.samples.parts[part] for part in shape.parts]
+            grows = float(np.sum(seen, axis=0).max()) > 1.2 * float(np.sum(seen, axis=0)[first])
+            if grows:
+                demands |= {part: lean * demands[part] for part in shape.parts}
+            together = sum(demands[part] for part in shape.parts)
+            servers.append(min(max(highest * together * (1.03 if grows else 4.0), 1.05), 0.95 * self.most))
+        logs = [math.log(demands[part]) for part in self.parts] + [math.log(servers[i]) for i in self.open]
+        return np.array(logs + [0.4] * len(self.batches) + [0.0] * (len(self.shared) + len(self.queues)))
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Servers between one and as many as there are threads, with which nobody ever waits."""
+        low = np.repeat([math.log(1e-4), 0.0, 0.0, -3.0, -_CALM_MOST], self.counts)
+        high = np.repeat([math.log(1e10), math.log(max(self.most, 1.2)), 1.2, 3.0, _CALM_MOST], self.counts)
+        return low, high
+
+    def solve(self, start: Floats, pull: Callable[[Parameters], float] | None = None) -> tuple[Floats, float]:
+        """The best point from a start, and its weighted sum of squares (with the pull)."""
+        low, high = self.bounds()
+
+        def errors(point: Floats) -> Floats:
+            own = self.residuals(point)
+            return own if pull is None else np.append(own, pull(self.numbers(point)))
+
+        inside = np.clip(start, low + 1e-6, high - 1e-6)
+        found = least_squares(errors, inside, bounds=(low, high), max_nfev=25, xtol=1e-5, ftol=1e-4, gtol=1e-6)
+        return np.asarray(found.x, dtype=np.float64), float(2 * found.cost)
+
+    def deviance(self, point: Floats) -> float:
+        """Weighted sum of squared errors."""
+        return float(np.sum(self.residuals(point) ** 2))
+
+    def widened(self, point: Floats, allowed: float) -> Floats:
+        """The point with the servers of each station as few as the data allow.
+
+        Where a station was never busy the errors do not depend on its servers, and a search would not move them.
+        """
+        found, limit = point.copy(), self.deviance(point) + allowed / 2
+        for place in range(len(self.parts), len(self.parts) + len(self.open)):
+            near, far = float(found[place]), 0.0
+            for _ in range(6):
+                tried = found.copy()
+                tried[place] = middle = (near + far) / 2
+                near, far = (middle, far) if self.deviance(tried) <= limit else (near, middle)
+            found[place] = near
+        return found
+
+    def residuals(self, point: Floats) -> Floats:
+        """Errors of times, throughput and utilisation, each in units of what it may be off by."""
+        found = self._errors(self.layout.predict(self.numbers(point), self.samples.threads))
+        return np.append(found, point[self.size :] / _CALM)
+
+    def _errors(self, found: Prediction) -> Floats:
+        samples = self.samples
+        times = [(found.parts[part] - samples.parts[part]) * self.weights[part] for part in self.parts]
+        rates = np.log(found.throughput / samples.throughput) / samples.errors
+        busy = [
+            (found.utilisation[place, samples.threads.index(threads)] - share) / _BUSY_NOISE
+            for place, shape in enumerate(self.layout.shapes)
+            for threads, share in shape.utilisation
+            if threads in samples.threads
+        ]
+        return np.concatenate([*times, rates, np.array(busy)])
+
+
+def relative_errors(counts: Sequence[int], deviations: Sequence[float]) -> Floats:
+    """Relative standard errors of means over runs, with the error of the network's assumptions."""
+    own = [d / math.sqrt(n) if n > 1 else 0.0 for n, d in zip(counts, deviations, strict=True)]
+    return np.hypot(_NOISE, own)

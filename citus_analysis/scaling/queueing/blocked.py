@@ -1,0 +1,211 @@
+"""Blocked-time analysis of a dataset: where operations wait, and what each part's removal would bring.
+
+References:
+    Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI.
+    Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models (utilisation law).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck import resource_utilization
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import Frame, TableSource, as_polars, tables_of
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import comparability, described, within_measured
+from citus_analysis.scaling.queueing._structures import PARTS
+from citus_analysis.scaling.queueing.laws import little_runs
+from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
+from citus_analysis.scaling.queueing.whatif_results import Placement, RunTimes, WhatIf
+from citus_analysis.schema import DATA_STATEMENTS
+from citus_analysis.stats import DEFAULT_SKIP
+from citus_analysis.stats.run_means import strata_of
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["blocked_time"]
+
+_KEY: Final = ("resource", "run_id")
+#: A sampled statement is like the client's operations as long as it takes no longer than their mean, and some noise.
+_SLOWER: Final = 1.05
+#: Nodes whose mean utilisations differ by more (in points) are not one station.
+_UNEVEN: Final = 15.0
+
+
+def blocked_time(
+    source: TableSource | Mapping[str, Frame],
+    placements: Sequence[Placement] = (),
+    *,
+    skip_first: int = DEFAULT_SKIP,
+    threads: int | None = None,
+    tolerated_percent: float = TOLERATED_PERCENT,
+    level: float = LEVEL,
+) -> tuple[WhatIf, ...]:
+    """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
+
+    Per run, the mean parent, child and network time of the sampled statements (matched, not failed, from within the
+    measured window, after the first of each session there) and the rest of the client's response time are parts of
+    the cycle N / X. Runs that agree in all but threads are analysed together by :func:`what_if`.
+
+    Where samplers recorded the CPUs of all nodes that parents or children ran on, and no placements are given, their
+    utilisation says how much work an operation is (utilisation law), and which nodes it was says whether parents and
+    children share them. Sampled nodes are taken to be machines of their own.
+
+    Args:
+        source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`, and where there
+            are any `settings`, `cpu_samples`, `device_samples` and `match_quality`.
+        placements: stations that are known, for all set-ups.
+        skip_first: statements left out at the beginning of each session (plans and connections are made there).
+        threads: the thread count that the gains are about; by default each set-up's largest.
+        tolerated_percent: largest error of throughput at a thread count that was left out.
+        level: confidence level.
+
+    Raises:
+        InsufficientDataError: no run has both traced statements and client latencies.
+    """
+    tables = tables_of(source, ("runs", "operation_latencies", "statements"))
+    settings = _optional(source, "settings")
+    parts = _parts(within_measured(tables["statements"], tables["runs"]).rows, skip_first)
+    measured = little_runs(tables).select(*_KEY, "response_time_us")
+    runs = described(tables["runs"], settings).filter(pl.col("status").cast(pl.String) == "ok")
+    joined = runs.join(parts, on=_KEY).join(measured, on=_KEY).filter(pl.col("threads") > 0)
+    if joined.is_empty():
+        raise InsufficientDataError("no run has both traced statements and client latencies")
+    busy = pl.DataFrame() if placements else _utilisation(source, tables["runs"])
+    nodes = _nodes(source, tables["statements"])
+    found = []
+    for stratum, part in strata_of(joined, _strata(joined)):
+        known, notes = (tuple(placements), ()) if placements else _sampled(part, busy, nodes)
+        at = threads if threads in part["threads"].to_list() else None
+        one = what_if(_times(part), known, threads=at, tolerated_percent=tolerated_percent, level=level)
+        warnings = (*_notes(part, skip_first), *notes, *one.warnings)
+        found.append(replace(one, configuration=stratum or _common(part), warnings=warnings))
+    return tuple(found)
+
+
+def _optional(source: TableSource | Mapping[str, Frame], name: str) -> pl.DataFrame | None:
+    """A table that an analysis can do without."""
+    if isinstance(source, Mapping):
+        return as_polars(source[name]) if name in source else None
+    return as_polars(source.table(name))
+
+
+def _strata(runs: pl.DataFrame) -> tuple[str, ...]:
+    """What runs of one analysis agree in; a resource of its own per thread count is no difference."""
+    return comparability(runs, "threads").strata
+
+
+def _common(runs: pl.DataFrame) -> dict[str, object]:
+    return {"resource": ", ".join(runs["resource"].cast(pl.String).unique().sort())}
+
+
+def _parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+    """Mean times per run over data statements after the warm-up; a local statement is all parent."""
+    local = pl.col("executed").cast(pl.String) == "local"
+    data = statements.filter(pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS))
+    numbered = data.with_columns(_number=pl.col("session_seq").rank("ordinal").over(*_KEY, "node", "pid"))
+    kept = numbered.filter(
+        (pl.col("_number") > skip_first)
+        & ~pl.col("failed").fill_null(value=False)
+        & (local | (pl.col("child_us").is_not_null() & (pl.col("match").cast(pl.String) != "unmatched")))
+    )
+    return kept.group_by(_KEY).agg(
+        parent=pl.when(local).then("total_us").otherwise("parent_us").mean(),
+        child=pl.when(local).then(0.0).otherwise("child_us").mean(),
+        network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
+        total=pl.col("total_us").mean(),
+        statements=pl.len(),
+        without_commit=(~pl.col("includes_commit")).fill_null(value=False).mean(),
+    )
+
+
+def _times(runs: pl.DataFrame) -> list[RunTimes]:
+    """The parts of each run; `outside` is what statements do not cover of the client's response time."""
+    outside = (pl.col("response_time_us") - pl.col("total")).clip(lower_bound=0.0)
+    rows = runs.with_columns(outside=outside).sort("threads", "run_id")
+    return [
+        RunTimes(int(row["threads"]), float(row["throughput_ops_s"]), {part: float(row[part]) for part in PARTS})
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def _utilisation(source: TableSource | Mapping[str, Frame], runs: pl.DataFrame) -> pl.DataFrame:
+    """CPU utilisation per run and node, of samples from within the run; empty where nothing was sampled."""
+    cpu, devices = _optional(source, "cpu_samples"), _optional(source, "device_samples")
+    if cpu is None or devices is None or cpu.is_empty():
+        return pl.DataFrame()
+    found = resource_utilization(cpu, devices, runs)
+    return found.filter((pl.col("component") == "cpu") & pl.col("within_run")).select(*_KEY, "node", "mean_percent")
+
+
+def _nodes(source: TableSource | Mapping[str, Frame], statements: pl.DataFrame) -> pl.DataFrame:
+    """On which nodes parents and children of a resource ran."""
+    quality = _optional(source, "match_quality")
+    columns = ["resource", "node", "part"]
+    if quality is None or "node" not in statements.columns:
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String()))
+    parents = statements.filter(pl.col("executed").is_not_null()).select("resource", "node", part=pl.lit("parent"))
+    children = quality.select("resource", node="child_node", part=pl.lit("child"))
+    both = [one.select(pl.col(columns).cast(pl.String)).unique() for one in (parents, children)]
+    return pl.concat(both).drop_nulls()
+
+
+def _sampled(
+    runs: pl.DataFrame, busy: pl.DataFrame, nodes: pl.DataFrame
+) -> tuple[tuple[Placement, ...], tuple[str, ...]]:
+    """Stations whose nodes were sampled, with their utilisation; and why there are none."""
+    own = nodes.filter(pl.col("resource").is_in(runs["resource"].cast(pl.String).unique().implode()))
+    hosts = {part: frozenset(own.filter(part=part)["node"]) for part in ("parent", "child")}
+    if busy.is_empty() or not all(hosts.values()):
+        return (), ("no CPU was sampled: demands and capacities are inferred from times alone",)
+    groups: dict[tuple[str, ...], frozenset[str]]
+    if hosts["parent"] == hosts["child"]:
+        groups = {("parent", "child"): hosts["parent"]}
+    elif hosts["parent"].isdisjoint(hosts["child"]):
+        groups = {(part,): hosts[part] for part in hosts}
+    else:
+        return (), ("some nodes run parents and children, others one of them: utilisations are not used",)
+    mine = runs.select(*_KEY, "threads").join(busy, on=_KEY).with_columns(pl.col("node").cast(pl.String))
+    placements, notes = [], []
+    for parts, names in groups.items():
+        shares, uneven = _shares(mine.filter(pl.col("node").is_in(list(names))), len(names))
+        if shares and not uneven:
+            placements.append(Placement(parts, utilisation=shares))
+        else:
+            why = "differs much between them" if uneven else "was not sampled on all of them"
+            notes.append(f"the CPU of the nodes of {' and '.join(parts)} {why}: it is not used")
+    return tuple(placements), tuple(notes)
+
+
+def _shares(samples: pl.DataFrame, nodes: int) -> tuple[dict[int, float], bool]:
+    """Mean utilisation per thread count over the runs where all nodes were sampled, and whether they differ much."""
+    per_run = samples.group_by("run_id", "threads").agg(
+        pl.col("mean_percent").mean(),
+        nodes=pl.len(),
+        spread=pl.col("mean_percent").max() - pl.col("mean_percent").min(),
+    )
+    complete = per_run.filter(pl.col("nodes") == nodes)
+    means = complete.group_by("threads").agg(pl.col("mean_percent").mean() / 100).sort("threads")
+    uneven = not complete.is_empty() and bool(complete.select((pl.col("spread") > _UNEVEN).any()).item())
+    return {int(n): min(float(share), 1.0) for n, share in means.iter_rows()}, uneven
+
+
+def _notes(runs: pl.DataFrame, skip_first: int) -> tuple[str, ...]:
+    sampled = int(runs["statements"].sum())
+    taken = f"{counted(sampled, 'sampled statement')} in {counted(runs.height, 'run')}"
+    notes = [f"all operations are taken to be like {taken}, the first {skip_first} of each session left out"]
+    share = (pl.col("without_commit") * pl.col("statements")).sum() / pl.col("statements").sum()
+    hidden = float(runs.select(share).item())
+    if hidden > 0:
+        notes.append(f"{hidden * 100:.0f} % of the durations do not contain the commit: its wait counts as outside")
+    slow = runs.filter(pl.col("total") > _SLOWER * pl.col("response_time_us")).height
+    if slow:
+        notes.append(
+            f"sampled statements take longer than the client's mean response in {counted(slow, 'run')}: "
+            "sampling slows them down"
+        )
+    return tuple(notes)

@@ -1,0 +1,211 @@
+"""Operational laws: what must hold between throughput, response time, threads and utilisation in any system.
+
+References:
+    Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models. Computing Surveys 10.
+    Lazowska, E. D. et al. (1984). Quantitative System Performance, chapters 3 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.frames import Frame, TableSource, tables_of
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.operations import adds_up
+from citus_analysis.units import US_PER_S
+
+__all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
+
+
+#: Rounding of reported means and run times explains this much; more is a contradiction.
+TOLERANCE: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Little:
+    """Little's law on one run: N = X (R + Z), split into where the client's threads were.
+
+    Attributes:
+        threads: configured concurrency N.
+        in_system: X R, requests in the system on average.
+        thinking: X Z, threads that wait on purpose.
+        unaccounted: threads neither in the system nor thinking: the client's own work, start-up, throttling.
+        share_in_system: X R / N.
+        client_time_us: time per operation that a thread spends outside the measured response time.
+        warnings: contradictions, in words.
+    """
+
+    threads: float
+    in_system: float
+    thinking: float
+    unaccounted: float
+    share_in_system: float
+    client_time_us: float
+    warnings: tuple[str, ...] = ()
+
+
+def little(throughput_ops_s: float, response_time_us: float, threads: float, think_us: float = 0.0) -> Little:
+    """Check Little's law on a run: how much of the client's concurrency was really in the system.
+
+    Args:
+        throughput_ops_s: completed operations per second.
+        response_time_us: mean response time seen by the client.
+        threads: client threads, over all load generators.
+        think_us: mean think time per operation.
+
+    Raises:
+        UsageError: a value that is not positive (think time: negative).
+
+    Example:
+        >>> run = little(73_000, 10_000, 800)
+        >>> round(run.in_system), round(run.unaccounted), round(run.client_time_us)
+        (730, 70, 959)
+    """
+    if not (throughput_ops_s > 0 and response_time_us > 0 and threads > 0 and think_us >= 0):
+        raise UsageError("throughput, response time and threads must be positive, think time not negative")
+    in_system = throughput_ops_s * response_time_us / US_PER_S
+    thinking = throughput_ops_s * think_us / US_PER_S
+    spare = threads - in_system - thinking
+    notes: tuple[str, ...] = ()
+    if spare < -TOLERANCE * threads:
+        notes = (
+            f"{in_system + thinking:.4g} requests in flight with {threads:g} threads: "
+            "throughput, response time and threads contradict each other",
+        )
+    outside = threads / throughput_ops_s * US_PER_S - response_time_us
+    return Little(threads, in_system, thinking, spare, in_system / threads, outside, notes)
+
+
+def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
+    """Little's law for every run of a dataset that has latencies.
+
+    Requests in the system are the summed latencies of the main clients' operations over the run time; which
+    operations may be summed, :func:`citus_analysis.operations.adds_up` says.
+
+    Args:
+        source: a dataset, or a mapping with the tables `runs` and `operation_latencies`.
+
+    Returns:
+        One row per run: run_id, resource, threads, throughput_ops_s, response_time_us (mean over operations),
+        in_system, share_in_system, client_time_us, contradicts.
+
+    Raises:
+        InsufficientDataError: no run has latencies.
+    """
+    runs, latencies = tables_of(source, ("runs", "operation_latencies")).values()
+    found = concurrency(runs, latencies)
+    if found.is_empty():
+        raise InsufficientDataError("no run has both a throughput and latencies")
+    return found
+
+
+def concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
+    """The rows of :func:`little_runs`, none where no run has both a throughput and latencies."""
+    busy = (
+        latencies.filter(
+            (pl.col("role").cast(pl.String) == "main") & adds_up("operation") & pl.col("mean_us").is_finite()
+        )
+        .group_by("run_id", "resource")
+        .agg(busy_us=(pl.col("mean_us") * pl.col("operations")).sum())
+    )
+    measured = runs.filter((pl.col("throughput_ops_s") > 0) & (pl.col("operations_done") > 0))
+    in_system = pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S
+    return (
+        measured.join(busy, on=["run_id", "resource"], maintain_order="left")
+        .select(
+            "run_id",
+            "resource",
+            "threads",
+            "throughput_ops_s",
+            response_time_us=pl.col("busy_us") / pl.col("operations_done"),
+        )
+        .with_columns(
+            in_system=in_system,
+            share_in_system=in_system / pl.col("threads"),
+            client_time_us=pl.col("threads") / pl.col("throughput_ops_s") * US_PER_S - pl.col("response_time_us"),
+            contradicts=in_system > (1 + TOLERANCE) * pl.col("threads"),
+        )
+    )
+
+
+def utilisation(throughput_ops_s: ArrayLike, demand_us: ArrayLike, servers: ArrayLike = 1) -> Floats:
+    """Utilisation law U = X D / m; above 1 the demand and the throughput contradict each other.
+
+    Example:
+        >>> utilisation(2_000, [300, 120], [1, 2]).tolist()
+        [0.6, 0.12]
+    """
+    product = np.asarray(throughput_ops_s, float) * np.asarray(demand_us, float) / US_PER_S
+    return np.asarray(product / np.asarray(servers, float), dtype=np.float64)
+
+
+def service_demand(utilisation_share: ArrayLike, throughput_ops_s: ArrayLike, servers: ArrayLike = 1) -> Floats:
+    """Service demand law D = U m / X, in microseconds.
+
+    Example:
+        >>> service_demand(0.6, 2_000).tolist()
+        300.0
+    """
+    share = np.asarray(utilisation_share, float) * np.asarray(servers, float)
+    return np.asarray(share / np.asarray(throughput_ops_s, float) * US_PER_S, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Asymptotic bounds of a closed system.
+
+    Attributes:
+        threads: concurrencies N.
+        throughput_low_ops_s: N / (N D + Z): every request queues behind all others.
+        throughput_high_ops_s: min(1 / D_max, N / (D + Z)).
+        response_low_us: max(D, N D_max - Z).
+        response_high_us: N D.
+        knee: N* = (D + Z) / D_max, where the two upper bounds meet.
+        bottleneck: index or name of the resource with the largest demand.
+    """
+
+    threads: Floats
+    throughput_low_ops_s: Floats
+    throughput_high_ops_s: Floats
+    response_low_us: Floats
+    response_high_us: Floats
+    knee: float
+    bottleneck: str
+
+
+def asymptotic_bounds(demands_us: Mapping[str, float], threads: ArrayLike, think_us: float = 0.0) -> Bounds:
+    """Bounds on throughput and response time from the service demands alone, whatever the distributions.
+
+    Args:
+        demands_us: service demand per operation and resource (divide by the servers of a multi-server resource).
+        threads: concurrencies N.
+        think_us: think time.
+
+    Raises:
+        UsageError: no demand, or a negative one.
+
+    Example:
+        >>> bounds = asymptotic_bounds({"cpu": 2e6, "disk a": 3e6, "disk b": 1e6}, [20], think_us=4e6)
+        >>> round(bounds.knee, 2), bounds.bottleneck, round(float(bounds.throughput_high_ops_s[0]), 3)
+        (3.33, 'disk a', 0.333)
+    """
+    if not demands_us or min(demands_us.values()) < 0 or max(demands_us.values()) <= 0:
+        raise UsageError("bounds need service demands that are not negative, and one that is positive")
+    n = np.atleast_1d(np.asarray(threads, float))
+    total, largest = sum(demands_us.values()), max(demands_us.values())
+    return Bounds(
+        threads=n,
+        throughput_low_ops_s=n / (n * total + think_us) * US_PER_S,
+        throughput_high_ops_s=np.minimum(1 / largest, n / (total + think_us)) * US_PER_S,
+        response_low_us=np.maximum(total, n * largest - think_us),
+        response_high_us=n * total,
+        knee=(total + think_us) / largest,
+        bottleneck=max(demands_us, key=lambda name: demands_us[name]),
+    )

@@ -1,0 +1,239 @@
+"""What if a part of every operation were infinitely fast: closed networks fitted to runs at several thread counts.
+
+The one place that predicts gains. A prediction is made only by networks that have predicted runs which they were not
+fitted to; where the runs do not tell apart networks with different answers, there is no answer.
+
+References:
+    Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI (blocked time).
+    Lazowska, E. D. et al. (1984). Quantitative System Performance, chapter 13 (modification analysis).
+    Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference, section 2.6 (differences).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.scaling.queueing._gains import gain_of
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, fit_network, relative_errors
+from citus_analysis.scaling.queueing._structures import CLIENT, EVERY_PART, PARTS, Layout, Shape, layouts
+from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
+from citus_analysis.stats import Interval, mean_interval
+from citus_analysis.stats.estimate.intervals import mean_method
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.units import US_PER_S
+
+__all__ = ["LEAST_THREAD_COUNTS", "TOLERATED_PERCENT", "what_if"]
+
+#: A network that misses a run which it was not fitted to by more than this predicts nothing, in per cent.
+TOLERATED_PERCENT: Final = 10.0
+#: Below this no thread count can be left out and predicted by the others.
+LEAST_THREAD_COUNTS: Final = 3
+#: Difference of Akaike's criterion from the best network beyond which one has no support.
+_SUPPORTED: Final = 10.0
+#: Parts with less than this share of every cycle are left out: nothing depends on them.
+_NEGLIGIBLE: Final = 0.002
+_FITTED: Final = "closed networks fitted to {}, each predicted by the others"
+_NOT_FITTED: Final = "mean times per part; no network was fitted"
+#: Statements that take so much longer than the client's mean response are not like the operations of the client.
+_DISTORTED: Final = 1.05
+
+
+def what_if(
+    runs: Sequence[RunTimes],
+    placements: Sequence[Placement] = (),
+    *,
+    threads: int | None = None,
+    tolerated_percent: float = TOLERATED_PERCENT,
+    level: float = LEVEL,
+) -> WhatIf:
+    """What each part of an operation costs, and the throughput if it were infinitely fast.
+
+    Closed networks of every layout that the times permit (own queues, shared queues, commits in batches) are fitted to
+    all thread counts. Those that have support beside the best one must predict each thread count from the others
+    within `tolerated_percent`. A gain is stated where all of them, with all numbers that the runs allow, agree on it
+    within 15 %.
+
+    Args:
+        runs: measured runs of one set-up at several thread counts.
+        placements: stations that are known: which parts share servers, how many there are, how busy they were.
+        threads: the thread count that the gains are about; by default the largest.
+        tolerated_percent: largest error of throughput of a thread count that was left out.
+        level: confidence level of the intervals over runs.
+
+    Raises:
+        UsageError: no run, a thread count without runs, or a part at two stations.
+
+    Example:
+        A client core that takes 100 us per operation, and 300 us elsewhere without waiting:
+
+        >>> rates = {1: 2_500, 4: 8_360, 16: 10_000, 64: 10_000}
+        >>> runs = [
+        ...     RunTimes(n, x, {"parent": 300.0, "outside": n / x * 1e6 - 300.0}) for n, x in rates.items()
+        ... ]
+        >>> found = what_if(runs, [Placement(("outside",), servers=1), Placement(("parent",), servers=16)])
+        >>> round(found.held_out_error_percent) <= 10, found.gain("parent").factor is not None
+        (True, True)
+    """
+    if not runs:
+        raise UsageError("a what-if analysis needs runs")
+    counts = tuple(sorted({run.threads for run in runs}))
+    at = counts[-1] if threads is None else threads
+    if at not in counts:
+        raise UnknownNameError("thread count", str(at), [str(n) for n in counts])
+    samples, distorted = _samples(runs, counts)
+    shapes = _shapes(placements, samples)
+    hopeless = _few(counts) or distorted
+    search = _Search(samples, shapes, tolerated_percent)
+    found = _Found((), (), hopeless) if hopeless else search.result()
+    refused = found.refused
+    gains = tuple(_gain(part, samples, found, at, refused) for part in PARTS)
+    here = [run for run in runs if run.threads == at]
+    best = found.accepted[0] if found.accepted and refused is None else None
+    return WhatIf(
+        configuration={},
+        threads=at,
+        thread_counts=counts,
+        parts_us={part: _mean([run.parts_us.get(part, 0.0) for run in here], level) for part in PARTS},
+        response_us=_mean([sum(run.parts_us.get(part, 0.0) for part in PARTS) for run in here], level),
+        throughput_ops_s=_mean([run.throughput_ops_s for run in here], level),
+        gains=gains,
+        demands_us=dict(best.numbers.demands) if best else {},
+        network=str(best.layout) if best else "",
+        held_out=found.held_out,
+        held_out_error_percent=found.error if found.held_out else None,
+        refused=refused,
+        n=len(runs),
+        method=_NOT_FITTED if hopeless else _FITTED.format(counted(len(counts), "thread count")),
+        warnings=_notes(best),
+    )
+
+
+def _few(counts: Sequence[int]) -> str | None:
+    if len(counts) >= LEAST_THREAD_COUNTS:
+        return None
+    seen = f"{counted(len(counts), 'thread count')} ({listed([str(n) for n in counts])})"
+    return f"{seen} measured: at least {LEAST_THREAD_COUNTS} are needed, so that each can be predicted by the others"
+
+
+def _mean(values: Sequence[float], level: float) -> Interval:
+    return mean_interval(values, level, mean_method(values))
+
+
+def _samples(runs: Sequence[RunTimes], counts: Sequence[int]) -> tuple[Samples, str | None]:
+    """Means per thread count, and why they cannot be believed where they contradict each other."""
+    cycles, deviations = [], []
+    times: dict[str, list[float]] = {part: [] for part in EVERY_PART}
+    worst = 0.0
+    for n in counts:
+        here = [run for run in runs if run.threads == n]
+        each = np.array([n / run.throughput_ops_s * US_PER_S for run in here])
+        cycle = float(each.mean())
+        for part in PARTS:
+            times[part].append(float(np.mean([run.parts_us.get(part, 0.0) for run in here])))
+        own = sum(times[part][-1] for part in PARTS)
+        times[CLIENT].append(max(cycle - own, 0.0))
+        worst = max(worst, own / cycle)
+        cycles.append(cycle)
+        deviations.append(float(each.std(ddof=1)) / cycle if len(here) > 1 else 0.0)
+    whole = np.array(cycles)
+    parts = {part: np.array(values) for part, values in times.items() if (np.array(values) > _NEGLIGIBLE * whole).any()}
+    errors = relative_errors([sum(run.threads == n for run in runs) for n in counts], deviations)
+    distorted = f"the parts add up to {worst * 100:.0f} % of the client's cycle: sampling slows its statements down"
+    samples = Samples(tuple(counts), np.array(counts) / whole, parts, errors)
+    return samples, distorted if worst > _DISTORTED else None
+
+
+def _shapes(placements: Sequence[Placement], samples: Samples) -> tuple[Shape, ...]:
+    placed = [part for one in placements for part in one.parts]
+    if len(set(placed)) < len(placed):
+        raise UsageError("a part is at two stations", way_out="name each part in one placement")
+    shapes = []
+    for one in placements:
+        parts = tuple(part for part in one.parts if part in samples.parts)
+        if parts:
+            shapes.append(Shape(parts, one.servers, utilisation=tuple(sorted(one.utilisation.items()))))
+    return tuple(shapes)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Networks that were accepted, the best first; or why there are none."""
+
+    accepted: tuple[FittedNetwork, ...]
+    held_out: tuple[HeldOut, ...]
+    refused: str | None
+
+    @property
+    def error(self) -> float:
+        """The largest error of throughput at a thread count that was left out, in per cent."""
+        return max((abs(one.error_percent) for one in self.held_out), default=math.inf)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search for networks that explain the runs and predict those left out."""
+
+    samples: Samples
+    known: tuple[Shape, ...]
+    tolerated_percent: float
+
+    def result(self) -> _Found:
+        """All layouts fitted, compared and validated."""
+        tried = [fit_network(layout, self.samples) for layout in layouts(self.samples.parts, self.known)]
+        fitted = sorted((one for one in tried if one is not None), key=lambda one: one.criterion)
+        if not fitted:
+            return _Found((), (), "the thread counts are too few to determine any network")
+        best = fitted[0]
+        rivals = [one for one in fitted if one.criterion - best.criterion <= _SUPPORTED * best.scale]
+        held = [_Found((one,), self.held_out(one.layout), None) for one in rivals]
+        accepted = [one for one in held if one.error <= self.tolerated_percent]
+        if not accepted:
+            error = held[0].error
+            text = f"by {error:.0f} %" if math.isfinite(error) else "that cannot be predicted by the others"
+            why = f"the best network misses a thread count that it was not fitted to {text}"
+            return _Found((), held[0].held_out, f"{why}; {self.tolerated_percent:g} % are tolerated")
+        worst = max(accepted, key=lambda one: one.error)
+        return _Found(tuple(one.accepted[0] for one in accepted), worst.held_out, None)
+
+    def held_out(self, layout: Layout) -> tuple[HeldOut, ...]:
+        """Each thread count as the others predict it; empty where they do not determine the network."""
+        found = []
+        for place, threads in enumerate(self.samples.threads):
+            if len(self.samples.threads) < LEAST_THREAD_COUNTS:
+                return ()
+            fitted = fit_network(layout, self.samples.without(place))
+            if fitted is None:
+                return ()
+            predicted = layout.predict(fitted.numbers, [threads])
+            rate, expected = float(self.samples.throughput[place]), float(predicted.throughput[0])
+            off = sum(abs(float(predicted.parts[p][0] - self.samples.parts[p][place])) for p in predicted.parts)
+            errors = ((expected / rate - 1) * 100, off * rate / threads * 100)
+            found.append(HeldOut(threads, rate * US_PER_S, expected * US_PER_S, *errors))
+        return tuple(found)
+
+
+def _gain(part: str, samples: Samples, found: _Found, at: int, refused: str | None) -> Gain:
+    if refused is not None:
+        return Gain(part, None, None, None, None, refused)
+    if part not in samples.parts:
+        return Gain(part, 1.0, 1.0, 1.0, 1.0 + _NEGLIGIBLE)
+    return gain_of(found.accepted, samples, part, at, found.error / 100)
+
+
+def _notes(best: FittedNetwork | None) -> tuple[str, ...]:
+    if best is None:
+        return ()
+    assumed = [part for shape in best.layout.shapes if shape.assumed for part in shape.parts]
+    if not assumed:
+        return ()
+    return (
+        f"{listed(assumed)} showed no queue: none is assumed up to twice the highest measured throughput, and none of "
+        "the gains counts on more",
+    )

@@ -1,0 +1,211 @@
+"""What goes into a what-if analysis and what comes out: times of runs, known stations, gains with their warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from citus_analysis.core.displays import Shown
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.scaling.queueing._structures import EVERY_PART
+from citus_analysis.stats import Interval
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["Gain", "HeldOut", "Placement", "RunTimes", "WhatIf"]
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """What one run measured.
+
+    Attributes:
+        threads: client threads N.
+        throughput_ops_s: completed operations per second.
+        parts_us: mean time per operation in `parent`, `child`, `network` and `outside`; what is left of N / X is
+            the client's own time.
+    """
+
+    threads: int
+    throughput_ops_s: float
+    parts_us: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if self.threads < 1 or not 0 < self.throughput_ops_s < math.inf:
+            raise UsageError("a run has at least one thread and a positive throughput")
+        for name, value in self.parts_us.items():
+            if name not in EVERY_PART:
+                raise UnknownNameError("part of an operation", name, EVERY_PART)
+            if not 0 <= value < math.inf:
+                raise UsageError(f"the time of {name} is {value:g}", way_out="give finite times that are not negative")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A station that is known: these parts wait for the same servers, and no other part does.
+
+    Attributes:
+        parts: parts that are served here (`parent` and `child` where every node is asked and has shards).
+        servers: how many are served at once (cores); infinite: nobody ever waits; None: not known.
+        utilisation: measured mean utilisation (0 to 1) per number of threads; empty where nothing was recorded.
+
+    Example:
+        >>> Placement(("parent", "child"), servers=8).parts
+        ('parent', 'child')
+    """
+
+    parts: tuple[str, ...]
+    servers: float | None = None
+    utilisation: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.parts:
+            if name not in EVERY_PART:
+                raise UnknownNameError("part of an operation", name, EVERY_PART)
+        if not self.parts or len(set(self.parts)) < len(self.parts):
+            raise UsageError("a station serves at least one part, and each once")
+        if self.servers is not None and not self.servers >= 1:
+            raise UsageError(
+                f"a station with {self.servers:g} servers", way_out="give at least one, or none if unknown"
+            )
+        if any(not 0 <= share <= 1 for share in self.utilisation.values()):
+            raise UsageError("utilisations are shares from 0 to 1")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A thread count as the networks predict it that were fitted to all others.
+
+    Attributes:
+        threads: the thread count that was left out.
+        measured_ops_s: mean throughput there.
+        predicted_ops_s: what the network expects.
+        error_percent: predicted against measured throughput.
+        parts_error_percent: summed errors of the parts' times, in per cent of the cycle N / X.
+    """
+
+    threads: int
+    measured_ops_s: float
+    predicted_ops_s: float
+    error_percent: float
+    parts_error_percent: float
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What making one part infinitely fast would bring.
+
+    Attributes:
+        part: the part.
+        factor: throughput then over throughput now; None where it is refused.
+        low: smallest factor that the runs allow; None where it is refused.
+        high: largest factor that the runs allow; None where it is refused.
+        limit: factor that no network which the runs allow exceeds; None where they give none.
+        refused: why there is no factor; None where there is one.
+    """
+
+    part: str
+    factor: float | None
+    low: float | None
+    high: float | None
+    limit: float | None
+    refused: str | None = None
+
+    def __str__(self) -> str:
+        most = "" if self.limit is None else f", at most {self.limit:.2f}-fold"
+        if self.factor is None:
+            return f"without {self.part} time: no prediction ({self.refused}){most}"
+        return f"without {self.part} time: {self.factor:.2f}-fold [{self.low:.2f}, {self.high:.2f}]{most}"
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf(Shown):
+    """Where the operations of one set-up spend their time, and what they would gain without it.
+
+    Attributes:
+        configuration: what the runs have in common (resource, phase, workload ...); empty where nobody said.
+        threads: the thread count that the gains are about.
+        thread_counts: all that were measured.
+        parts_us: mean time per operation in each part at `threads`, over its runs.
+        response_us: mean response time at `threads`, over its runs.
+        throughput_ops_s: mean throughput at `threads`, over its runs.
+        gains: per part, in the order of the parts.
+        demands_us: service demand per part without waiting, of the best network; empty where none was fitted.
+        network: stations of the best network, in words; empty where none was fitted.
+        held_out: predictions of thread counts that were left out, by the worst of the accepted networks; of the best
+            one where none was accepted.
+        held_out_error_percent: largest error of throughput among them; None where nothing could be left out.
+        refused: why no gain at all is given; None where some may be.
+        n: runs.
+        method: how the gains come about.
+        warnings: what a reader must know.
+    """
+
+    configuration: Mapping[str, object]
+    threads: int
+    thread_counts: tuple[int, ...]
+    parts_us: Mapping[str, Interval]
+    response_us: Interval
+    throughput_ops_s: Interval
+    gains: tuple[Gain, ...]
+    demands_us: Mapping[str, float]
+    network: str
+    held_out: tuple[HeldOut, ...]
+    held_out_error_percent: float | None
+    refused: str | None
+    n: int
+    method: str
+    warnings: tuple[str, ...] = ()
+
+    def gain(self, part: str) -> Gain:
+        """The gain of one part.
+
+        Raises:
+            UnknownNameError: no such part.
+        """
+        for one in self.gains:
+            if one.part == part:
+                return one
+        raise UnknownNameError("part of an operation", part, [one.part for one in self.gains])
+
+    def sentence(self) -> str:
+        """The largest part, and what its removal would bring, in one sentence."""
+        part = max(self.parts_us, key=lambda name: self.parts_us[name].estimate)
+        whole = sum(one.estimate for one in self.parts_us.values())
+        share = self.parts_us[part].estimate / whole if whole else 0.0
+        return f"{share * 100:.0f} % of the response time at {self.threads} threads is {part} time; {self.gain(part)}."
+
+    def summary_lines(self) -> list[str]:
+        """The finding, one line per part, and the warnings."""
+        error = self.held_out_error_percent
+        held = "nothing was left out and predicted" if error is None else f"held-out error {error:.1f} %"
+        return [
+            self.sentence(),
+            f"  {self.method}; {counted(self.n, 'run')}; {held}",
+            *(f"  {one}" for one in self.gains if self.refused is None),
+            *(f"  note: {note}" for note in self.warnings),
+        ]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """One row per part."""
+        return self.to_polars()
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per part: its time and demand, gain with its range, limit, and why a gain is refused."""
+        rows = [
+            {
+                "part": one.part,
+                "time_us": self.parts_us[one.part].estimate,
+                "demand_us": self.demands_us.get(one.part),
+                "gain": one.factor,
+                "gain_low": one.low,
+                "gain_high": one.high,
+                "limit": one.limit,
+                "refused": one.refused,
+            }
+            for one in self.gains
+        ]
+        numbers = dict.fromkeys(("time_us", "demand_us", "gain", "gain_low", "gain_high", "limit"), pl.Float64())
+        return pl.DataFrame(rows, schema={"part": pl.String(), **numbers, "refused": pl.String()})

@@ -1,0 +1,133 @@
+"""Scaling over a table of runs: which runs belong to one curve, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
+from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import comparability, pooled
+from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
+from citus_analysis.scaling.fitting import fit
+from citus_analysis.scaling.models import MODELS
+from citus_analysis.scaling.relative import ScalePoint, beside, relative_scaling
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.compare.run_tables import Question, check_columns, compare_levels, split_selection
+from citus_analysis.stats.compare.verdicts import Comparison
+from citus_analysis.stats.run_means import measured_runs, runs_of, strata_of, values_of, with_values
+
+__all__ = ["scale_runs"]
+
+
+def scale_runs(
+    source: TableSource | Frame,
+    x: str = "workers",
+    metric: str = METRIC,
+    base: float | None = None,
+    *,
+    within: Sequence[str] | None = None,
+    pool: Sequence[str] = (),
+    only: Mapping[str, object] | None = None,
+    models: Sequence[str] = tuple(MODELS),
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
+    statuses: Sequence[str] = ("ok",),
+) -> ScalingStudy:
+    """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
+
+    Runs form a curve where the rest of their configuration agrees, as in :func:`citus_analysis.stats.compare_runs`,
+    which gives the same numbers and verdicts. A column of the system of which no value occurs at two sizes (the
+    family, when each cluster size has its own) cannot be held equal and is reported.
+
+    Args:
+        source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
+        x: size: `workers`, `threads`, `drivers`, or any numeric column.
+        metric: a rate; more is better.
+        base: size that speedup refers to; by default each curve's smallest.
+        within: columns to hold equal, instead of the whole configuration.
+        pool: columns of the configuration that need not be equal.
+        only: column -> value; only curves (or runs, for a column that is not held equal) that have it.
+        models: models to fit, each where there are enough sizes for its parameters.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        resamples: bootstrap resamples per fit.
+        statuses: run statuses that enter.
+
+    Raises:
+        UnknownNameError: no such column, metric, model or base size.
+        InsufficientDataError: no run is left.
+
+    Example:
+        >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [100.0, 102, 190, 194]})
+        >>> (curve,) = scale_runs(runs)
+        >>> curve.sentence()[:70]
+        'throughput grows from 1 to 2 workers: faster, factor 1.901 [1.787, 2.0'
+    """
+    frame = runs_of(source, metric)
+    check_columns(frame, (x, *(within or ()), *pool))
+    if not frame.schema[x].is_numeric():
+        raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
+    _, notes = measured_runs(frame, metric, statuses, only)
+    runs, _ = measured_runs(frame, metric, statuses)
+    measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
+    if measured.is_empty():
+        raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
+    held = comparability(measured, x, pool)
+    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
+    shown, chosen = split_selection(only, strata)
+    measured = with_values(measured, chosen)
+    start = _known_size(base, measured[x])
+    compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), margin, level))
+    options = _Options(x, metric, start, tuple(models), level, resamples)
+    curves, left_out = [], 0
+    for stratum, part in strata_of(with_values(measured, shown), strata):
+        own = tuple(one for one in compared if one.stratum == stratum)
+        if own:
+            curves.append(options.curve(part, stratum, own))
+        left_out += not own
+    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
+    if left_out:
+        what = f"one {x} value each" if start is None else f"no second {x} value beside {start:g}"
+        also.append(f"{left_out} configuration{'s' if left_out > 1 else ''} left out: {what}")
+    if missing := runs.height - runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0)).height:
+        also.append(f"{missing} run{'s' if missing > 1 else ''} left out: {x} or {metric} is unknown or 0")
+    return ScalingStudy(x, metric, tuple(curves), (*notes, *also))
+
+
+def _known_size(base: float | None, sizes: pl.Series) -> float | None:
+    if base is not None and not (sizes == base).any():
+        raise UnknownNameError(sizes.name, f"{base:g}", [f"{size:g}" for size in sizes.unique().sort()])
+    return base
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What is asked of each curve."""
+
+    x: str
+    metric: str
+    base: float | None
+    models: tuple[str, ...]
+    level: float
+    resamples: int
+
+    def curve(self, part: pl.DataFrame, stratum: dict[str, object], compared: tuple[Comparison, ...]) -> ScalingCurve:
+        """The curve of one stratum."""
+        sizes, values = values_of(part, self.x), values_of(part, self.metric)
+        points = relative_scaling(sizes, values, self.base, level=self.level)
+        points = beside(points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b))
+        possible = [name for name in self.models if len(MODELS[name].parameters) <= len(points)]
+        fits = fit(sizes, values, possible, level=self.level, resamples=self.resamples) if possible else None
+        notes = [f"{self.x} {p.size:g}: {note}" for p in points for note in _point_notes(part, self.x, p, stratum)]
+        too_few = tuple(name for name in self.models if name not in possible)
+        return ScalingCurve(self.x, stratum, points, fits, compared, unique(notes), part, too_few)
+
+
+def _point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
+    runs = part.filter(pl.col(x) == point.size)
+    return [f"pools several values of {words}" for words in pooled(runs, {x, *stratum})]

@@ -1,0 +1,1 @@
+"""What traces say: profiles, composition of response times, tails."""

@@ -1,0 +1,98 @@
+"""Single statements behind the profile: how T is composed up to its tail, and traces to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.spans.analyse.composition import percentile_profile
+from citus_analysis.spans.analyse.profile import ProfileStudy
+from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals, tail_profile
+from citus_analysis.texts.counted_words import counted, size_text
+
+__all__ = ["TraceStudy", "trace_studies"]
+
+
+@dataclass(frozen=True)
+class TraceStudy:
+    """One kind of statement in one configuration.
+
+    Attributes:
+        label: kind and configuration, in words.
+        statements: the statements of the configuration, without the first of each session.
+        of_one_run: the statements of the run with the most of them: one axis of time.
+        percentiles: composition of T by percentile; of the remote executions where there are some.
+        tail: the slowest statements beside the others; None where there are too few.
+        typical: trace_id of a statement whose T is the median.
+        slowest: trace_id of the slowest statement.
+        spans: spans of these two traces.
+    """
+
+    label: str
+    statements: pl.DataFrame
+    of_one_run: pl.DataFrame
+    percentiles: pl.DataFrame
+    tail: TailProfile | None
+    typical: int
+    slowest: int
+    spans: pl.DataFrame
+
+
+def trace_studies(study: ProfileStudy, dataset: TableSource) -> tuple[TraceStudy, ...]:
+    """One study per kind of statement, in the largest cluster that the profile's figures show.
+
+    Args:
+        study: the profile.
+        dataset: gives `spans`, `checkpoints` and `log_events`.
+    """
+    return tuple(_studies(study, dataset))
+
+
+def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
+    shown = study.statements.filter(
+        pl.col("family") == study.main,
+        pl.col("threads") == study.threads,
+        pl.col("session_seq") >= study.skip_first,
+        pl.col("total_us").is_not_null(),
+        ~pl.col("failed"),
+    )
+    all_spans = as_polars(dataset.table("spans"))
+    for kind in study.kinds():
+        of_kind = shown.filter(pl.col("statement_kind") == kind)
+        if of_kind.is_empty():
+            continue
+        most = of_kind.select(pl.col("workers").max()).item()
+        workers = 0 if most is None else int(most)
+        chosen = of_kind.filter(pl.col("workers").fill_null(0) == workers)
+        remote = chosen.filter(pl.col("executed") == "remote")
+        followed = (remote if remote.height else chosen).sort("total_us", "trace_id")
+        typical, slowest = followed["trace_id"][followed.height // 2], followed["trace_id"][-1]
+        yield TraceStudy(
+            label=f"{kind.upper()}, {size_text(workers)}, {counted(study.threads, 'thread')}",
+            statements=chosen,
+            of_one_run=chosen.filter(pl.col("run_id") == chosen["run_id"].value_counts(sort=True)["run_id"][0]),
+            percentiles=percentile_profile(followed),
+            tail=_tail(chosen, all_spans, dataset),
+            typical=typical,
+            slowest=slowest,
+            spans=all_spans.filter(pl.col("trace_id").is_in([typical, slowest])),
+        )
+
+
+def _tail(statements: pl.DataFrame, spans: pl.DataFrame, dataset: TableSource) -> TailProfile | None:
+    def of_runs(name: str) -> pl.DataFrame:
+        return as_polars(dataset.table(name)).join(statements.select("run_id").unique(), on="run_id", how="semi")
+
+    try:
+        return tail_profile(
+            statements,
+            spans.join(statements.select("trace_id"), on="trace_id", how="semi"),
+            checkpoints=of_runs("checkpoints"),
+            autovacuums=autovacuum_intervals(of_runs("log_events")),
+        )
+    except InsufficientDataError:
+        return None

@@ -1,0 +1,258 @@
+"""Where a statement's time goes, by cluster size: means of the spans, distributions, and the client's own view.
+
+The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements from within the measured window of their run
+enter: a sampled client that goes on when the main clients have ended meets idle servers. Statements of one run are not
+independent, so whether times differ between cluster sizes is decided on the means of runs, one value per run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import Windowed, within_measured
+from citus_analysis.runs.run_selection import Selection
+from citus_analysis.schema import DATA_STATEMENTS
+from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.stats import Comparison, compare, compare_many
+from citus_analysis.texts.counted_words import size_expr
+
+__all__ = ["ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
+
+_SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
+_GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
+#: YCSB's operation -> kind of the statement it sends.
+_SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+_PERCENTILES: Final = ("p50_us", "p95_us", "p99_us")
+
+
+@dataclass(frozen=True)
+class ProfileStudy:
+    """Profiles of the sampled statements.
+
+    Attributes:
+        statements: the statements that enter, with `family`, `workers`, `threads` and `name`.
+        profile: per family, workers, threads, kind and place of execution: n, mean and percentiles of T, P, W, C, L.
+        beside_client: per family, workers, threads and kind: T of all places beside the monitor client's latency.
+        sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
+        places: T of local against remote executions of statements that commit nothing.
+        matched: tasks of the chosen runs and how many of them were paired exactly.
+        children: executions on shards that other nodes logged for the chosen runs, with a task or without.
+        main: the family that sizes are compared in: the one without a name, else the one with the most statements.
+        threads: number of threads that the figures show.
+        skip_first: statements left out at the beginning of each session.
+        window: the sampled statements of the chosen runs by the measured windows: how many are outside.
+    """
+
+    statements: pl.DataFrame
+    profile: pl.DataFrame
+    beside_client: pl.DataFrame
+    sizes: tuple[Comparison, ...]
+    places: tuple[Comparison, ...]
+    matched: tuple[int, int]
+    children: int
+    main: str
+    threads: int
+    skip_first: int
+    window: Windowed
+
+    def kinds(self, *, main: bool = True) -> list[str]:
+        """Kinds of statements in the figures, of the main family or of all others."""
+        return sorted({str(kind) for kind in self._shown(self.profile, main=main)["statement_kind"]})
+
+    def spans_of(self, kind: str, *, main: bool = True) -> pl.DataFrame:
+        """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure.
+
+        The name says where a time does not contain the commit, or contains it in an unusual place.
+
+        Args:
+            kind: kind of the statement.
+            main: the main family; else all others.
+        """
+        rows = self._shown(self.profile, main=main).filter(pl.col("statement_kind") == kind)
+        remote = (pl.col("executed") == "remote") & pl.col("quantity").is_in(["P", "C", "L"])
+        local = (pl.col("executed") == "local") & (pl.col("quantity") == "T")
+        family = pl.lit("") if main else pl.format("{}, ", "family")
+        hidden = pl.col("warning").is_not_null().any().over("family", "workers", "executed")
+        commit = pl.when(hidden & local).then(pl.lit(" (no commit)")).when(hidden).then(pl.lit(" (commit in L)"))
+        name = pl.format("{}{}, {}", family, size_expr(), pl.col("executed").cast(pl.String))
+        ordered = rows.filter(remote | local).sort("family", "workers", "executed", descending=[False, False, True])
+        return ordered.with_columns(name=name + commit.otherwise(pl.lit("")))
+
+    def times_of(self, kind: str) -> pl.DataFrame:
+        """Times of single statements of the main family, with a `series` per cluster size and place."""
+        rows = self._shown(self.statements).filter(
+            pl.col("statement_kind") == kind, pl.col("executed").is_in(["remote", "local"])
+        )
+        series = pl.format("{}, {}", size_expr(), pl.col("executed").cast(pl.String))
+        return rows.sort("workers", "executed").select(series.alias("series"), "total_us")
+
+    def _shown(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
+        family = pl.col("family") == self.main if main else pl.col("family") != self.main
+        return rows.filter(pl.col("threads") == self.threads, family)
+
+
+def study_profile(
+    selection: Selection,
+    dataset: TableSource,
+    *,
+    skip_first: int = 5,
+    threads: int = 0,
+    level: float = LEVEL,
+    margin: float = MARGIN,
+) -> ProfileStudy:
+    """Profile the sampled statements of the chosen runs.
+
+    Args:
+        selection: runs with their set-up; only statements of these runs enter.
+        dataset: gives `statements`, `match_quality` and `operation_latencies`.
+        skip_first: statements left out at the beginning of each session (plans and connections are made there).
+        threads: number of threads that the figures show; 0: the one with the most cluster sizes.
+        level: confidence level of comparisons.
+        margin: relative difference that counts as none.
+
+    Raises:
+        InsufficientDataError: none of the runs has sampled statements.
+        UnknownNameError: no run has that number of threads.
+    """
+    setup = selection.runs.select(_SETUP)
+    window = _windowed(selection, dataset)
+    found = _entered(window)
+    main = _main_family(found)
+    profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
+    quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
+    return ProfileStudy(
+        found,
+        profile,
+        _beside_client(found, selection, as_polars(dataset.table("operation_latencies")), skip_first),
+        tuple(_compare_sizes(found.filter(family=main), level, margin)),
+        tuple(_compare_places(found.filter(family=main), level, margin)),
+        (int(quality["tasks"].sum()), int(quality["exact"].sum())),
+        int(quality["children"].sum()),
+        main,
+        profiled_threads(found, threads),
+        skip_first,
+        window,
+    )
+
+
+def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFrame:
+    """The sampled statements of the chosen runs' measured windows, with their runs' `family`, `workers` and `threads`.
+
+    Raises:
+        InsufficientDataError: there are none.
+    """
+    return _entered(_windowed(selection, dataset))
+
+
+def _windowed(selection: Selection, dataset: TableSource) -> Windowed:
+    statements = as_polars(dataset.table("statements")).filter(
+        pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS) & pl.col("executed").is_not_null()
+    )
+    found = statements.join(selection.runs.select(_SETUP), on=["resource", "run_id"], maintain_order="left")
+    return within_measured(found, selection.runs)
+
+
+def _entered(window: Windowed) -> pl.DataFrame:
+    if window.rows.is_empty() and window.outside:
+        raise InsufficientDataError(
+            f"all {window.outside} sampled statements of these runs began before or ended after the time in which all "
+            "main clients ran",
+            way_out="let the main clients run longer, or the sampled client end with them",
+        )
+    if window.rows.is_empty():
+        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
+    return window.rows
+
+
+def _main_family(statements: pl.DataFrame) -> str:
+    families = statements["family"].value_counts(sort=True)["family"].to_list()
+    return "" if "" in families else str(families[0])
+
+
+def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
+    """The number of threads that the figures show: the wanted one, or that with the most cluster sizes.
+
+    Raises:
+        UnknownNameError: the main family was not measured with the wanted number.
+    """
+    main = statements.filter(family=_main_family(statements))
+    sizes = main.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
+    if wanted and wanted not in sizes["threads"]:
+        raise UnknownNameError("number of threads", str(wanted), map(str, sizes["threads"]))
+    return wanted or int(sizes.sort("workers", "count", descending=True)["threads"][0])
+
+
+def _beside_client(
+    statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame, skip_first: int
+) -> pl.DataFrame:
+    """The server's T over all places of execution, and the latency of the client that sent the same statements."""
+    group = ["family", "workers", "threads", "statement_kind"]
+    server = coarse_profile(statements, by=group, skip_first=skip_first).filter(pl.col("quantity") == "T")
+    sampled = statements.select("resource", "run_id").unique()
+    setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
+    sent = pl.col("operation").replace_strict(_SENT, default=None, return_dtype=pl.String)
+    monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
+    client = (
+        monitor.with_columns(statement_kind=sent)
+        .drop_nulls("statement_kind")
+        .group_by(group)
+        .agg(
+            pl.len().alias("client_runs"),
+            ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
+            *(pl.col(name).mean().alias(f"client_{name}") for name in _PERCENTILES),
+        )
+    )
+    shown = server.select(*group, "n", "mean_us", *_PERCENTILES).with_columns(pl.col("statement_kind").cast(pl.String))
+    return shown.join(client, on=group, how="left").sort(group)
+
+
+def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    return statements.group_by(*by, "resource", "run_id").agg(pl.col("total_us").mean()).sort(*by, "run_id")
+
+
+def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+    """Largest against smallest cluster, remote executions, per kind and threads."""
+    for (kind,), part in statements.filter(pl.col("executed") == "remote").group_by(
+        "statement_kind", maintain_order=True
+    ):
+        found = []
+        for (threads,), rows in part.sort("threads").group_by("threads", maintain_order=True):
+            low, high = rows["workers"].min(), rows["workers"].max()
+            if low != high:
+                means = _run_means(rows, ["workers"])
+                one = _times(means.filter(workers=high), means.filter(workers=low), level, margin)
+                one.stratum.update(kind=str(kind), threads=threads, small=low, large=high)
+                found.append(one)
+        yield from compare_many(found, level=level)
+
+
+def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+    """Local against remote executions of statements that commit nothing: only these are comparable."""
+    selects = statements.filter(pl.col("statement_kind") == "select").sort("workers", "threads")
+    found = []
+    for (workers, threads), rows in selects.group_by("workers", "threads", maintain_order=True):
+        means = _run_means(rows, ["executed"])
+        local, remote = means.filter(executed="local"), means.filter(executed="remote")
+        if local.height and remote.height:
+            one = _times(local, remote, level, margin)
+            one.stratum.update(workers=workers, threads=threads)
+            found.append(one)
+    yield from compare_many(found, level=level)
+
+
+def _times(a: pl.DataFrame, b: pl.DataFrame, level: float, margin: float) -> Comparison:
+    return compare(
+        a["total_us"].to_numpy(),
+        b["total_us"].to_numpy(),
+        margin,
+        level=level,
+        higher_is_better=False,
+        metric="total_us",
+    )

@@ -1,0 +1,196 @@
+"""Traces in the OpenTelemetry protocol: JSON lines or protobuf.
+
+One resource per node, one span per span. Attributes follow the semantic conventions for databases (stable since
+1.33.0) where they have a name for a thing (`db.system.name`, `db.operation.name`, `server.address`, `server.port`,
+`error.type`); what is particular to Citus is below `citus.`.
+
+A protobuf file is a `TracesData` message, written in pieces: repeated fields of concatenated messages add up. A JSON
+file has one `TracesData` object per line, as the OpenTelemetry file exporter writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status, TracesData
+
+from citus_analysis.core.output_files import open_output
+from citus_analysis.spans.export.counts import ExportCount, with_a_time
+from citus_analysis.spans.export.hexadecimal import hexadecimal
+
+__all__ = ["PROTOBUF_SUFFIXES", "export_otlp"]
+
+#: Files with these suffixes are written as protobuf, all others as JSON lines.
+PROTOBUF_SUFFIXES: Final = (".pb", ".binpb", ".otlp")
+
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.33.0"
+_SCOPE: Final = "citus_analysis"
+_CHUNK: Final = 20_000
+_KINDS: Final = {
+    "statement": Span.SPAN_KIND_SERVER,
+    "phase": Span.SPAN_KIND_INTERNAL,
+    "task": Span.SPAN_KIND_CLIENT,
+    "remote": Span.SPAN_KIND_SERVER,
+    "local": Span.SPAN_KIND_INTERNAL,
+    "connect": Span.SPAN_KIND_CLIENT,
+}
+
+#: Attribute -> (column, field of an OTLP value).
+_ATTRIBUTES: Final = {
+    "db.system.name": ("system", "stringValue"),
+    "db.operation.name": ("operation", "stringValue"),
+    "server.address": ("address", "stringValue"),
+    "server.port": ("port", "intValue"),
+    "error.type": ("error", "stringValue"),
+    "process.pid": ("pid", "intValue"),
+    "citus.kind": ("kind", "stringValue"),
+    "citus.gpid": ("gpid", "intValue"),
+    "citus.shard.id": ("shard_id", "intValue"),
+    "citus.match": ("match", "stringValue"),
+    "citus.executed": ("executed", "stringValue"),
+    "citus.includes_commit": ("includes_commit", "boolValue"),
+    "citus.duration_us": ("duration_us", "doubleValue"),
+    "citus.log.source_id": ("source_id", "stringValue"),
+    "citus.log.byte_offset": ("byte_offset", "intValue"),
+}
+
+_FIELDS: Final = {
+    "stringValue": "string_value",
+    "intValue": "int_value",
+    "boolValue": "bool_value",
+    "doubleValue": "double_value",
+}
+
+
+def export_otlp(
+    spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str, *, nodes: pl.DataFrame | None = None
+) -> ExportCount:
+    """Write spans as OTLP.
+
+    Args:
+        spans: rows of table `spans`.
+        statements: rows of table `statements`: failure and place of execution of each trace.
+        out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
+        nodes: rows of table `nodes`: host and port of each node. Without them the node's name stands for its host.
+
+    Returns:
+        Number of spans written, and of those left out because they have no time.
+    """
+    path = Path(out_path)
+    write = _protobuf if path.suffix in PROTOBUF_SUFFIXES else _json
+    timed = with_a_time(spans)
+    written = 0
+    with open_output(path) as out:
+        for node, part in _described(timed, statements, nodes):
+            for chunk in part.iter_slices(_CHUNK):
+                out.write(write(node, chunk))
+                written += chunk.height
+    return ExportCount(written, left_out=spans.height - timed.height)
+
+
+def _described(
+    spans: pl.DataFrame, statements: pl.DataFrame, nodes: pl.DataFrame | None
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The spans of each node with the columns behind OTLP fields and attributes."""
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind")
+    described = spans.join(facts, on="trace_id", how="left").join(
+        _places(spans, nodes), on=["resource", "node"], how="left", nulls_equal=True
+    )
+    kind, name = pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String)
+    root = kind == "statement"
+    executes = kind.is_in(["statement", "remote", "local"])
+    begin = pl.coalesce("start_time", "end_time").to_physical()
+    end = pl.max_horizontal(begin, pl.col("end_time").to_physical())
+    shaped = described.with_columns(
+        pl.format("{}{}", pl.lit("0" * 16), hexadecimal("trace_id")).alias("traceId"),
+        hexadecimal("span_id").alias("spanId"),
+        hexadecimal("parent_span_id").fill_null("").alias("parentSpanId"),
+        pl.when(executes).then(name.str.to_uppercase()).otherwise(name).alias("name"),
+        kind.alias("kind"),
+        kind.replace_strict(_KINDS, return_dtype=pl.Int64).alias("code"),
+        (begin * 1000).cast(pl.String).alias("startTimeUnixNano"),
+        (end * 1000).cast(pl.String).alias("endTimeUnixNano"),
+        pl.lit("postgresql").alias("system"),
+        pl.coalesce(pl.when(executes).then(name), pl.col("statement_kind").cast(pl.String), name)
+        .str.to_uppercase()
+        .alias("operation"),
+        pl.col("match").cast(pl.String),
+        pl.when(root).then("executed").alias("executed"),
+        # PostgreSQL's log does not give the error's class with the statement; OpenTelemetry's word for that is _OTHER.
+        pl.when(root & pl.col("failed")).then(pl.lit("_OTHER")).alias("error"),
+    )
+    for (node,), part in shaped.partition_by("node", as_dict=True, maintain_order=True).items():
+        yield str(node), part
+
+
+def _places(spans: pl.DataFrame, nodes: pl.DataFrame | None) -> pl.DataFrame:
+    keys = ["resource", "node"]
+    seen = spans.select(keys).unique()
+    if nodes is None:
+        return seen.with_columns(address=pl.col("node"), port=pl.lit(None, pl.Int32))
+    known = nodes.select(*keys, "host", "port").unique(keys, keep="first")
+    return seen.join(known, on=keys, how="left").select(*keys, pl.coalesce("host", "node").alias("address"), "port")
+
+
+def _json(node: str, chunk: pl.DataFrame) -> bytes:
+    """One line: a `TracesData` object. The spans are put together column by column."""
+    fields = ("traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "endTimeUnixNano")
+    head = pl.struct(*fields, kind="code").struct.json_encode().str.strip_suffix("}")
+    attributes = pl.concat_str(
+        [_json_attribute(key, *source) for key, source in _ATTRIBUTES.items()], separator=",", ignore_nulls=True
+    )
+    failed = pl.when(pl.col("error").is_not_null()).then(pl.lit(f',"status":{{"code":{Status.STATUS_CODE_ERROR}}}'))
+    span = pl.concat_str(head, pl.lit(',"attributes":['), attributes, pl.lit("]"), failed.fill_null(""), pl.lit("}"))
+    spans = ",".join(chunk.select(span=span)["span"].to_list())
+    facts = _resource_facts(node).items()
+    resource = json.dumps({"attributes": [{"key": key, "value": {"stringValue": value}} for key, value in facts]})
+    scope = json.dumps({"name": _SCOPE})
+    return (
+        f'{{"resourceSpans":[{{"resource":{resource},"scopeSpans":[{{"scope":{scope},"spans":[{spans}],'
+        f'"schemaUrl":"{SCHEMA_URL}"}}],"schemaUrl":"{SCHEMA_URL}"}}]}}\n'
+    ).encode()
+
+
+def _json_attribute(key: str, column: str, field: str) -> pl.Expr:
+    # Protobuf's JSON mapping writes 64-bit integers as strings.
+    value = pl.col(column) if field in ("boolValue", "doubleValue") else pl.col(column).cast(pl.String)
+    encoded = pl.struct(value.alias(field)).struct.json_encode()
+    text = pl.concat_str(pl.lit(f'{{"key":"{key}","value":'), encoded, pl.lit("}"))
+    return pl.when(pl.col(column).is_not_null()).then(text)
+
+
+def _resource_facts(node: str) -> dict[str, str]:
+    return {"service.name": "citus", "service.instance.id": node}
+
+
+def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
+    spans = [_span(row) for row in chunk.iter_rows(named=True)]
+    scope = ScopeSpans(scope=InstrumentationScope(name=_SCOPE), spans=spans, schema_url=SCHEMA_URL)
+    facts = _resource_facts(node).items()
+    resource = Resource(attributes=[KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in facts])
+    data = TracesData(resource_spans=[ResourceSpans(resource=resource, scope_spans=[scope], schema_url=SCHEMA_URL)])
+    return bytes(data.SerializeToString())
+
+
+def _span(row: dict[str, Any]) -> Span:
+    return Span(
+        trace_id=bytes.fromhex(row["traceId"]),
+        span_id=bytes.fromhex(row["spanId"]),
+        parent_span_id=bytes.fromhex(row["parentSpanId"]),
+        name=row["name"],
+        kind=row["code"],
+        start_time_unix_nano=int(row["startTimeUnixNano"]),
+        end_time_unix_nano=int(row["endTimeUnixNano"]),
+        attributes=[
+            KeyValue(key=key, value=AnyValue(**{_FIELDS[field]: row[column]}))
+            for key, (column, field) in _ATTRIBUTES.items()
+            if row[column] is not None
+        ],
+        status=Status(code=Status.STATUS_CODE_ERROR) if row["error"] is not None else None,
+    )

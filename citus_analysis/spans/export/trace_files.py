@@ -1,0 +1,71 @@
+"""Write traces for other tools to open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.spans.export.counts import ExportCount
+
+__all__ = ["EXPORTS", "export_traces"]
+
+#: What :func:`export_traces` can write.
+EXPORTS: Final = ("perfetto", "otlp")
+
+
+def export_traces(
+    spans: pl.DataFrame,
+    statements: pl.DataFrame,
+    out_path: Path | str,
+    kind: str,
+    *,
+    nodes: pl.DataFrame | None = None,
+) -> ExportCount:
+    """Write spans to a file that a trace viewer or collector opens.
+
+    The file is written in chunks and appears under its name only when it is complete. A link is followed; a device, a
+    named pipe and `/dev/stdout` are written into.
+
+    Args:
+        spans: rows of table `spans`.
+        statements: rows of table `statements` of the same traces.
+        out_path: file to write. `perfetto`: `.gz` is compressed; `otlp`: `.pb`, `.binpb` and `.otlp` are protobuf,
+            anything else is JSON lines.
+        kind: one of :data:`EXPORTS`.
+        nodes: rows of table `nodes`; with them `otlp` names hosts and ports.
+
+    Returns:
+        Number of trace events (perfetto) or spans (otlp) written; `left_out` of it is the number of spans that have
+        no time and are in no file.
+
+    Raises:
+        UnknownNameError: `kind` is not one of :data:`EXPORTS`.
+        UsageError: the file cannot be written.
+    """
+    if kind not in EXPORTS:
+        raise UnknownNameError("trace export", kind, EXPORTS)
+    try:
+        return _write(spans, statements, Path(out_path), kind, nodes)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        way_out = "make room, or choose another file"
+        raise UsageError(f"cannot be written: {reason}", path=out_path, way_out=way_out) from error
+
+
+def _write(
+    spans: pl.DataFrame, statements: pl.DataFrame, path: Path, kind: str, nodes: pl.DataFrame | None
+) -> ExportCount:
+    # Protobuf takes a while to import.
+    if kind == "otlp":
+        from citus_analysis.spans.export.otlp import export_otlp
+
+        return export_otlp(spans, statements, path, nodes=nodes)
+    from citus_analysis.spans.export.perfetto import export_perfetto
+
+    return export_perfetto(spans, statements, path)

@@ -1,0 +1,161 @@
+"""Align tasks with child statements where one of the two sequences has holes.
+
+Both sequences of a stream are in order, and tasks of one session on one shard do not overlap. A task and a child are
+*compatible* when the task waited at least as long as the child ran and the child's interval lies inside the task's,
+given the offset of the clocks and its tolerance. An alignment is an order-preserving set of compatible pairs; wanted
+is one with the most pairs and, among those, the least total contradiction in time. That is a heaviest increasing
+subsequence over the compatible pairs, which a dynamic programme over the best ends of chains finds in O(n log n) (Hunt
+and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
+
+A pair stands in every largest alignment exactly when no other compatible pair takes the same rank in one; else the
+task is *ambiguous*.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citus_analysis.core.array_types import Floats, Integers
+from citus_analysis.spans.match.clocks import RESOLUTION_US
+
+__all__ = ["Alignment", "Intervals", "align_streams", "compatible_pairs"]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Tasks or children, sorted by stream and by order within it.
+
+    Attributes:
+        first: where each stream begins; one more element than there are streams.
+        begin: when each began, microseconds.
+        end: when each ended.
+        length: reported duration; NaN where it is unknown.
+    """
+
+    first: Integers
+    begin: Floats
+    end: Floats
+    length: Floats
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The child of each task (-1 without one), and whether other alignments are as large."""
+
+    child: Integers
+    ambiguous: NDArray[np.bool_]
+
+
+def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[Integers, Integers, Floats]:
+    """All compatible pairs, by stream, task and then descending child.
+
+    Args:
+        tasks: tasks on the parent's clock.
+        children: children of the same streams, moved to the parent's clock.
+        tolerance: contradiction in time that is let pass, microseconds.
+
+    Returns:
+        Task, child, and by how much the child's interval reaches beyond the task's, resolution not taken off.
+    """
+    earliest = tasks.begin - RESOLUTION_US - tolerance
+    latest = tasks.end + RESOLUTION_US + tolerance
+    lowest, beyond = np.empty(len(tasks.end), np.int64), np.empty(len(tasks.end), np.int64)
+    for stream in range(len(tasks.first) - 1):
+        mine = slice(tasks.first[stream], tasks.first[stream + 1])
+        theirs = slice(children.first[stream], children.first[stream + 1])
+        # Children stand in the order of their records, which need not be that of their begins.
+        ended = np.maximum.accumulate(np.nan_to_num(children.end[theirs], nan=-np.inf)) + RESOLUTION_US
+        begun = np.minimum.accumulate(np.nan_to_num(children.begin[theirs][::-1], nan=np.inf))[::-1]
+        lowest[mine] = theirs.start + np.searchsorted(ended, earliest[mine])
+        beyond[mine] = theirs.start + np.searchsorted(begun, latest[mine], side="right")
+    counts = np.maximum(beyond - lowest, 0)
+    task = np.repeat(np.arange(len(counts)), counts)
+    child = np.repeat(beyond - 1 + np.cumsum(counts) - counts, counts) - np.arange(len(task))
+    late, early = children.end[child] - tasks.end[task], tasks.begin[task] - children.begin[child]
+    contradiction = np.maximum(np.maximum(late, early), 0.0)
+    shorter = children.length[child] > tasks.length[task] + 1.0
+    kept = (contradiction <= tolerance + RESOLUTION_US) & ~shorter
+    return task[kept], child[kept], contradiction[kept]
+
+
+def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Alignment:
+    """The largest alignment of each stream.
+
+    Tasks between two neighbouring pairs are paired in order with the children between them when there are as many
+    of both: nothing is missing there, only a record was late.
+    """
+    task, child, contradiction = compatible_pairs(tasks, children, tolerance)
+    partner = np.full(len(tasks.end), -1, np.int64)
+    ambiguous = np.zeros(len(tasks.end), np.bool_)
+    if len(task):
+        _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
+        _fill(tasks, children, partner)
+    return Alignment(partner, ambiguous)
+
+
+def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[Integers, list[float], list[int]]:
+    """Rank and weight of the heaviest increasing chain that ends in each pair, and the pair before it (-1: none).
+
+    `ends` holds the children in which chains end that no chain to a smaller child outweighs.
+    """
+    count = len(child)
+    rank, total, before = [1] * count, weight.copy(), [-1] * count
+    ends: list[int] = []
+    heights: list[float] = []
+    pairs: list[int] = []
+    begin = 0
+    while begin < count:
+        end = begin
+        while end < count and task[end] == task[begin]:
+            place = bisect_left(ends, child[end]) - 1
+            if place >= 0:
+                best = pairs[place]
+                before[end], rank[end], total[end] = best, rank[best] + 1, weight[end] + total[best]
+            end += 1
+        for pair in range(begin, end):
+            height, place = total[pair], bisect_left(ends, child[pair])
+            at_end = place < len(ends) and ends[place] == child[pair]
+            if (place and heights[place - 1] >= height) or (at_end and heights[place] >= height):
+                continue
+            outweighed = place
+            while outweighed < len(ends) and heights[outweighed] <= height:
+                outweighed += 1
+            ends[place:outweighed] = [child[pair]]
+            heights[place:outweighed] = [height]
+            pairs[place:outweighed] = [pair]
+        begin = end
+    return np.array(rank, np.int64), total, before
+
+
+def _align(
+    task: Integers, child: Integers, contradiction: Floats, partner: Integers, ambiguous: NDArray[np.bool_]
+) -> None:
+    """Choose the alignment and mark what could be otherwise. Streams are disjoint in both numberings."""
+    # More pairs always weigh more than less contradiction.
+    weight = 1.0 - contradiction / (len(task) + 1.0)
+    rank, total, before = _heaviest(child.tolist(), task.tolist(), weight.tolist())
+    reverse_rank, _, _ = _heaviest((-child[::-1]).tolist(), (-task[::-1]).tolist(), weight[::-1].tolist())
+    last = int(np.argmax(total))
+    rivals = np.bincount(rank[rank + reverse_rank[::-1] - 1 == rank[last]])
+    chain = [last]
+    while (pair := before[chain[-1]]) >= 0:
+        chain.append(pair)
+    partner[task[chain]] = child[chain]
+    ambiguous[task[chain]] = rivals[rank[chain]] > 1
+
+
+def _fill(tasks: Intervals, children: Intervals, partner: Integers) -> None:
+    """Pair in order between neighbouring pairs with as many tasks as children between them."""
+    paired = np.flatnonzero(partner >= 0)
+    gap, stream = np.diff(paired), np.searchsorted(tasks.first, paired, side="right")
+    alike = (gap > 1) & (np.diff(partner[paired]) == gap) & (np.diff(stream) == 0)
+    length = gap[alike] - 1
+    step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
+    task = np.repeat(paired[:-1][alike], length) + step
+    child = np.repeat(partner[paired[:-1]][alike], length) + step
+    fits = ~(children.length[child] > tasks.length[task] + 1.0)
+    partner[task[fits]] = child[fits]

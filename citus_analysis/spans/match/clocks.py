@@ -1,0 +1,337 @@
+"""Offsets between the clocks of two nodes, bounded by causality.
+
+A child begins after its task began and ends before its task ended. Both nodes print times of 1 ms resolution
+(truncated), so a pair of a task (end E on the parent's clock, length W) and a child (begin b, end e on the child's
+clock) bounds the offset o = child clock - parent clock at that time:
+
+    e - E - 1 ms  <  o  <  b - (E - W) + 1 ms
+
+Over a run the offset is taken as a line a + r t. All lines that satisfy every bound form a polygon; its
+corners give the extent of the offset and of the drift r (Duda, Harrus, Haddad, Bernard: Estimating global time in
+distributed systems, 1987, bound offsets from messages in the same way).
+
+A backend that is preempted between the end of a task and its log record prints a task that seems to begin too late:
+its upper bound is too low. Those that contradict other bounds are found as the violations of the line with the least
+weighted sum of violations; of the others the tightest 1 % are not believed either.
+
+The estimate between the bounds takes the delays to and from the child as equal, as NTP does (Mills, RFC 5905).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citus_analysis.core.array_types import Floats
+
+__all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
+
+#: Times in server logs are truncated to milliseconds.
+RESOLUTION_US: Final = 1000.0
+
+#: Records are stamped when they are written; on a loaded machine that is this much late at times.
+TOLERANCE_US: Final = 5000.0
+
+#: Clocks that drift more than this against each other are taken as broken (NTP slews by at most 500 ppm).
+MAX_DRIFT: Final = 1e-3
+
+#: Share of upper bounds that a delayed record may have made too tight without contradicting another bound.
+DELAYED_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on an offset from pairs: one element per pair, times in microseconds of the parent's clock."""
+
+    time: Floats
+    low: Floats
+    high: Floats
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Bounds]) -> Bounds:
+        """All bounds of some (at least one)."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*(part._arrays() for part in parts), strict=True)))
+
+    def beyond(self, line: ClockLine) -> Bounds:
+        """Bounds on the offset to a third clock, given the line from the child's clock to it."""
+        further = line.at(self.time + (self.low + self.high) / 2)
+        low, high = line.offset_low - line.offset, line.offset_high - line.offset
+        return Bounds(self.time, self.low + further + low, self.high + further + high)
+
+    def _arrays(self) -> tuple[Floats, Floats, Floats]:
+        return self.time, self.low, self.high
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
+        """The bounds of some pairs."""
+        return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
+
+
+@dataclass(frozen=True)
+class ClockLine:
+    """An offset that changes linearly with time.
+
+    Attributes:
+        reference: time (microseconds of the parent's clock) at which `offset` holds.
+        offset: child clock - parent clock, microseconds; `offset_low` and `offset_high` bound it.
+        drift: its change per microsecond; `drift_low` and `drift_high` bound it.
+        pairs: pairs the line was fitted to; `contradicting` of them were left out.
+        since: time (parent's clock) from which it holds, where it is a piece of several.
+        later: the pieces that hold after this one, where a clock was set meanwhile.
+    """
+
+    reference: float
+    offset: float
+    offset_low: float
+    offset_high: float
+    drift: float
+    drift_low: float
+    drift_high: float
+    pairs: int
+    contradicting: int
+    since: float = -np.inf
+    later: tuple[ClockLine, ...] = ()
+
+    def at(self, time: Floats) -> Floats:
+        """The offset at some times."""
+        offset = self.offset + self.drift * (time - self.reference)
+        for piece in self.later:
+            offset = np.where(time >= piece.since, piece.at(time), offset)
+        return offset
+
+    @property
+    def pieces(self) -> tuple[ClockLine, ...]:
+        """Its pieces in order of time, each without the others."""
+        return replace(self, later=()), *self.later
+
+    def piece_at(self, time: float) -> ClockLine:
+        """The piece that holds at a time."""
+        return [piece for piece in self.pieces if piece.since <= time][-1]
+
+    def reversed(self) -> ClockLine:
+        """The same line seen from the other node."""
+        steps = zip(self.pieces, self.later, strict=False)
+        # When the child's clock was set, it showed a time between what it should have shown before and after.
+        begins = [after.since + float(before.middle(after)) for before, after in steps]
+        return ClockLine(
+            self.reference + self.offset,
+            *(-self.offset, -self.offset_high, -self.offset_low),
+            *(-self.drift, -self.drift_high, -self.drift_low),
+            self.pairs,
+            self.contradicting,
+            later=tuple(replace(piece.reversed(), since=time) for piece, time in zip(self.later, begins, strict=True)),
+        )
+
+    def middle(self, after: ClockLine) -> float:
+        """The offset half way from this piece to the next, at the time of the step."""
+        time = np.array([after.since])
+        return float((self.at(time) + after.at(time))[0] / 2)
+
+    def then(self, other: ClockLine) -> ClockLine:
+        """The line from this line's parent to the child of another whose parent is this line's child."""
+        further = [(piece.since - self.piece_at(piece.since).offset, piece) for piece in other.later]
+        begins = sorted({-np.inf, *(piece.since for piece in self.later), *(time for time, _ in further)})
+        joined = []
+        for time in begins:
+            one = self.piece_at(time)
+            second = [other.pieces[0], *(piece for since, piece in further if since <= time)][-1]
+            joined.append(replace(one.straight_then(second), since=time))
+        return replace(joined[0], later=tuple(joined[1:]))
+
+    def straight_then(self, other: ClockLine) -> ClockLine:
+        """The same for two pieces."""
+        middle = other.offset + other.drift * (self.reference + self.offset - other.reference)
+        return ClockLine(
+            self.reference,
+            self.offset + middle,
+            self.offset_low + middle - (other.offset - other.offset_low),
+            self.offset_high + middle + (other.offset_high - other.offset),
+            self.drift + other.drift,
+            self.drift_low + other.drift_low,
+            self.drift_high + other.drift_high,
+            0,
+            0,
+        )
+
+    def violation(self, bounds: Bounds) -> Floats:
+        """By how much each pair contradicts the line, microseconds; 0 where it agrees.
+
+        Around a step either piece may hold: a clock that is set back shows some times twice.
+        """
+        least = _beside(self, bounds)
+        for before, after in zip(self.pieces, self.later, strict=False):
+            step = abs(2 * (before.middle(after) - before.at(np.array([after.since]))[0]))
+            own, room = _beside(after, bounds), step + TOLERANCE_US
+            near = np.abs(bounds.time - after.since) <= room
+            least = np.where(near, np.minimum(least, own), np.where(bounds.time > after.since, own, least))
+        return least
+
+
+def _beside(piece: ClockLine, bounds: Bounds) -> Floats:
+    offset = piece.offset + piece.drift * (bounds.time - piece.reference)
+    return np.maximum(0.0, np.maximum(bounds.low - offset, offset - bounds.high))
+
+
+#: A node compared with itself.
+SAME_CLOCK: Final = ClockLine(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+
+
+def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
+    """The constant offset that satisfies the most bounds.
+
+    Returns:
+        The offset, how many bounds it satisfies, and how many the best offset elsewhere satisfies: one that
+        satisfies nearly as many is as likely.
+    """
+    edges = np.concatenate([bounds.low, bounds.high])
+    steps = np.concatenate([np.ones(len(bounds)), -np.ones(len(bounds))])
+    order = np.lexsort((-steps, edges))
+    depth = np.cumsum(steps[order])
+    best = int(np.argmax(depth))
+    offset = float((edges[order[best]] + edges[order[min(best + 1, len(order) - 1)]]) / 2)
+    width = float(np.median(bounds.high - bounds.low))
+    elsewhere = np.abs(edges[order] - offset) > max(2 * width, 5 * RESOLUTION_US)
+    second = int(depth[elsewhere].max()) if elsewhere.any() else 0
+    return offset, int(depth[best]), second
+
+
+def fit_clock(bounds: Bounds) -> ClockLine:
+    """The line of offsets that pairs (at least one) allow, with the extent of all lines they allow."""
+    reference = float((bounds.time.min() + bounds.time.max()) / 2)
+    near = _agreeing(bounds, reference)
+    tight = _tightest(near)
+    first = _least_violation(tight, reference)
+    agreeing = near.take(first.violation(near) <= 1e-6)
+    offset_low, offset_high, drift_low, drift_high = _extent(_tightest(_without_delayed(agreeing, first)), first)
+    drift = (drift_low + drift_high) / 2
+    return ClockLine(
+        reference=reference,
+        offset=min(max(_symmetric(agreeing, reference, drift), offset_low), offset_high),
+        offset_low=offset_low,
+        offset_high=offset_high,
+        drift=drift,
+        drift_low=drift_low,
+        drift_high=drift_high,
+        pairs=len(bounds),
+        contradicting=len(bounds) - len(agreeing),
+    )
+
+
+def _without_delayed(bounds: Bounds, line: ClockLine) -> Bounds:
+    room = bounds.high - line.at(bounds.time)
+    count = min(int(np.ceil(DELAYED_SHARE * len(bounds))), len(bounds) - 1)
+    high = bounds.high.copy()
+    high[np.argsort(room, kind="stable")[:count]] = np.inf
+    return Bounds(bounds.time, bounds.low, high)
+
+
+def _symmetric(bounds: Bounds, reference: float, drift: float) -> float:
+    """The offset at the reference if delays were equal both ways, from the quarter of pairs with the least delay."""
+    width = bounds.high - bounds.low
+    quick = bounds.take(width <= np.quantile(width, 0.25))
+    middle = (quick.low + quick.high) / 2 - drift * (quick.time - reference)
+    return float(middle.mean())
+
+
+def _agreeing(bounds: Bounds, reference: float) -> Bounds:
+    """Pairs near the offset that most of them allow; those that are paired wrongly lie anywhere."""
+    spread = MAX_DRIFT * np.abs(bounds.time - reference)
+    wide = Bounds(bounds.time, bounds.low - spread, bounds.high + spread)
+    offset, _, _ = most_agreed_offset(wide)
+    return bounds.take((wide.low <= offset + 50 * RESOLUTION_US) & (wide.high >= offset - 50 * RESOLUTION_US))
+
+
+def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
+    """Per stretch of time the pairs with the tightest bounds: the others hardly shape the polygon of lines."""
+    if len(bounds) <= 2 * bins:
+        return bounds
+    begin, end = bounds.time.min(), bounds.time.max()
+    place = ((bounds.time - begin) * ((bins - 1) / max(end - begin, 1.0))).astype(np.intp)
+    by_low = np.lexsort((-bounds.low, place))
+    by_high = np.lexsort((bounds.high, place))
+    first = np.flatnonzero(np.diff(place[by_low], prepend=-1))
+    return bounds.take(np.unique(np.concatenate([by_low[first], by_high[first]])))
+
+
+def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
+    """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
+    # Clocks that contradict themselves are rare: most ingests need no scipy, and its import takes long.
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_array
+
+    count = len(bounds)
+    time = bounds.time - reference
+    low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))
+    scale = max(float(np.abs(time).max()), 1.0)
+    # Row k says that the line is not above (below) bound k by more than its slack.
+    sign, row = np.repeat([-1.0, 1.0], count), np.arange(2 * count)
+    rows = csc_array(
+        (
+            np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)]),
+            np.concatenate([row, row, row]),
+            np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)]),
+        )
+    )
+    limits = np.concatenate([-(low - shift), high - shift])
+    cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
+    drift = MAX_DRIFT * scale
+    box = np.tile([0.0, np.inf], (2 + 2 * count, 1))
+    box[0], box[1] = (-np.inf, np.inf), (-drift, drift)
+    # The stubs know neither sparse rows nor an array of bounds.
+    solution = linprog(cost, A_ub=rows, b_ub=limits, bounds=box, method="highs")  # type: ignore[call-overload]
+    if solution.x is None:
+        raise ArithmeticError(f"bounds of a clock offset: {solution.message}")
+    offset, slope = float(solution.x[0]) + shift, float(solution.x[1]) / scale
+    return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
+
+
+def _extent(bounds: Bounds, inside: ClockLine) -> tuple[float, float, float, float]:
+    """Smallest and largest offset (at the reference) and drift over all lines that satisfy every bound.
+
+    `inside` is one of them; relative to it the numbers are small.
+    """
+    time, base = bounds.time - inside.reference, inside.at(bounds.time)
+    low, high = np.minimum(bounds.low - base, 0.0), np.maximum(bounds.high - base, 0.0)
+    least, most = _slopes(time, low, high)
+    least, most = max(least, -MAX_DRIFT - inside.drift), min(most, MAX_DRIFT - inside.drift)
+    bounded = np.isfinite(high)
+    return (
+        inside.offset + _lowest(time, low, least, most),
+        inside.offset - _lowest(-time[bounded], -high[bounded], least, most),
+        inside.drift + least,
+        inside.drift + most,
+    )
+
+
+def _slopes(time: Floats, low: Floats, high: Floats) -> tuple[float, float]:
+    """The smallest and the largest slope of lines above all lower and below all upper bounds, of which there are some.
+
+    A line passes below an upper bound and above a lower one exactly if it is not steeper than the line through both.
+    """
+    apart = time[np.newaxis, :] - time[:, np.newaxis]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (high[np.newaxis, :] - low[:, np.newaxis]) / apart
+    return float(slope[apart < 0].max(initial=-np.inf)), float(slope[apart > 0].min(initial=np.inf))
+
+
+def _lowest(time: Floats, low: Floats, least: float, most: float) -> float:
+    """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
+
+    For a slope r it is the largest of the `low - r time`, a convex function of r. What holds such a function up at its
+    minimum is one bound alone, where r is at the end of its range, or one before and one after time 0 together; each
+    bound or pair alone holds the offset no higher than all do. So the largest of what they hold is the answer, without
+    a search that rounding could lead in circles. Pairs are at most as many as :func:`_slopes` takes.
+    """
+    alone = (low - np.where(time > 0, most, least) * time).max()
+    after, before = time > 0, time < 0
+    late, late_low, early, early_low = time[after][:, np.newaxis], low[after][:, np.newaxis], time[before], low[before]
+    with np.errstate(over="ignore", under="ignore"):
+        slope = np.clip((late_low - early_low) / (late - early), least, most)
+        pair = np.maximum(late_low - slope * late, early_low - slope * early)
+    return float(pair.max(initial=alone))

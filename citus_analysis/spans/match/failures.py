@@ -1,0 +1,80 @@
+"""Which failed statement a failed child belongs to.
+
+A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed statement
+of its gpid that was running at the time; where the clocks are not known, to the n-th if there are as many of both and
+all ran on one node. Such links are `inferred`.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from citus_analysis.spans.match.clocks import TOLERANCE_US
+from citus_analysis.spans.match.matching import Clocks
+from citus_analysis.spans.read.sessions import Sessions, place
+
+__all__ = ["link_failures"]
+
+
+def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
+    """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
+    failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
+    without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks")).join(
+        sessions.locals, on="execution", how="anti"
+    )
+    statements = without_task.select(
+        "gpid",
+        "execution",
+        parent_node="node",
+        begin=_microseconds(pl.coalesce("start_time", "opener_time")),
+        end=_microseconds(pl.col("end_time")),
+        number=pl.int_range(pl.len()).over("gpid"),
+    )
+    children = failed.filter(pl.col("is_child") & pl.col("shard_id").is_not_null()).select(
+        "gpid",
+        "shard_id",
+        child="execution",
+        child_node="node",
+        place=place("opener_offset"),
+        child_begin=_microseconds(pl.col("opener_time")),
+        child_end=_microseconds(pl.col("end_time")),
+    )
+    if statements.is_empty() or children.is_empty():
+        return pl.DataFrame(schema={"execution": pl.UInt32, "child": pl.UInt32, "shard_id": pl.Int64})
+    by_time = _by_time(statements, children, clocks)
+    rest = children.join(by_time, on="child", how="anti").join(_known_nodes(clocks), on="child_node", how="anti")
+    links = pl.concat([by_time, _by_order(statements, rest)])
+    # A statement that two children claim is claimed by neither.
+    return links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
+
+
+def _microseconds(time: pl.Expr) -> pl.Expr:
+    return time.cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
+
+
+def _known_nodes(clocks: Clocks) -> pl.DataFrame:
+    known = {child for _, child in (*clocks.exact, *clocks.guessed)}
+    return pl.DataFrame({"child_node": sorted(known)}, schema={"child_node": pl.Categorical})
+
+
+def _by_time(statements: pl.DataFrame, children: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
+    lines = {**clocks.guessed, **clocks.exact}
+    offsets = pl.DataFrame(
+        [(parent, child, line.offset) for (parent, child), line in lines.items()],
+        schema={"parent_node": pl.Categorical, "child_node": pl.Categorical, "offset": pl.Float64},
+        orient="row",
+    )
+    both = statements.join(children, on="gpid", how="inner").join(
+        offsets, on=["parent_node", "child_node"], how="inner"
+    )
+    inside = (pl.col("child_begin") - pl.col("offset") >= pl.col("begin") - TOLERANCE_US) & (
+        pl.col("child_end") - pl.col("offset") <= pl.col("end") + TOLERANCE_US
+    )
+    return both.filter(inside).select("execution", "child", "shard_id")
+
+
+def _by_order(statements: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
+    alone = children.filter(pl.col("child_node").n_unique().over("gpid") == 1).sort("gpid", "place")
+    numbered = alone.with_columns(number=pl.int_range(pl.len()).over("gpid"), count=pl.len().over("gpid"))
+    counted = statements.with_columns(count=pl.len().over("gpid"))
+    return counted.join(numbered, on=["gpid", "number", "count"], how="inner").select("execution", "child", "shard_id")

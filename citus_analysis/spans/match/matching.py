@@ -1,0 +1,341 @@
+"""Parent tasks and the child statements that ran them.
+
+Tasks and children are paired by order (:mod:`citus_analysis.spans.match.pairing`). That needs no clock, but both
+sequences must be complete from their beginning: only then is a pair `exact`. A stream is *proven* when
+
+- the parent's session and all child sessions of that gpid stand in the logs from their first line without a gap;
+- a child log that begins while sessions are under way began before the parent's session did;
+- no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
+  nodes do not tell another offset;
+- what one side has more than the other lies after the end of the other's log;
+- no other offset of the clocks would pair it otherwise and fit as well
+  (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction tell the offset.
+
+Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.match.alignment`);
+those pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both
+with a third, else from the one offset that most tasks and children of these nodes agree on; when two offsets are about
+as likely, nothing is paired but what order pairs: `inferred`, and `ambiguous`.
+
+Clocks are a matter of all sessions; the rest is a matter of the sessions that work for one another, so it can be done
+for one group of them after the other: collect their claims, judge all claims, then match each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.schema import TABLES
+from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
+from citus_analysis.spans.match.clock_steps import fit_steps
+from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
+from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
+from citus_analysis.spans.read.ordered_arrays import Flags
+from citus_analysis.spans.read.sessions import Sessions
+
+if TYPE_CHECKING:
+    from citus_analysis.spans.match.streams import Streams
+
+__all__ = ["Clocks", "Matching", "Verdict", "judge", "match_tasks", "matched"]
+
+_MATCH: Final = TABLES["spans"]["match"].dtype
+_EXACT, _INFERRED, _UNMATCHED = range(3)
+
+_NO_ROWS: Final = np.zeros(0, np.intp)
+
+_NONE: Final = pl.DataFrame(schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean})
+
+_Lines = Mapping[NodePair, ClockLine]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How the clocks of pairs of nodes differ.
+
+    Attributes:
+        exact: per (parent node, child node) the offset, from the exact pairs.
+        guessed: the offset that tasks and children of two nodes agree on, where no pair is exact.
+        undecided: pairs of nodes whose offset could not be told.
+        doubtful: pairs of nodes where another offset fits as well as the one that order shows.
+    """
+
+    exact: _Lines
+    guessed: _Lines
+    undecided: frozenset[NodePair]
+    doubtful: frozenset[NodePair]
+
+    def line(self, nodes: NodePair) -> ClockLine | None:
+        """The offset between two nodes that share a stream."""
+        return _known_line(nodes, self.exact) or self.guessed.get(nodes)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is believed of the pairs of a group of sessions.
+
+    Attributes:
+        exact: the pairs that are proven.
+        doubtful: those that would be, if no other offset fitted as well.
+    """
+
+    exact: Flags
+    doubtful: Flags
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Tasks with their children.
+
+    Attributes:
+        pairs: one row per task: the columns of :attr:`Sessions.tasks`, `task` (row number), `child` (execution of
+            the child, null without one), `match` and `ambiguous` (other alignments are as good).
+        children: the child statements that could be paired.
+        clocks: how the clocks differ.
+    """
+
+    pairs: pl.DataFrame
+    children: pl.DataFrame
+    clocks: Clocks
+
+
+def match_tasks(sessions: Sessions) -> Matching:
+    """Pair the tasks of one iteration with child statements."""
+    ordered = pair_by_order(sessions)
+    (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
+    return matched(ordered, verdict, clocks)
+
+
+def judge(
+    claims: Sequence[Claims], coverage: pl.DataFrame, rests: Callable[[list[Flags]], Iterable[Rest]]
+) -> tuple[list[Verdict], Clocks]:
+    """Which pairs are proven, and how the clocks differ.
+
+    Args:
+        claims: of all groups of sessions.
+        coverage: as in :attr:`Sessions.coverage`, of all sessions.
+        rests: what the pairs that are proven leave over in each group; asked for only where no pair tells a clock.
+    """
+    lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
+    verdicts = _without_doubt(claims, lines, coverage, [_proven(one, lines, coverage) for one in claims])
+    proven = [one.exact for one in verdicts]
+    exact = lines if all(flags.all() for flags in proven) else _fitted(claims, proven)
+    shared = sorted({key for one in claims for key in one.shared})
+    guessed = {key: line for key in shared if key not in exact and (line := _known_line(key, exact))}
+    unknown = [key for key in shared if key not in exact and key not in guessed]
+    if unknown:
+        guessed |= _guessed(unknown, _joined(rests(proven)), exact)
+    doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.told_by(verdict.doubtful)}
+    return verdicts, Clocks(exact, guessed, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
+
+
+def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
+    """The clocks that chosen pairs tell."""
+    bounds: dict[NodePair, list[Bounds]] = {}
+    sessions: dict[NodePair, list[NDArray[np.int64]]] = {}
+    for one, flags in zip(claims, chosen, strict=True):
+        gpid = one.streams["gpid"].to_numpy()
+        for key, rows in one.by_nodes.items():
+            told = rows[flags[rows]]
+            bounds.setdefault(key, []).append(one.bounds.take(told))
+            sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, told, side="right") - 1])
+    joined = {key: Bounds.joined(parts) for key, parts in bounds.items()}
+    return {
+        key: SAME_CLOCK if key[0] == key[1] else fit_steps(one, np.concatenate(sessions[key]))
+        for key, one in joined.items()
+        if len(one)
+    }
+
+
+def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
+    """The pairs of streams whose order proves them (see the module's docstring)."""
+    count = len(claims.shorter)
+    contradicts, offset = np.ones(count, np.bool_), np.zeros(count)
+    for key, rows in claims.by_nodes.items():
+        if not _contradicted(key, lines):
+            bounds = claims.bounds.take(rows)
+            contradicts[rows] = (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows]
+            offset[rows] = lines[key].at(bounds.time)
+    if not count:
+        return np.zeros(0, np.bool_)
+    alike = ~np.logical_or.reduceat(contradicts, claims.first)
+    streams = claims.streams.with_columns(offset=pl.Series(offset[claims.first]))
+    proven = alike & _seen_whole(streams, coverage).to_numpy()
+    return np.repeat(proven, np.diff(claims.first, append=count))
+
+
+def _without_doubt(
+    claims: Sequence[Claims], lines: _Lines, coverage: pl.DataFrame, proven: Sequence[Flags]
+) -> list[Verdict]:
+    """Pairs that are proven, without those that another offset would pair otherwise."""
+    logs = coverage.select("node", begins=microseconds("first_time"), ends=microseconds("last_time"))
+    times = {str(node): (begins, ends) for node, begins, ends in logs.rows()}
+    doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
+    for key, line in lines.items():
+        if key[0] == key[1] or key[::-1] in lines:
+            continue
+        chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
+        chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
+        parts = [one.paired(rows) for one, rows in zip(claims, chosen, strict=True)]
+        span = LogSpan(times[key[1]][0], times[key[0]][1])
+        for rows, part, streams, flags in zip(
+            chosen, parts, doubtful_streams(parts, line, span), doubtful, strict=True
+        ):
+            flags[rows] = np.repeat(streams, np.diff(part.first(), append=len(rows)))
+    return [Verdict(flags & ~doubts, doubts) for flags, doubts in zip(proven, doubtful, strict=True)]
+
+
+def _contradicted(key: NodePair, lines: _Lines) -> bool:
+    """Whether the pairs in the other direction tell another offset between the same two clocks."""
+    other = lines.get(key[::-1])
+    if other is None:
+        return False
+    back = other.reversed()
+    # Steps are told by the pairs around them, each direction by its own.
+    both = [(piece, back.piece_at(piece.reference)) for piece in lines[key].pieces]
+    apart = [max(one.offset_low - two.offset_high, two.offset_low - one.offset_high) for one, two in both]
+    return max(apart) > 2 * TOLERANCE_US
+
+
+def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
+    """Streams of which no child was lost with the beginning of a log, and nothing but with the end of one."""
+    logs = coverage.select(
+        "node", "under_way", log_begins=microseconds("first_time"), log_ends=microseconds("last_time")
+    )
+    judged = streams.join(logs, left_on="child_node", right_on="node", how="left", maintain_order="left").join(
+        logs.select("node", parent_log_ends="log_ends"),
+        left_on="parent_node",
+        right_on="node",
+        how="left",
+        maintain_order="left",
+    )
+    # What one side has more than the other must lie beyond the end of the other's log.
+    lost_children = pl.col("surplus_task") + pl.col("offset") < pl.col("log_ends") - TOLERANCE_US
+    lost_tasks = pl.col("surplus_child") - pl.col("offset") < pl.col("parent_log_ends") - TOLERANCE_US
+    # Where sessions were under way when a log began, only a session that began later is whole.
+    seen = pl.col("session_begins") + pl.col("offset") - TOLERANCE_US > pl.col("log_begins")
+    whole = ~pl.col("under_way") | seen.fill_null(value=False)
+    return judged.select(
+        ~lost_children.fill_null(value=False) & ~lost_tasks.fill_null(value=False) & whole.fill_null(value=False)
+    ).to_series()
+
+
+def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, ClockLine]:
+    """The offset that most tasks and children agree on, of pairs of nodes that no exact pair tells."""
+    # Complete logs leave nothing to guess.
+    from citus_analysis.spans.match.streams import guess_clock
+
+    streams = _streams(_own(rest))
+    found = {}
+    # Pairs of nodes that have shared streams only tell nothing.
+    for key in (one for one in unknown if one in streams):
+        witnesses = [
+            (streams[other], between)
+            for other in streams
+            if other[0] == key[0] and other != key and (between := _known_line((other[1], key[1]), exact))
+        ]
+        if line := guess_clock(streams[key], witnesses):
+            found[key] = line
+    return found
+
+
+def _joined(rests: Iterable[Rest]) -> Rest:
+    """What several groups of sessions leave over; their streams are different ones."""
+    tasks, children, begin = [], [], 0
+    for rest in rests:
+        tasks.append(rest.tasks.with_columns(pl.col("stream") + begin))
+        children.append(rest.children.with_columns(pl.col("stream") + begin))
+        begin += int(rest.tasks["stream"].to_numpy().max(initial=0)) + 1
+    return Rest(pl.concat(tasks), pl.concat(children))
+
+
+def _own(rest: Rest) -> Rest:
+    """Streams with tasks of one backend."""
+    return Rest(*(side.filter(~pl.col("shared")) for side in (rest.tasks, rest.children)))
+
+
+def _on_clock_of_children(rest: Rest, clocks: Clocks) -> Rest:
+    """Shared streams, with the tasks of all their parents in order of time, on the clock of the children's node."""
+    parts = [
+        part.with_columns(pl.col("task_begins", "task_ends") + pl.Series(line.at(part["task_ends"].to_numpy())))
+        for key, part in _by_nodes(rest.tasks.filter("shared"))
+        if (line := clocks.line(key))
+    ]
+    if not parts:
+        return Rest(rest.tasks.clear(), rest.children.clear())
+    tasks = pl.concat(parts).sort("stream", "task_ends", "task").with_columns(parent_node="child_node")
+    children = rest.children.join(tasks, on="stream", how="semi", maintain_order="left")
+    return Rest(tasks, children.with_columns(parent_node="child_node"))
+
+
+def _streams(rest: Rest) -> dict[NodePair, Streams]:
+    from citus_analysis.spans.match.streams import Streams
+
+    children = dict(_by_nodes(rest.children))
+    return {key: Streams(part, children[key]) for key, part in _by_nodes(rest.tasks)}
+
+
+def _by_nodes(frame: pl.DataFrame) -> Iterator[tuple[NodePair, pl.DataFrame]]:
+    parts = frame.partition_by("parent_node", "child_node", as_dict=True)
+    return (((str(parent), str(child)), part) for (parent, child), part in parts.items())
+
+
+def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
+    """The proven pairs of a group of sessions, and those that an alignment of the rest finds."""
+    exact = verdict.exact
+    tasks, children = ordered.tasks, ordered.children
+    count = tasks.frame.height
+    child, match, ambiguous = np.zeros(count, np.uint32), np.full(count, _UNMATCHED, np.uint8), np.zeros(count, bool)
+    executions = children.frame["child"].to_numpy()
+    rows = tasks.row[ordered.task[exact]]
+    child[rows] = executions[children.row[ordered.child[exact]]]
+    match[rows] = _EXACT
+    inferred = _aligned(ordered.rest(exact), clocks)
+    rows = inferred["task"].to_numpy()
+    child[rows], match[rows], ambiguous[rows] = inferred["child"], _INFERRED, inferred["ambiguous"]
+    only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
+    rows = tasks.row[ordered.task[only]]
+    child[rows], match[rows], ambiguous[rows] = executions[children.row[ordered.child[only]]], _INFERRED, True
+    pairs = tasks.frame.with_row_index("task").with_columns(
+        child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
+        match=pl.Series(match).cat.to(_MATCH),
+        ambiguous=pl.Series(ambiguous),
+    )
+    return Matching(pairs, children.frame.select("gpid", "child_node", "child")[children.row], clocks)
+
+
+def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
+    """Align what the order does not prove, one pair of nodes after the other."""
+    if rest.tasks.is_empty():
+        return _NONE
+    found = [
+        streams.align(line)
+        for part in (_own(rest), _on_clock_of_children(rest, clocks))
+        for key, streams in _streams(part).items()
+        if (line := clocks.line(key))
+    ]
+    return pl.concat([_NONE, *found])
+
+
+def _known_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
+    """The line between two nodes from exact pairs: of their own, or with a third node (the surest of them)."""
+    direct = _direct_line(key, clocks)
+    if direct is not None:
+        return direct
+    ways = [
+        one.then(other)
+        for node in sorted({name for pair in clocks for name in pair} - set(key))
+        if (one := _direct_line((key[0], node), clocks)) and (other := _direct_line((node, key[1]), clocks))
+    ]
+    return min(ways, key=lambda line: line.offset_high - line.offset_low, default=None)
+
+
+def _direct_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
+    if key[0] == key[1]:
+        return SAME_CLOCK
+    other = clocks.get(key[::-1])
+    return clocks.get(key) or (None if other is None else other.reversed())

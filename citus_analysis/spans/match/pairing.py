@@ -1,0 +1,361 @@
+"""Tasks and children in streams, the n-th with the n-th.
+
+A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, anchor shard) a
+session runs one statement after the other, so its n-th task belongs to the n-th statement that the node logged for it.
+A function that runs on a child may send tasks of its own, under the gpid of the session that called it. Where the tasks
+of a stream come from several backends in this way, no log shows in which order: such a stream is *shared* by them, and
+nothing in it is paired by order.
+Which of these pairs are believed: :mod:`citus_analysis.spans.match.matching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.spans.match.alternatives import Paired
+from citus_analysis.spans.match.anchors import name_anchors
+from citus_analysis.spans.match.clocks import RESOLUTION_US, Bounds
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, firsts, numbers_of, places, stable_order
+from citus_analysis.spans.read.sessions import Sessions, place
+
+__all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
+
+_STREAM: Final = ("gpid", "child_node", "stream_shard")
+
+
+#: Parent node and child node.
+NodePair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Tasks, or children, by stream and by order within it.
+
+    Attributes:
+        frame: their columns.
+        row: the row of `frame` of each.
+        stream: a number for its stream.
+        first: where streams begin.
+        complete: nothing of its stream is missing before.
+        begins: when each began, microseconds.
+        ends: when each ended.
+        length: what it reported, microseconds; NaN where it is unknown.
+        shared: its stream is shared by several parents.
+    """
+
+    frame: pl.DataFrame
+    row: Indices
+    stream: NDArray[np.int64]
+    complete: Flags
+    begins: Floats
+    ends: Floats
+    length: Floats
+    first: Indices
+    shared: Flags
+
+    @property
+    def counts(self) -> Indices:
+        """How many there are in each stream."""
+        return np.diff(self.first, append=len(self.row))
+
+    def complete_counts(self) -> Indices:
+        """How many of each stream are complete."""
+        return np.add.reduceat(self.complete, self.first, dtype=np.intp) if len(self.first) else self.first
+
+    def left(self, rest: Flags, name: str) -> pl.DataFrame:
+        """Some of them, with what their alignment needs."""
+        row = self.row[rest]
+        numbers = self.frame[name].to_numpy()[row] if name in self.frame else row
+        return pl.DataFrame(
+            {
+                "stream": self.stream[rest],
+                "child_node": self.frame["child_node"].gather(row),
+                name: numbers.astype(np.uint32),
+                f"{name}_us": self.length[rest],
+                f"{name}_begins": self.begins[rest],
+                f"{name}_ends": self.ends[rest],
+                "shared": self.shared[rest],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What pairs say: all that their judgement needs, a twentieth of what their records take.
+
+    Attributes:
+        by_nodes: the pairs of each pair of nodes.
+        bounds: what each pair says about the offset of the clocks (see :mod:`citus_analysis.spans.match.clocks`).
+        shorter: which tasks are shorter than their children.
+        length: what each task reported, microseconds.
+        first: where the pairs of each stream begin.
+        streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the
+            first task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
+        shared: pairs of nodes with a stream that both have something of.
+    """
+
+    by_nodes: dict[NodePair, Indices]
+    bounds: Bounds
+    shorter: Flags
+    length: Floats
+    first: Indices
+    streams: pl.DataFrame
+    shared: frozenset[NodePair]
+
+    def told_by(self, chosen: Flags) -> Iterator[NodePair]:
+        """The pairs of nodes that some of the pairs are of."""
+        return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
+
+    def paired(self, rows: Indices) -> Paired:
+        """Some of the pairs, all or none of each stream."""
+        stream = np.searchsorted(self.first, rows, side="right") - 1
+        # Only whether there are more tasks counts here, not when the first of them ended.
+        more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
+        return Paired(stream, self.bounds.take(rows), self.length[rows], more)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Tasks and children without a proven partner, in the streams that have both.
+
+    Columns are those of :class:`~citus_analysis.spans.match.streams.Streams`, `parent_node`, `child_node` and
+    `shared`. The parent of a child in a shared stream is not known: its `parent_node` is that of one of them.
+    """
+
+    tasks: pl.DataFrame
+    children: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The n-th task of each stream with its n-th child, as long as both sequences are complete.
+
+    Attributes:
+        tasks: all tasks.
+        children: all children.
+        of_task: the stream of `tasks` for each stream that has pairs; `of_child` that of `children`.
+        stream: per pair its stream; `task` and `child` its place in `tasks` and `children`.
+    """
+
+    tasks: Side
+    children: Side
+    of_task: Indices
+    of_child: Indices
+    stream: Indices
+    task: Indices
+    child: Indices
+
+    def claims(self, sessions: Sessions) -> Claims:
+        """What the pairs say."""
+        task, child = self.tasks, self.children
+        first = firsts(self.stream)
+        begins = sessions.executions.group_by("session").agg(session_begins=microseconds("start_time").min())
+        streams = (
+            task.frame.select("parent_node", "child_node", "gpid", "session")[task.row[self.task[first]]]
+            .with_columns(
+                surplus_task=pl.Series(_first_surplus(self, task, child)),
+                surplus_child=pl.Series(_first_surplus(self, child, task)),
+            )
+            .join(begins, on="session", how="left", maintain_order="left")
+            .drop("session")
+        )
+        shorter = child.length[self.child] > task.length[self.task] + 1
+        length = task.length[self.task]
+        return Claims(self._by_nodes(), self._bounds(), shorter, length, first, streams, self._shared())
+
+    def rest(self, exact: Flags) -> Rest:
+        """What has no proven partner, given which pairs are proven."""
+        tasks, children = self.tasks, self.children
+        task, child = np.ones(len(tasks.row), np.bool_), np.ones(len(children.row), np.bool_)
+        task[self.task[exact]], child[self.child[exact]] = False, False
+        task &= np.isin(tasks.stream, children.stream[child])
+        child &= np.isin(children.stream, tasks.stream[task])
+        parents = tasks.frame["parent_node"].gather(tasks.row[task])
+        left = tasks.left(task, "task").with_columns(parent_node=parents)
+        nodes = left.select("stream", "parent_node").unique("stream")
+        return Rest(left, children.left(child, "child").join(nodes, on="stream", how="inner", maintain_order="left"))
+
+    def between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
+        """Which of some pairs are between some pairs of nodes."""
+        if not nodes or not chosen.any():
+            return np.zeros(0, np.intp)
+        own: Indices = np.concatenate(
+            [rows for key, rows in self._by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)]
+        )
+        return own[np.flatnonzero(chosen[own])]
+
+    def _bounds(self) -> Bounds:
+        ends = self.tasks.ends[self.task]
+        low = self.children.ends[self.child] - ends - RESOLUTION_US
+        high = self.children.begins[self.child] - self.tasks.begins[self.task] + RESOLUTION_US
+        return Bounds(ends, low, high)
+
+    def _by_nodes(self) -> dict[NodePair, Indices]:
+        row = self.tasks.row[self.task]
+        (parent,), (child,) = (numbers_of(self.tasks.frame[name].gather(row)) for name in ("parent_node", "child_node"))
+        number = parent * (child.max(initial=0) + 1) + child
+        order = stable_order(number, np.arange(len(row)))
+        nodes = self.tasks.frame.select("parent_node", "child_node")
+        groups = np.split(order, firsts(number[order])[1:])
+        return {_names(nodes.row(int(row[group[0]]))): group for group in groups if len(group)}
+
+    def _shared(self) -> frozenset[NodePair]:
+        heads = self.tasks.shared.copy()
+        heads[self.tasks.first] = True
+        first = np.flatnonzero(heads)
+        first = first[np.isin(self.tasks.stream[first], self.children.stream)]
+        nodes = self.tasks.frame.select("parent_node", "child_node")[self.tasks.row[first]].unique()
+        return frozenset(map(_names, nodes.iter_rows()))
+
+
+def pair_by_order(sessions: Sessions) -> Ordered:
+    """Pair the n-th task of each stream with its n-th child."""
+    sessions, numbered = name_anchors(sessions, _children(sessions))
+    task_stream, child_stream = _streams(sessions.tasks, numbered)
+    shared = _shared(sessions.tasks, task_stream)
+    tasks = _tasks(sessions.tasks, task_stream, shared)
+    return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
+
+
+def _names(nodes: tuple[str, ...]) -> NodePair:
+    return str(nodes[0]), str(nodes[1])
+
+
+def _children(sessions: Sessions) -> pl.DataFrame:
+    """The statements that children ran on shards, in the order of their backends."""
+    return sessions.executions.filter(pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()).select(
+        "gpid",
+        "shard_id",
+        "other_shards",
+        "failed",
+        "closed",
+        child="execution",
+        child_node="node",
+        place=place("opener_offset"),
+        child_us=pl.when("closed").then("duration_us"),
+        child_begins=pl.min_horizontal(microseconds("start_time"), microseconds("opener_time")),
+        child_ends=pl.coalesce(microseconds("end_time"), microseconds("opener_time")),
+    )
+
+
+def _streams(tasks: pl.DataFrame, children: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The number of each task's and each child's stream; no child lacks a part of it."""
+    task_stream, child_stream = np.zeros(tasks.height, np.int64), np.zeros(children.height, np.int64)
+    for name in _STREAM:
+        of_task, of_child = numbers_of(tasks[name], children[name])
+        size = 1 + max(of_task.max(initial=0), of_child.max(initial=0))
+        task_stream, child_stream = task_stream * size + of_task, child_stream * size + of_child
+    return task_stream, child_stream
+
+
+def _shared(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The streams whose tasks come from several backends."""
+    (backend,) = numbers_of(tasks["pid"])
+    (node,) = numbers_of(tasks["parent_node"])
+    backend = backend * (node.max(initial=0) + 1) + node
+    # A gpid names one backend, unless a child sends tasks.
+    if len(np.unique(backend)) <= tasks["gpid"].n_unique():
+        return stream[:0]
+    several = pl.DataFrame({"stream": stream, "backend": backend}).unique()["stream"].to_numpy()
+    streams, backends = np.unique(several, return_counts=True)
+    return np.asarray(streams[backends > 1], np.int64)
+
+
+def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.int64]) -> Side:
+    row = stable_order(stream, np.arange(tasks.height))
+    ends = tasks.select(microseconds("end_time")).to_series().to_numpy()[row]
+    length = tasks["task_us"].cast(pl.Float64).to_numpy()[row]
+    whole = tasks["anchored"].to_numpy()[row]
+    return _side(tasks, row, stream, ends - length, ends, length, whole, shared)
+
+
+def _without_failed(
+    children: pl.DataFrame, stream: NDArray[np.int64], sessions: Sessions, shared: NDArray[np.int64]
+) -> Side:
+    """Children that can have a task, in the order in which their node logged them.
+
+    A statement that failed has no task record. One that never ended has none either if its connection broke, so
+    it stays only as the last of its stream.
+    """
+    where = children["place"].to_numpy()
+    row = stable_order(stream, np.arange(children.height))
+    if not np.all((where[row[1:]] > where[row[:-1]]) | changes(stream[row])[1:]):
+        row = np.lexsort((where, stream))
+    last = changes(stream[row][::-1])[::-1]
+    failed, closed = children["failed"].to_numpy()[row], children["closed"].to_numpy()[row]
+    row = row[~failed & (closed | last)]
+    complete = ~children["doubtful"].to_numpy()[row]
+    if sessions.gaps.height:
+        gaps = sessions.gaps.group_by("gpid", child_node="node").agg(gap=pl.col("place").min())
+        gap = children.join(gaps, on=["gpid", "child_node"], how="left", maintain_order="left")["gap"]
+        complete &= (children["place"] <= gap).fill_null(value=True).to_numpy()[row]
+    begins, ends, length = (children[f"child_{name}"].to_numpy()[row] for name in ("begins", "ends", "us"))
+    return _side(children, row, stream, begins, ends, length, complete, shared)
+
+
+def _side(
+    frame: pl.DataFrame,
+    row: Indices,
+    stream: NDArray[np.int64],
+    begins: Floats,
+    ends: Floats,
+    length: Floats,
+    complete: Flags,
+    shared: NDArray[np.int64],
+) -> Side:
+    """Sorted tasks or children; up to the first that is not complete, a stream is. A shared one never is."""
+    stream = stream[row]
+    is_shared = np.isin(stream, shared) if len(shared) else np.zeros(len(row), np.bool_)
+    complete = complete & ~is_shared
+    first = firsts(stream)
+    if not complete.all():
+        lacking = np.cumsum(~complete)
+        before: Indices = lacking[first] - ~complete[first]
+        complete = lacking == np.repeat(before, np.diff(first, append=len(row)))
+    return Side(frame, row, stream, complete, begins, ends, length, first, is_shared)
+
+
+def microseconds(column: str) -> pl.Expr:
+    """A time as a number, microseconds since 1970."""
+    return pl.col(column).cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
+
+
+def _in_order(tasks: Side, children: Side) -> Ordered:
+    _, of_task, of_child = np.intersect1d(
+        tasks.stream[tasks.first], children.stream[children.first], assume_unique=True, return_indices=True
+    )
+    pairs = np.minimum(tasks.complete_counts()[of_task], children.complete_counts()[of_child])
+    of_task, of_child, pairs = of_task[pairs > 0], of_child[pairs > 0], pairs[pairs > 0]
+    stream = np.repeat(np.arange(len(pairs)), pairs)
+    position = places(changes(stream))
+    return Ordered(
+        tasks,
+        children,
+        of_task,
+        of_child,
+        stream,
+        tasks.first[of_task][stream] + position,
+        children.first[of_child][stream] + position,
+    )
+
+
+def _first_surplus(ordered: Ordered, side: Side, other: Side) -> Floats:
+    """When the first item of each stream ended that comes after the last of the other side; NaN without one.
+
+    Where the other side goes on, but incompletely, items without a partner are expected: there is no surplus.
+    """
+    of_side, of_other = (
+        (ordered.of_task, ordered.of_child) if side is ordered.tasks else (ordered.of_child, ordered.of_task)
+    )
+    paired = np.bincount(ordered.stream, minlength=len(of_side))
+    surplus = np.flatnonzero((other.counts[of_other] == paired) & (side.counts[of_side] > paired))
+    ends = np.full(len(of_side), np.nan)
+    ends[surplus] = side.ends[side.first[of_side[surplus]] + paired[surplus]]
+    return ends

@@ -1,0 +1,141 @@
+"""Tasks and children of two nodes, stream by stream, and the clock offset they agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.spans.match.alignment import Intervals, align_streams, compatible_pairs
+from citus_analysis.spans.match.clocks import (
+    RESOLUTION_US,
+    TOLERANCE_US,
+    Bounds,
+    ClockLine,
+    fit_clock,
+    most_agreed_offset,
+)
+from citus_analysis.spans.read.ordered_arrays import firsts
+
+__all__ = ["Streams", "guess_clock"]
+
+#: Votes an offset needs, and how many times those of any other offset, to be believed.
+_VOTES: Final = 3
+_LEAD: Final = 2.0
+
+#: Children that vote on an offset, and pairs of them with tasks; bounds memory and time.
+_VOTERS: Final = 400
+_BALLOTS: Final = 2_000_000
+
+
+class Streams:
+    """The tasks and children of one pair of nodes in the streams that have both.
+
+    Args:
+        tasks: `stream`, `task`, `task_us`, `task_begins`, `task_ends`, by stream and order within it.
+        children: `stream`, `child`, `child_us`, `child_begins`, `child_ends`, in the same way; of the same streams.
+    """
+
+    def __init__(self, tasks: pl.DataFrame, children: pl.DataFrame) -> None:
+        self._tasks, self._children = tasks, children
+        stream = tasks["stream"].to_numpy()
+        known = stream[firsts(stream)]
+        self._stream_of_child = np.searchsorted(known, children["stream"].to_numpy())
+        self._first_task = np.append(firsts(stream), len(stream))
+        self._first_child = np.searchsorted(self._stream_of_child, np.arange(len(known) + 1))
+        self.child_begins: Floats = self._children["child_begins"].to_numpy()
+
+    def align(self, line: ClockLine) -> pl.DataFrame:
+        """The alignment of all streams: `task`, `child`, `ambiguous`."""
+        tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
+        alignment = align_streams(self._task_intervals(), self._child_intervals(line), tolerance)
+        paired = alignment.child >= 0
+        return pl.DataFrame(
+            {
+                "task": self._tasks["task"].to_numpy()[paired],
+                "child": self._children["child"].to_numpy()[alignment.child[paired]],
+                "ambiguous": alignment.ambiguous[paired],
+            },
+            schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean},
+        )
+
+    def votes(self, centre: float) -> Bounds:
+        """What all pairs of a task with a child near a time say about the offset."""
+        near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
+        stream = self._stream_of_child
+        sizes = np.diff(self._first_task)[stream]
+        chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
+        child = np.repeat(chosen, sizes[chosen])
+        within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
+        return self._bounds(self._first_task[stream[child]] + within, child)
+
+    def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
+        """Bounds from the pairs near a time that are compatible with a line and with nothing else."""
+        task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
+        alone = (np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1)
+        near = np.abs(self.child_begins[child] - centre) <= reach
+        return self._bounds(task[alone & near], child[alone & near])
+
+    def _bounds(self, task: NDArray[np.intp], child: NDArray[np.intp]) -> Bounds:
+        tasks, children = self._tasks, self._children
+        long_enough = ~(children["child_us"].to_numpy()[child] > tasks["task_us"].to_numpy()[task] + 1)
+        task, child = task[long_enough], child[long_enough]
+        ends = tasks["task_ends"].to_numpy()[task]
+        low = children["child_ends"].to_numpy()[child] - ends - RESOLUTION_US
+        high = self.child_begins[child] - tasks["task_begins"].to_numpy()[task] + RESOLUTION_US
+        return Bounds(ends, low, high)
+
+    def _task_intervals(self) -> Intervals:
+        tasks = self._tasks
+        return Intervals(
+            self._first_task,
+            tasks["task_begins"].to_numpy(),
+            tasks["task_ends"].to_numpy(),
+            tasks["task_us"].cast(pl.Float64).to_numpy(),
+        )
+
+    def _child_intervals(self, line: ClockLine) -> Intervals:
+        begins, ends = self.child_begins, self._children["child_ends"].to_numpy()
+        offset = line.at(begins - line.offset)
+        return Intervals(
+            self._first_child, begins - offset, ends - offset, self._children["child_us"].cast(pl.Float64).to_numpy()
+        )
+
+
+def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> ClockLine | None:
+    """The offset that most tasks and children agree on, followed from there over the whole log.
+
+    Args:
+        streams: tasks and children of two nodes.
+        witnesses: what the same parent's tasks had done on other nodes, with the known lines from those nodes'
+            clocks to the child's: they vote on the same offset.
+
+    Returns:
+        None when no offset has a clear lead: a periodic workload agrees on several.
+    """
+    for share in (0.5, 0.25, 0.75):
+        centre = float(np.quantile(streams.child_begins, share))
+        ballots = streams.votes(centre)
+        if len(ballots) == 0:
+            continue
+        further = [other.votes(centre - line.offset).beyond(line) for other, line in witnesses]
+        ballots = Bounds.joined([ballots, *further])
+        offset, votes, others = most_agreed_offset(ballots)
+        if votes >= _VOTES and votes >= _LEAD * others:
+            return _follow(streams, offset, centre)
+    return None
+
+
+def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
+    line = ClockLine(centre - offset, offset, offset, offset, 0.0, 0.0, 0.0, 0, 0)
+    distances = np.sort(np.abs(streams.child_begins - centre))
+    reach = distances[min(_VOTERS, len(distances)) - 1]
+    while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
+        line = fit_clock(agreeing)
+        reach *= 3
+    # Where statements follow each other within the tolerance no pair stands alone; the votes remain.
+    return fit_clock(agreeing) if agreeing else line

@@ -1,0 +1,1 @@
+"""Statements, span trees and their identifiers."""

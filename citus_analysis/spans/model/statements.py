@@ -1,0 +1,230 @@
+"""Where the time of each statement execution went.
+
+T is the sum of a statement's protocol phases, W the time it waited for tasks, C what the children reported,
+P = T - W what the parent computed itself, L = W - C what neither reports: network, queueing, connection handling.
+
+A statement that is the first of a session to reach a node waits until a connection is made, before its task begins:
+milliseconds that are neither W nor computed by anyone. They are the part `connect_us` of P.
+
+Of several tasks W is the time during which one was out at least. Records are stamped to 1 ms, so how far tasks overlap
+is not known better than that: P has bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
+from citus_analysis.spans.match.clocks import RESOLUTION_US
+from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.read.ordered_arrays import changes, firsts
+from citus_analysis.spans.read.sessions import Sessions
+
+__all__ = ["statement_profile"]
+
+_MATCH: Final = TABLES["statements"]["match"].dtype
+_COLUMNS: Final = (
+    "execution", "trace_id", "pid", "gpid", "session_seq", "statement_kind", "statement_fingerprint", "protocol",
+    "child_protocol", "executed", "shard_id", "tasks", "start_time", "end_time", "parse_us", "bind_us",
+    "execute_us", "total_us", "parent_us", "connect_us", "parent_low_us", "parent_high_us", "wait_us", "child_us",
+    "latency_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
+)  # fmt: skip
+_EXECUTED: Final = TABLES["statements"]["executed"].dtype
+
+
+def statement_profile(
+    sessions: Sessions, pairs: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers, *, distributed: bool
+) -> pl.DataFrame:
+    """One row per parent statement with its profile.
+
+    Args:
+        sessions: the sessions' executions, phases and local shard statements.
+        pairs: tasks with their children.
+        failures: statements that failed before a task was reported.
+        identifiers: makes trace ids.
+        distributed: the servers form a cluster; without one, every statement on data is executed where it came in.
+
+    Returns:
+        Columns of table `statements` with `source` in place of `source_id`, and `execution`.
+    """
+    parents = sessions.executions.filter(~pl.col("is_child")).with_columns(
+        byte_offset=pl.coalesce("byte_offset", "last_offset")
+    )
+    parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
+    locals_ = sessions.locals.group_by("execution").agg(
+        local_tasks=pl.len().cast(pl.Int32), local_shard=pl.col("shard_id").first()
+    )
+    joined = (
+        parents.drop("shard_id")
+        .join(_phase_times(sessions.phases), on="execution", how="left", maintain_order="left")
+        .join(locals_, on="execution", how="left", maintain_order="left")
+        .join(_task_times(pairs, sessions), on="execution", how="left", maintain_order="left")
+        .join(failures.select("execution", failed_shard="shard_id"), on="execution", how="left", maintain_order="left")
+        .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
+    )
+    return _finish(joined, distributed=distributed)
+
+
+def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
+    on_data = pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS)
+    alone = on_data & pl.lit(not distributed)
+    tasks = pl.col("local_tasks") + pl.col("remote_tasks")
+    executed = (
+        pl.when(tasks > 1)
+        .then(pl.lit("multi_shard"))
+        .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
+        .then(pl.lit("remote"))
+        .when((pl.col("local_tasks") == 1) | alone)
+        .then(pl.lit("local"))
+    )
+    total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
+    # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
+    union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
+    wait = pl.max_horizontal("lane_us", union)
+    return (
+        joined.with_columns(
+            tasks=tasks,
+            executed=executed,
+            # Of a statement that the log cuts in two the phases are not all known.
+            total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
+            wait_us=wait,
+            shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
+            match=pl.when(pl.col("remote_tasks") > 0)
+            .then("match")
+            .when((pl.col("local_tasks") > 0) | alone)
+            .then(pl.lit("exact", _MATCH))
+            .when(pl.col("failed_shard").is_not_null())
+            .then(pl.lit("inferred", _MATCH)),
+            protocol=pl.when("extended").then(pl.lit("extended")).otherwise(pl.lit("simple")),
+        )
+        .with_columns(
+            parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
+            **_bounds_of_parent(),
+            # What is shorter cannot be told from what the parent computes.
+            connect_us=pl.when(
+                pl.col("connects"), pl.col("execute_us") - pl.col("wait_us") > RESOLUTION_US, ~pl.col("failed")
+            ).then(pl.col("execute_us") - pl.col("wait_us")),
+            latency_us=pl.col("wait_us") - pl.col("child_us"),
+            includes_commit=_commits_inside(),
+            executed=pl.col("executed").cast(_EXECUTED),
+        )
+        .select(_COLUMNS)
+    )
+
+
+def _bounds_of_parent() -> dict[str, pl.Expr]:
+    """P if the tasks overlapped as little, and as much, as their records allow."""
+    several = (pl.col("remote_tasks") > 1) & ~pl.col("failed")
+    return {
+        "parent_low_us": pl.when(several).then(
+            pl.col("total_us") - pl.max_horizontal(pl.min_horizontal("longest_us", "execute_us"), "lane_us")
+        ),
+        "parent_high_us": pl.when(several).then(pl.col("total_us") - pl.col("lane_us")),
+    }
+
+
+def _commits_inside() -> pl.Expr:
+    """Whether T contains the commit's WAL flush, from where and how the statement ran.
+
+    A remote single-shard statement commits on the child, inside the task. A local or multi-shard one commits at
+    the end of the simple query, but at Sync, after the execute phase, over the extended protocol. Within a
+    transaction block only COMMIT commits.
+    """
+    kind = pl.col("statement_kind").cast(pl.String)
+    in_block = pl.col("in_transaction")
+    return (
+        pl.when(kind.is_in(["commit"]))
+        .then(pl.lit(value=True))
+        .when(~kind.is_in(list(WRITING_STATEMENTS)) | pl.col("failed"))
+        .then(None)
+        .when(in_block)
+        .then(pl.lit(value=False))
+        .when(pl.col("executed") == "remote")
+        .then(pl.lit(value=True))
+        .otherwise(~pl.col("extended"))
+    )
+
+
+def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
+    """Per execution, which stand together, the time of each phase."""
+    execution = phases["execution"].to_numpy()
+    first = firsts(execution)
+    if not len(first):
+        return pl.DataFrame(
+            schema={"execution": pl.UInt32, "parse_us": pl.Float64, "bind_us": pl.Float64, "execute_us": pl.Float64}
+        )
+    duration = phases["duration_us"].to_numpy()
+    times = pl.DataFrame({"execution": execution[first]})
+    for name in ("parse", "bind", "execute"):
+        chosen = (phases["name"] == name).to_numpy()
+        total = pl.Series(np.add.reduceat(np.where(chosen, duration, 0.0), first))
+        known = pl.Series(np.logical_or.reduceat(chosen, first))
+        times = times.with_columns(pl.when(known).then(total).alias(f"{name}_us"))
+    return times
+
+
+def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+    """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
+    children = sessions.executions.select(
+        "execution", child_us="duration_us", child_pid="pid", child_extended="extended"
+    )
+    tasks = pairs.select("execution", "task_us", "child", "match", "child_node", "shard_id", "end_time").join(
+        children, left_on="child", right_on="execution", how="left", maintain_order="left"
+    )
+    counts = tasks.group_by("execution").agg(
+        remote_tasks=pl.len().cast(pl.Int32),
+        remote_shard=pl.col("shard_id").first(),
+        slowest_task_us=pl.col("task_us").max().cast(pl.Float64),
+        median_task_us=pl.col("task_us").median(),
+        # Enum order is exact, inferred, unmatched: the worst is the largest.
+        match=pl.col("match").max(),
+        child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary"))
+        .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text")),
+    )  # fmt: skip
+    connecting = _connecting(pairs, sessions).with_columns(connects=pl.lit(value=True))
+    return (
+        counts.join(_lanes(tasks), on="execution", how="left")
+        .join(_unions(tasks), on="execution", how="left")
+        .join(connecting, on="execution", how="left")
+    )
+
+
+def _connecting(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+    """The statements (`execution`) with a task that is the first thing on a shard that its child's session did."""
+    on_shard = pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()
+    ran = sessions.executions.filter(on_shard).select("execution", "session", "anchored")
+    first = ran.filter(pl.Series(changes(ran["session"].to_numpy())) & pl.col("anchored"))
+    return pairs.join(first.select(child="execution"), on="child", how="semi").select("execution").unique()
+
+
+def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
+    """The connection that was busiest with a statement: its tasks run one after the other (the critical path)."""
+    return (
+        tasks.group_by("execution", "child_node", "child_pid")
+        .agg(
+            lane_us=pl.col("task_us").sum().cast(pl.Float64),
+            child_us=pl.when(pl.col("child_us").is_not_null().all()).then(pl.col("child_us").sum()),
+        )
+        .sort("execution", "lane_us", "child_pid", descending=[False, True, False])
+        .group_by("execution", maintain_order=True)
+        .agg(pl.col("lane_us", "child_us").first())
+    )
+
+
+def _unions(tasks: pl.DataFrame) -> pl.DataFrame:
+    """Time during which at least one task was out (several tasks), from record times of 1 ms resolution."""
+    several = tasks.filter(pl.len().over("execution") > 1)
+    end, late = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical(), int(RESOLUTION_US)
+    intervals = several.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
+    reached = pl.col("end").cum_max().shift(1).over("execution")
+    gained = (pl.col("end") - pl.max_horizontal("start", reached.fill_null(pl.col("start")))).clip(0)
+    # Each may have ended up to a millisecond later.
+    longest = (pl.col("end") + late - pl.max_horizontal("start", (reached + late).fill_null(pl.col("start")))).clip(0)
+    return (
+        intervals.select("execution", gained=gained, longest=longest)
+        .group_by("execution")
+        .agg(union_us=pl.col("gained").sum().cast(pl.Float64), longest_us=pl.col("longest").sum().cast(pl.Float64))
+    )

@@ -1,0 +1,243 @@
+"""The span tree of every statement: statement -> phases -> tasks and local executions -> remote executions.
+
+A function that was called on a child sends tasks of its own: they stand below the remote execution.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.schema import TABLES, WRITING_STATEMENTS
+from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.read.sessions import Sessions
+
+__all__ = ["span_tree"]
+
+_US: Final = pl.Datetime("us", "UTC")
+_MATCH: Final = TABLES["spans"]["match"].dtype
+_EXACT: Final = pl.lit("exact", _MATCH)
+_COLUMNS: Final = (
+    "trace_id", "span_id", "parent_span_id", "kind", "name", "start_time", "end_time", "duration_us", "shard_id",
+    "gpid", "pid", "match", "includes_commit", "session_seq", "source", "byte_offset",
+)  # fmt: skip
+_OWNER: Final = ("execution", "trace_id", "span_id", "gpid", "pid", "session_seq", "includes_commit")
+
+
+def span_tree(
+    sessions: Sessions,
+    statements: pl.DataFrame,
+    pairs: pl.DataFrame,
+    failures: pl.DataFrame,
+    identifiers: Identifiers,
+) -> pl.DataFrame:
+    """All spans of one iteration.
+
+    Args:
+        sessions: what the sessions did.
+        statements: result of :func:`~citus_analysis.spans.model.statements.statement_profile`.
+        pairs: tasks with the child execution (`child`) and how sure that link is (`match`).
+        failures: failed statements with the child execution that failed.
+        identifiers: of the sessions' sources.
+
+    Returns:
+        Columns of table `spans` with `source` in place of `source_id`.
+    """
+    roots = _roots(statements, identifiers)
+    parent_phases = _phases(sessions, roots, identifiers)
+    executes = parent_phases.filter(pl.col("name") == "execute").select("execution", execute_span="span_id")
+    owners = (
+        roots.select(_OWNER)
+        .join(executes, on="execution", how="left")
+        .with_columns(below=pl.coalesce("execute_span", "span_id"))
+    )
+    tasks = _all_tasks(sessions, pairs, owners, identifiers)
+    remotes = _remotes(
+        sessions, pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)]), identifiers
+    )
+    local = _locals(sessions, owners, identifiers)
+    child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
+    connects = _connects(statements, owners, identifiers)
+    parts = (roots, parent_phases, connects, tasks, local, remotes, child_phases)
+    return pl.concat([part.select(_typed()) for part in parts])
+
+
+def _typed() -> list[pl.Expr]:
+    spans = TABLES["spans"]
+    return [pl.col(name).cast(spans[name].dtype) if name in spans else pl.col(name) for name in _COLUMNS]
+
+
+def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    return statements.with_columns(
+        span_id=identifiers.of(statements, "statement"),
+        parent_span_id=pl.lit(None, pl.UInt64),
+        kind=pl.lit("statement"),
+        name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
+        duration_us=pl.col("total_us"),
+        match=_EXACT,
+    )
+
+
+def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    phases = sessions.phases.join(
+        owners.select(_OWNER).rename({"span_id": "parent_span_id"}), on="execution", how="inner", maintain_order="left"
+    )
+    return phases.with_columns(
+        *_interval("log_time"),
+        span_id=identifiers.of(phases, "phase"),
+        kind=pl.lit("phase"),
+        shard_id=None,
+        match=_EXACT,
+        # Only the phase that executes can contain the commit.
+        includes_commit=pl.when(pl.col("name") == "execute").then("includes_commit"),
+    )
+
+
+def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """The tasks of statements, and level by level those that their children sent."""
+    levels = [_tasks(pairs, owners, identifiers)]
+    if levels[0].height == pairs.height:
+        return levels[0]
+    rest = pairs.join(owners, on="execution", how="anti")
+    while rest.height:
+        first = rest.join(rest.select(execution="child").drop_nulls(), on="execution", how="anti")
+        owned = pl.concat([_owners_of_children(level) for level in levels])
+        levels.append(_tasks(first, _senders(sessions, owned, identifiers), identifiers))
+        if first.is_empty():
+            break
+        rest = rest.join(first, on="task", how="anti")
+    return pl.concat(levels)
+
+
+def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """What owns tasks that children sent: their own executions."""
+    return _children(sessions, owners, identifiers).select(
+        "execution",
+        "trace_id",
+        includes_commit=_child_commits_inside(),
+        session_seq="session_seq_parent",
+        below="span_id",
+    )
+
+
+def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    tasks = pairs.join(
+        owners.select("execution", "trace_id", "session_seq", "includes_commit", parent_span_id="below"),
+        on="execution",
+        how="inner",
+        maintain_order="left",
+    )
+    return tasks.with_columns(
+        *_interval("end_time", duration="task_us"),
+        span_id=identifiers.of(tasks, "task"),
+        kind=pl.lit("task"),
+        name=pl.lit("task"),
+        duration_us="task_us",
+        match=_EXACT,
+        child_match="match",
+    )
+
+
+def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """How long statements waited for connections, from the beginning of their execute phase."""
+    made = statements.filter(pl.col("connect_us").is_not_null()).join(
+        owners.select("execution", parent_span_id="below"), on="execution", how="left", maintain_order="left"
+    )
+    start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
+    return made.with_columns(
+        span_id=identifiers.of(made, "connect"),
+        kind=pl.lit("connect"),
+        name=pl.lit("connect"),
+        start_time=start,
+        end_time=start + pl.duration(microseconds=pl.col("connect_us")),
+        duration_us="connect_us",
+        shard_id=None,
+        match=_EXACT,
+        includes_commit=pl.lit(None, pl.Boolean),
+    )
+
+
+def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """Executions on the parent's own shards: the log says when one began and that it ended with its statement."""
+    ends = sessions.executions.select("execution", statement_end="end_time")
+    local = sessions.locals.join(
+        owners.select("execution", "trace_id", "session_seq", "includes_commit", "gpid", "pid", parent_span_id="below"),
+        on="execution",
+        how="inner",
+        maintain_order="left",
+    ).join(ends, on="execution", how="left", maintain_order="left")
+    return local.with_columns(
+        span_id=identifiers.of(local, "local"),
+        kind=pl.lit("local"),
+        name=pl.col("statement_kind").cast(pl.String),
+        start_time=pl.col("log_time").cast(_US),
+        end_time=pl.max_horizontal("log_time", "statement_end").cast(_US),
+        duration_us=pl.lit(None, pl.Float64),
+        match=_EXACT,
+    )
+
+
+def _owners_of_children(tasks: pl.DataFrame) -> pl.DataFrame:
+    return tasks.filter(pl.col("child").is_not_null()).select(
+        execution="child",
+        trace_id="trace_id",
+        parent_span_id="span_id",
+        session_seq_parent="session_seq",
+        match="child_match",
+    )
+
+
+def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
+    """A failed task has no record and so no span: its child stands right below the statement."""
+    return failures.join(roots, on="execution", how="inner").select(
+        execution="child",
+        trace_id="trace_id",
+        parent_span_id="span_id",
+        session_seq_parent="session_seq",
+        match=pl.lit("inferred", _MATCH),
+    )
+
+
+def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
+    on_shard = pl.col("shard_id").is_not_null()
+    return _children(sessions, owners, identifiers).with_columns(
+        kind=pl.lit("remote"),
+        name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
+        end_time=pl.col("end_time").cast(_US),
+        start_time=pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),
+        # Transaction control is not on a shard and has no task that it could belong to.
+        match=pl.col("match").fill_null(pl.when(on_shard).then(pl.lit("unmatched", _MATCH))),
+        includes_commit=_child_commits_inside(),
+        session_seq=pl.col("session_seq_parent"),
+    )
+
+
+def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """The executions of children with their trace and span."""
+    children = (
+        sessions.executions.filter(pl.col("is_child"))
+        .with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
+        .join(owners, on="execution", how="left", maintain_order="left")
+    )
+    return children.with_columns(
+        trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")), span_id=identifiers.of(children, "remote")
+    )
+
+
+def _child_commits_inside() -> pl.Expr:
+    """A text child's duration is printed after its commit (outside a transaction), a binary child's before."""
+    kind = pl.col("statement_kind").cast(pl.String)
+    return (
+        pl.when(kind == "commit")
+        .then(pl.lit(value=True))
+        .when(kind.is_in(list(WRITING_STATEMENTS)) & ~pl.col("failed"))
+        .then(~pl.col("extended") & (pl.col("closing_xid") == 0))
+    )
+
+
+def _interval(end: str, *, duration: str = "duration_us") -> tuple[pl.Expr, pl.Expr]:
+    ended = pl.col(end).cast(_US)
+    began = ended - pl.duration(microseconds=pl.col(duration))
+    return began.alias("start_time"), ended.alias("end_time")

@@ -1,0 +1,1 @@
+"""From log records to executions of statements, session by session."""

@@ -1,0 +1,107 @@
+"""The records of a backend in their order, each once, whatever files they stand in.
+
+A server's log is rotated, copied while it is rotated, and put together again by hand: files overlap, lines stand in
+two of them or twice in one, and a file may sort behind one that is younger. What a record says, its time and its
+number in the session (`%l`) tell that two lines are the same record, and `%l` tells where a session goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, firsts
+
+__all__ = ["SAME_RECORD", "stitch"]
+
+#: Columns that two copies of a record share, beside their backend. The text itself is not among the columns that
+#: traces are built from; a backend does not give one number twice within a millisecond.
+SAME_RECORD: Final = (
+    "session_line", "log_time", "local_xid", "gpid", "severity", "kind", "phase", "duration_us", "shard_id", "task_us",
+    "worker_host", "worker_port", "statement_kind", "statement_fingerprint",
+)  # fmt: skip
+
+
+def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices, Indices]:
+    """Put the records of backends whose numbers go back in order, without copies.
+
+    Backends whose numbers only rise are left as they are, so logs that nobody touched cost one look at their numbers.
+
+    Args:
+        events: the records.
+        order: rows of `events`, by backend and position.
+        starts: where in `order` each backend begins.
+
+    Returns:
+        `order` and `starts` anew, and the rows of the copies that were left out.
+    """
+    backend = np.zeros(len(order), np.intp)
+    backend[starts] = 1
+    backend = np.cumsum(backend) - 1
+    odd = _go_back(events["session_line"], order, backend)
+    if not odd.any():
+        return order, starts, np.zeros(0, np.intp)
+    at = np.flatnonzero(np.isin(backend, np.unique(backend[odd])))
+    kept = _first_copies(events, order[at], backend[at])
+    sorted_rows = _by_session(events, order[at][kept], backend[at][kept])
+    stays = np.ones(len(order), np.bool_)
+    stays[at[~kept]] = False
+    stitched, backend = order.copy(), backend[stays]
+    stitched[at[kept]] = sorted_rows
+    return stitched[stays], firsts(backend), order[at[~kept]]
+
+
+def _go_back(lines: pl.Series, order: Indices, backend: Indices) -> Flags:
+    """Where a record's number is not larger than the one before it in the same backend."""
+    line = lines.fill_null(0).to_numpy()[order]
+    back = np.zeros(len(order), np.bool_)
+    back[1:] = (line[1:] <= line[:-1]) & (line[1:] > 0) & (backend[1:] == backend[:-1])
+    return back
+
+
+def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
+    """Which of some records no copy stands before. Without a number nothing shows that two lines are one record."""
+    said = events[list(SAME_RECORD)][rows].with_columns(backend=pl.Series(backend))
+    first = said.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    return (first | said["session_line"].is_null()).to_numpy()
+
+
+def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indices:
+    """Records by session and number within it. Runs of rising numbers that belong together are found by time."""
+    line = events["session_line"].fill_null(0).to_numpy()[rows]
+    if not line.all():
+        return rows
+    time = events["log_time"].to_physical().fill_null(0).to_numpy()[rows]
+    begins = changes(backend)
+    begins[1:] |= line[1:] <= line[:-1]
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(rows)) - 1
+    ends = np.maximum.reduceat(time, first)
+    by_time = np.lexsort((line[first], time[first], backend[first]))
+    session = np.empty(len(first), np.uint32)
+    session[by_time] = _sessions(
+        backend[first][by_time], line[first][by_time], line[last][by_time], time[first][by_time], ends[by_time]
+    )
+    of_record = session[counted(begins) - 1]
+    return rows[np.lexsort((line, of_record))]
+
+
+def _sessions(
+    backend: Indices,
+    first_line: NDArray[np.int64],
+    last_line: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> NDArray[np.uint32]:
+    """Number the sessions of runs in order of time: a run goes on with the session before it, or is a new one.
+
+    It goes on with it where its numbers follow, or where it was written meanwhile: then it fills a hole of it.
+    """
+    opens = changes(backend) | (first_line == 1)
+    follows = first_line[1:] > last_line[:-1]
+    meanwhile = begin[1:] < end[:-1]
+    opens[1:] |= ~(follows | meanwhile)
+    return counted(opens)

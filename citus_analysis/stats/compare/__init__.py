@@ -1,0 +1,1 @@
+"""Comparisons of runs: verdicts, families of verdicts, tables."""

@@ -1,0 +1,353 @@
+"""Comparisons over a table of runs: who is compared with whom, and what varies unnoticed.
+
+`compare`, `scale` and the reports all come here, so that the same runs give the same numbers, p-values and words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import (
+    closest_difference,
+    comparability,
+    differing,
+    operation_of,
+    pooled,
+    setting_text,
+    stratum_text,
+)
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.compare.families import compare_many
+from citus_analysis.stats.compare.verdicts import Comparison, compare
+from citus_analysis.stats.run_means import (
+    lower_is_better,
+    measured_runs,
+    runs_of,
+    strata_of,
+    times_of,
+    values_of,
+    with_values,
+)
+from citus_analysis.stats.series.drift import are_interleaved, detect_drift
+
+__all__ = ["Question", "RunComparison", "compare_levels", "compare_runs", "split_selection"]
+
+
+@dataclass(frozen=True, repr=False)
+class RunComparison(Shown):
+    """The comparisons that a table of runs allows.
+
+    Attributes:
+        comparisons: one per stratum and non-base level.
+        by: compared column.
+        metric: compared metric.
+        strata: columns that each comparison holds equal.
+        pool: columns that need not be equal, as asked for.
+        warnings: about the table as a whole: runs left out, columns that differ along with `by`.
+        runs: the runs that entered, with their set-up.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    by: str
+    metric: str
+    strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def summary_lines(self) -> list[str]:
+        """How many comparisons ended in which word, and the decided ones."""
+        counts = Counter(one.verdict for one in self.comparisons)
+        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
+        first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
+        decided = [one for one in self.comparisons if one.verdict != "inconclusive"]
+        return [first, *(f"  {_line(one)}" for one in decided), *(f"  note: {note}" for note in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Both sides, ratio, p-values and verdict of each comparison."""
+        ratio = ("ratio", "ratio_low", "ratio_high", "p_difference", "p_difference_adjusted", "verdict")
+        return self.to_polars().select(*self.strata, "a", "b", *ratio) if self.comparisons else None
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per comparison: stratum, both sides, ratio with interval, tests, verdict, warnings."""
+        rows = [{**_record(c, self.strata), "warnings": "; ".join(c.warnings)} for c in self.comparisons]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "metric": self.metric,
+            "by": self.by,
+            "strata": list(self.strata),
+            "pool": list(self.pool),
+            "comparisons": [{**_record(c, self.strata), "warnings": list(c.warnings)} for c in self.comparisons],
+            "warnings": list(self.warnings),
+        }
+
+
+def compare_runs(
+    source: TableSource | Frame,
+    metric: str = METRIC,
+    by: str = "system",
+    base: object = None,
+    *,
+    within: Sequence[str] | None = None,
+    pool: Sequence[str] = (),
+    only: Mapping[str, object] | None = None,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    statuses: Sequence[str] = ("ok",),
+    higher_is_better: bool | None = None,
+) -> RunComparison:
+    """Compare the levels of one column of a table of runs, like with like.
+
+    Runs are compared only where the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase,
+    workload, threads, records, settings ... A column of the system of which the levels share no value (the family,
+    when systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of
+    one operation are a family and adjusted by Holm's procedure, whichever of them `only` shows.
+
+    Args:
+        source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
+        metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
+        by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
+        base: level the others are compared with; by default the first level of each stratum.
+        within: columns to hold equal, instead of the whole configuration.
+        pool: columns of the configuration that need not be equal.
+        only: column -> value; only comparisons (or runs, for a column that is not held equal) that have it.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        statuses: run statuses that enter.
+        higher_is_better: by default told from the metric's name: times and failures count downwards.
+
+    Raises:
+        UnknownNameError: no such column, metric or base level.
+        InsufficientDataError: no run is left, or no two levels have runs that agree in all that is held equal.
+
+    Example:
+        >>> runs = pl.DataFrame({"system": ["x"] * 3 + ["y"] * 3, "throughput_ops_s": [10.0, 11, 12, 20, 21, 22]})
+        >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
+        [('y', 'faster')]
+    """
+    frame = runs_of(source, metric)
+    check_columns(frame, (by, *(within or ()), *pool))
+    _, notes = measured_runs(frame, metric, statuses, only)
+    runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, statuses)
+    held = comparability(runs, by, pool)
+    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
+    shown, chosen = split_selection(only, strata)
+    runs = with_values(runs, chosen)
+    base_level = _base_level(runs[by].unique().sort(), base, by)
+    runs, unusable = _with_ratio(runs, metric, (*strata, by))
+    better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
+    question = Question(metric, by, base_level, strata, tuple(pool), margin, level, better)
+    found = compare_levels(runs, question)
+    if not found:
+        notes = (*notes, _nothing_to_compare(runs, question))
+    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in along if found)
+    kept = tuple(one for one in found if _is_shown(one, shown))
+    return RunComparison(kept, by, metric, strata, tuple(pool), unique((*notes, *unusable, *also)), runs)
+
+
+def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
+    """That the table has these columns.
+
+    Raises:
+        UnknownNameError: it has not.
+    """
+    for name in names:
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+
+
+def split_selection(
+    only: Mapping[str, object] | None, strata: Sequence[str]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """What selects among comparisons, and what selects runs before anything is compared.
+
+    Columns that are held equal only choose what is shown: a family of comparisons, and with it each p-value, is the
+    same however many of them a person looks at.
+    """
+    asked = dict(only or {})
+    shown = {name: value for name, value in asked.items() if name in strata}
+    return shown, {name: value for name, value in asked.items() if name not in strata}
+
+
+def _is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
+    return all(
+        str(value) in (setting_text(name, comparison.stratum[name]), str(comparison.stratum[name]))
+        for name, value in shown.items()
+    )
+
+
+def _with_ratio(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Runs of the groups whose mean can stand in a ratio, and words on the others."""
+    positive = pl.col(metric).mean().over(groups) > 0
+    dropped = runs.filter(~positive).select(groups).unique().height
+    note = f"{dropped} group{'s' if dropped > 1 else ''} left out: a mean {metric} that is not positive has no ratio"
+    return runs.filter(positive), [note] if dropped else []
+
+
+def _base_level(levels: pl.Series, base: object, by: str) -> object:
+    if base is None:
+        return None
+    named = {setting_text(by, value): value for value in levels.to_list()}
+    if setting_text(by, base) not in named:
+        raise UnknownNameError(by, str(base), named)
+    return named[setting_text(by, base)]
+
+
+def _nothing_to_compare(runs: pl.DataFrame, question: Question) -> str:
+    """Why there is nothing, where that is all there is to say; otherwise it is refused with the way out."""
+    by, strata = question.by, question.strata
+    if runs[by].n_unique() < 2:
+        return f"nothing to compare: {by} has one level"
+    closest = closest_difference(runs, by, strata)
+    if not closest:
+        return f"nothing to compare: no run at {by} {question.base} agrees with any other in {', '.join(strata)}"
+    raise InsufficientDataError(
+        f"nothing to compare: no two levels of {by} have runs with equal {', '.join(strata)}; "
+        f"the closest differ in {', '.join(closest)}",
+        way_out=f"pool these to compare them all the same (--pool {','.join(closest)}; pool={list(closest)} in Python)",
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a table of runs.
+
+    Attributes:
+        metric: measured metric.
+        by: compared column.
+        base: level the others are compared with; None: the first of each stratum.
+        strata: columns that are held equal.
+        pool: columns that need not be equal; what differs in them is said.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        higher_is_better: true for a throughput, false for a latency.
+    """
+
+    metric: str
+    by: str
+    base: object
+    strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    margin: float = MARGIN
+    level: float = LEVEL
+    higher_is_better: bool = True
+
+    def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
+        """Each level of the stratum against its base; nothing where the base is absent."""
+        levels = part[self.by].unique().sort().to_list()
+        base = next(iter(levels), None) if self.base is None else self.base
+        if base not in levels:
+            return
+        reference = _of_level(part, self.by, base)
+        for name in levels:
+            if name == base:
+                continue
+            tested = _of_level(part, self.by, name)
+            comparison = compare(
+                values_of(tested, self.metric),
+                values_of(reference, self.metric),
+                self.margin,
+                level=self.level,
+                higher_is_better=self.higher_is_better,
+                label_a=setting_text(self.by, name),
+                label_b=setting_text(self.by, base),
+                metric=self.metric,
+            )
+            notes = self._design_notes(tested, reference, (comparison.label_a, comparison.label_b))
+            yield replace(
+                comparison,
+                stratum=stratum,
+                family=operation_of(pl.concat([tested, reference])),
+                warnings=unique((*comparison.warnings, *notes)),
+            )
+
+    def _design_notes(self, tested: pl.DataFrame, reference: pl.DataFrame, labels: tuple[str, str]) -> list[str]:
+        sides = dict(zip(labels, (tested, reference), strict=True))
+        notes = [f"differs in {words}" for words in differing(tested, reference, self.pool)]
+        for name, runs in sides.items():
+            notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
+            notes += [f"{name}: {words}" for words in _drift_notes(runs, self.metric)]
+        times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
+        if len(times) == len(sides) and not are_interleaved(times):
+            notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
+        return notes
+
+
+def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:
+    """All comparisons that a question asks of runs, adjusted family by family.
+
+    Args:
+        runs: described runs, all of which have the metric and a level.
+        question: what is asked.
+    """
+    found = [one for stratum, part in strata_of(runs, question.strata) for one in question.compare(part, stratum)]
+    return compare_many(found, level=question.level)
+
+
+def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
+    return part.filter(pl.col(by).eq_missing(pl.lit(level, part.schema[by])))
+
+
+def _drift_notes(runs: pl.DataFrame, metric: str) -> tuple[str, ...]:
+    times = times_of(runs)
+    if times is None:
+        return ()
+    drift = detect_drift(values_of(runs, metric), times)
+    return drift.warnings if drift.detected else ()
+
+
+def _line(one: Comparison) -> str:
+    where = stratum_text(one.stratum)
+    return f"{one.label_a} {one.verdict} against {one.label_b}{f' ({where})' if where else ''}: ratio {one.ratio}"
+
+
+def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
+    return {
+        **{column: comparison.stratum.get(column) for column in strata},
+        "a": comparison.label_a,
+        "b": comparison.label_b,
+        "metric": comparison.metric,
+        "n_a": comparison.mean_a.n,
+        "n_b": comparison.mean_b.n,
+        "mean_a": comparison.mean_a.estimate,
+        "mean_b": comparison.mean_b.estimate,
+        "ratio": comparison.ratio.estimate,
+        **dict(zip(("ratio_low", "ratio_high"), comparison.ratio.ends, strict=True)),
+        "verdict": comparison.verdict,
+        "p_difference": _known(comparison.p_difference),
+        "p_difference_adjusted": _known(comparison.p_difference_adjusted),
+        "p_equivalence": _known(comparison.p_equivalence),
+        "p_equivalence_adjusted": _known(comparison.p_equivalence_adjusted),
+        "family": comparison.family,
+        "family_size": comparison.family_size,
+        "p_welch": _known(comparison.p_welch),
+        "p_mann_whitney": comparison.p_mann_whitney,
+        "cliffs_delta": comparison.cliffs_delta,
+        "shift": comparison.shift.estimate if comparison.shift else None,
+        "runs_missing": comparison.runs_missing,
+        "margin": comparison.margin,
+        "level": comparison.ratio.level,
+        "method": comparison.ratio.method,
+    }
+
+
+def _known(p: float) -> float | None:
+    return None if math.isnan(p) else p

@@ -1,0 +1,1 @@
+"""Estimates with intervals: means, medians, ratios, percentiles."""

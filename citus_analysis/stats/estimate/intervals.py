@@ -1,0 +1,289 @@
+"""Confidence intervals of a mean, a median and a ratio of means.
+
+References:
+    Jain, R. (1991). The Art of Computer Systems Performance Analysis, chapter 13.
+    Le Boudec, J.-Y. (2010). Performance Evaluation of Computer and Communication Systems, chapter 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
+from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
+from citus_analysis.stats.estimate.bootstrap import FEW_FOR_BCA, bca_interval
+from citus_analysis.stats.estimate.percentiles import percentile_interval
+from citus_analysis.stats.results import Interval
+
+__all__ = [
+    "MeanMethod",
+    "mean_interval",
+    "mean_interval_from_summary",
+    "mean_method",
+    "median_interval",
+    "ratio_interval",
+    "ratio_interval_from_summaries",
+]
+
+MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
+_METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "normal": "normal"}
+_ONE_VALUE: Final = "one run has no spread: no interval can be given"
+_EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
+_RATIO: Final = "a ratio of means"
+#: Beyond it exp() overflows; an interval that wide says nothing in any case.
+_LARGEST_EXPONENT: Final = 700.0
+#: Above this size the median's order-statistic interval is as short as BCa's and takes no resampling.
+_LARGE_SAMPLE: Final = 1_000
+
+
+def mean_interval(
+    values: ArrayLike,
+    level: float = LEVEL,
+    method: MeanMethod = "t",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = SEED,
+) -> Interval:
+    """Interval of the mean of independent values (runs, not operations); one value has none.
+
+    Args:
+        values: one value per run.
+        level: confidence level.
+        method: ``t`` (Student, the default for few runs), ``log-t`` (Student on the log scale, for rates and times:
+            the interval stays above 0), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's formula, too narrow for
+            few runs) or ``bootstrap`` (BCa).
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        InsufficientDataError: no values.
+
+    Example:
+        >>> str(mean_interval([62_000, 63_500, 61_400, 64_100, 62_700]))
+        '62,740 [61,384, 64,096] (95 %, Student t, n = 5)'
+
+        Two runs that differ much, as a rate and as any number:
+
+        >>> str(mean_interval([1_000, 1_700], method="log-t"))
+        '1,350 [50.08, 36,390] (95 %, Student t on the log scale, n = 2)'
+        >>> str(mean_interval([1_000, 1_700]))
+        '1,350 [-3,097, 5,797] (95 %, Student t, n = 2)'
+    """
+    sample = as_sample(values, 1)
+    if method == "bootstrap" and sample.size > 1:
+        return bca_interval([sample], np.mean, level=level, resamples=resamples, seed=seed)
+    sd = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
+    simple = "t" if method == "bootstrap" else method
+    return mean_interval_from_summary(float(sample.mean()), sd, sample.size, level, simple)
+
+
+def mean_interval_from_summary(
+    mean: float, sd: float, n: int, level: float = LEVEL, method: MeanMethod = "t"
+) -> Interval:
+    """Interval of a mean that is known only by its mean, standard deviation and n (published tables).
+
+    Args:
+        mean: arithmetic mean.
+        sd: sample standard deviation (divisor n - 1); ignored for n = 1.
+        n: number of values.
+        level: confidence level.
+        method: ``t``, ``normal``, or ``log-t``: mean × exp(± t s / (mean √n)), the interval of log(mean) by the delta
+            method, which is how :func:`ratio_interval_from_summaries` treats each of its two means.
+
+    Raises:
+        InsufficientDataError: no values.
+        UsageError: a negative standard deviation; a mean that is not positive for ``log-t``.
+
+    Example:
+        The row of 2 workers in table 5.7 of the study, whose stated interval implies n = 5:
+
+        >>> interval = mean_interval_from_summary(62479, 2374.32, 5, method="normal")
+        >>> round(interval.low), round(interval.high)
+        (60398, 64560)
+    """
+    check_level(level)
+    if n < 1:
+        raise InsufficientDataError("a mean of no values has no interval")
+    if method not in _METHODS:
+        raise UnknownNameError("interval method", method, [*_METHODS, "bootstrap"])
+    name = _METHODS[method]
+    if n == 1:
+        return Interval.absent(mean, level, 1, name, _ONE_VALUE)
+    if not sd >= 0:
+        raise UsageError(f"a standard deviation of {sd:g} is not a size of a spread")
+    tail = (1 + level) / 2
+    quantile = normal_quantile(tail) if method == "normal" else t_quantile(tail, n - 1)
+    half = quantile * sd / math.sqrt(n)
+    notes = (_EQUAL_VALUES,) if sd == 0 else ()
+    if method == "normal" and n < 30:
+        notes = (*notes, f"a normal quantile at n = {n} is too small; Student's t widens the interval")
+    low, high = _ends_on_log_scale(mean, half) if method == "log-t" else (mean - half, mean + half)
+    return Interval(mean, low, high, level, n, name, notes)
+
+
+def _ends_on_log_scale(estimate: float, half: float) -> tuple[float, float]:
+    """Ends of a positive quantity's interval, as far from it on the log scale as `half` is of the estimate."""
+    if half == 0:
+        return estimate, estimate
+    _check_positive("an interval on the log scale", estimate)
+    factor = math.exp(min(half / estimate, _LARGEST_EXPONENT))
+    return estimate / factor, estimate * factor
+
+
+def mean_method(values: ArrayLike) -> Literal["t", "log-t"]:
+    """How to give a measured quantity's mean its interval: on the log scale unless a value is negative or all are 0.
+
+    Example:
+        >>> mean_method([1_000, 1_700]), mean_method([-0.2, 0.4])
+        ('log-t', 't')
+    """
+    sample = as_sample(values, 1)
+    return "log-t" if sample.min() >= 0 and sample.max() > 0 else "t"
+
+
+def median_interval(
+    values: ArrayLike,
+    level: float = LEVEL,
+    method: Literal["auto", "bca", "order"] = "auto",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = SEED,
+) -> Interval:
+    """Interval of the median: BCa bootstrap, or order statistics for large samples.
+
+    Args:
+        values: independent values.
+        level: confidence level.
+        method: ``bca``, ``order``, or ``auto``: BCa up to 1,000 values, order statistics above.
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        InsufficientDataError: fewer than 2 values, or too few for an order-statistic interval at this level.
+
+    Example:
+        >>> median_interval(range(1, 11), method="order").low
+        2.0
+    """
+    sample = as_sample(values, 2)
+    if method not in ("auto", "bca", "order"):
+        raise UnknownNameError("interval method", method, ["auto", "bca", "order"])
+    if method == "order" or (method == "auto" and sample.size > _LARGE_SAMPLE):
+        return percentile_interval(sample, 50, level=level)
+    return bca_interval([sample], np.median, level=level, resamples=resamples, seed=seed)
+
+
+def ratio_interval(
+    a: ArrayLike,
+    b: ArrayLike,
+    level: float = LEVEL,
+    method: Literal["auto", "bca", "t"] = "auto",
+    *,
+    resamples: int = RESAMPLES,
+    seed: Seed = SEED,
+) -> Interval:
+    """Interval of mean(a) / mean(b) of two independent samples of positive values.
+
+    Args:
+        a: numerator, one value per run.
+        b: denominator, one value per run.
+        level: confidence level.
+        method: ``t``: Welch's t on the log of the ratio, which holds its level for few runs (see
+            :func:`ratio_interval_from_summaries`); ``bca``: bootstrap; ``auto``: BCa from 20 values per side on.
+        resamples: bootstrap resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        UsageError: a mean is not positive.
+        InsufficientDataError: an empty sample; for ``bca`` also a sample of one value.
+
+    Example:
+        >>> round(ratio_interval([20, 22, 21], [10, 11, 10.5]).estimate, 6)
+        2.0
+    """
+    if method not in ("auto", "bca", "t"):
+        raise UnknownNameError("interval method", method, ["auto", "bca", "t"])
+    numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
+    _check_positive(_RATIO, float(numerator.mean()), float(denominator.mean()))
+    if method == "bca" or (method == "auto" and min(numerator.size, denominator.size) >= FEW_FOR_BCA):
+        return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
+    return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
+
+
+def _summary(sample: Floats) -> tuple[float, float, int]:
+    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)
+
+
+def _ratio_of_means(a: Floats, b: Floats, axis: int = -1) -> Floats:
+    ratio: Floats = np.mean(a, axis=axis) / np.mean(b, axis=axis)
+    return ratio
+
+
+def ratio_interval_from_summaries(
+    a: tuple[float, float, int], b: tuple[float, float, int], level: float = LEVEL
+) -> Interval:
+    """Welch's t interval of the ratio of two means, on the log scale, from (mean, sd, n) of each.
+
+    The variance of log(mean) is (sd/mean)²/n by the delta method; the degrees of freedom are Welch-Satterthwaite's.
+    The interval is that of the equivalence test (TOST) in :func:`citus_analysis.stats.compare`.
+
+    Example:
+        >>> ratio = ratio_interval_from_summaries((21.0, 1.0, 3), (10.5, 0.5, 3))
+        >>> round(ratio.low, 3), round(ratio.high, 3)
+        (1.795, 2.228)
+    """
+    check_level(level)
+    _check_positive(_RATIO, a[0], b[0])
+    return log_ratio_interval(a[0] / b[0], *log_ratio_error(a, b), min(a[2], b[2]), level)
+
+
+def log_ratio_interval(
+    ratio: float, error: float, freedom: float, n: int, level: float = LEVEL, family: int = 1
+) -> Interval:
+    """Interval of a ratio from the standard error of its logarithm; none where the error has no degrees of freedom.
+
+    Args:
+        ratio: the estimate.
+        error: standard error of its logarithm.
+        freedom: degrees of freedom of the error.
+        n: values of the smaller side.
+        level: with which all intervals of the family hold together.
+        family: number of ratios that are looked at together (Bonferroni).
+
+    Example:
+        >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4))
+        2 [1.566, 2.554] (95 %, Welch t on the log ratio, n = 4)
+        >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4, family=10))
+        2 [1.299, 3.08] (95 %, Welch t on the log ratio, simultaneous over 10, n = 4)
+    """
+    method = "Welch t on the log ratio" + (f", simultaneous over {family}" if family > 1 else "")
+    if not freedom:
+        return Interval.absent(ratio, level, n, method, _ONE_VALUE)
+    reach = t_quantile(1 - (1 - level) / 2 / family, freedom) * error
+    notes = unique([_EQUAL_VALUES] if error == 0 else [])
+    low, high = _ends_on_log_scale(ratio, reach * ratio)
+    return Interval(ratio, low, high, level, n, method, notes)
+
+
+def log_ratio_error(a: tuple[float, float, int], b: tuple[float, float, int]) -> tuple[float, float]:
+    """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) where a side has one value."""
+    if min(a[2], b[2]) < 2:
+        return math.inf, 0.0
+    parts = [(sd / mean) ** 2 / n for mean, sd, n in (a, b)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, float(a[2] + b[2] - 2)
+    freedom = total**2 / sum(part**2 / (n - 1) for part, (_, _, n) in zip(parts, (a, b), strict=True))
+    return math.sqrt(total), freedom
+
+
+def _check_positive(what: str, *means: float) -> None:
+    if min(means) <= 0:
+        raise UsageError(f"{what} needs positive means, not {min(means):g}")

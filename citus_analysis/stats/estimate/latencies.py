@@ -1,0 +1,76 @@
+"""Percentiles of latency histograms with intervals, merged over load generators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.stats.estimate.histograms import merge_histograms
+from citus_analysis.stats.estimate.percentiles import histogram_percentile_interval
+
+__all__ = ["latency_percentiles"]
+
+_CORRELATED: Final = "operations of one run are correlated: the interval is the least that is uncertain"
+
+
+def latency_percentiles(
+    buckets: Frame,
+    percentiles: Sequence[float] = (50, 95, 99),
+    by: Sequence[str] = ("run_id", "section"),
+    *,
+    level: float = LEVEL,
+) -> pl.DataFrame:
+    """Percentiles with order-statistic intervals from histograms that agree in the `by` columns.
+
+    Args:
+        buckets: rows of `client_histogram`; the histograms of several load generators are added up first.
+        percentiles: in per cent.
+        by: columns that name a histogram.
+        level: confidence level.
+
+    Returns:
+        The `by` columns, percentile, estimate_us, low_us, high_us, n, warnings; one row per histogram and percentile.
+        A percentile that the number of operations cannot support has nulls and says what it needs.
+
+    Raises:
+        InsufficientDataError: the buckets of two load generators overlap without being equal.
+
+    Example:
+        >>> buckets = pl.DataFrame({
+        ...     "section": ["READ"] * 2, "bucket_low_us": [0.0, 1000.0], "bucket_high_us": [1000.0, 2000.0],
+        ...     "count": [900, 100],
+        ... })
+        >>> latency_percentiles(buckets, [50, 95], by=["section"]).select("estimate_us", "low_us", "high_us").rows()
+        [(500.0, 0.0, 1000.0), (1500.0, 1000.0, 2000.0)]
+    """
+    merged = merge_histograms(as_polars(buckets), by)
+    rows = [
+        {**dict(zip(by, key, strict=True)), "percentile": float(q), **_one(part, q, level)}
+        for key, part in merged.group_by(by, maintain_order=True)
+        for q in percentiles
+    ]
+    schema = {
+        **{name: merged.schema[name] for name in by},
+        "percentile": pl.Float64(),
+        "estimate_us": pl.Float64(),
+        "low_us": pl.Float64(),
+        "high_us": pl.Float64(),
+        "n": pl.Int64(),
+        "warnings": pl.String(),
+    }
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _one(part: pl.DataFrame, q: float, level: float) -> dict[str, object]:
+    edges = (part["bucket_low_us"].to_numpy(), part["bucket_high_us"].to_numpy(), part["count"].to_numpy())
+    try:
+        interval = histogram_percentile_interval(*edges, q, level)
+    except InsufficientDataError as refusal:
+        return {"n": int(part["count"].sum()), "warnings": str(refusal)}
+    ends = {"estimate_us": interval.estimate, "low_us": interval.low, "high_us": interval.high, "n": interval.n}
+    return {**ends, "warnings": "; ".join((*interval.warnings, _CORRELATED))}

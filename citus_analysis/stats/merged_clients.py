@@ -1,0 +1,256 @@
+"""Several load generators become one run: which number is added, which is the longest, which is never merged.
+
+:data:`MERGE_RULES` is the one table of these rules. :func:`derive_runs` and :func:`derive_operation_latencies`
+apply it to the tables `clients`, `client_metrics` and `client_histogram`.
+
+Example:
+    >>> import polars as pl
+    >>> drivers = pl.DataFrame({
+    ...     "run_id": ["r", "r"], "throughput_ops_s": [100.0, 120.0], "runtime_ms": [5000.0, 5200.0],
+    ...     "operations": [500, 600], "mean_us": [10.0, 21.0], "p99_us": [40.0, 50.0],
+    ... })
+    >>> merge_clients(drivers, by=["run_id"]).row(0)
+    ('r', 220.0, 5200.0, 1100, 16.0, None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import polars as pl
+import polars.selectors as cs
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.formats import summary_measures
+from citus_analysis.operations import is_of_workload
+from citus_analysis.runs.run_status import with_status
+from citus_analysis.schema import TABLES
+from citus_analysis.stats.estimate.histograms import histogram_percentiles, overlapping_buckets
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
+
+__all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_clients"]
+
+Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
+
+#: Column -> how the load generators of one run merge. `sum`: null as soon as one summand is unknown; `min`, `max`: over
+#: the known values; `all`, `any`: true when true for each, for one; `each`: the different texts, joined; `mean`:
+#: weighted by `operations`; `never`: kept where there is one client, null where there are several.
+MERGE_RULES: Final[dict[str, Rule]] = {
+    "throughput_ops_s": "sum",
+    "runtime_ms": "max",
+    "threads": "sum",
+    "connected_threads": "sum",
+    "operations_planned": "sum",
+    "operations_done": "sum",
+    "failed_operations": "sum",
+    "start_time": "min",
+    "end_time": "max",
+    "completed": "all",
+    "target_ops_s": "sum",
+    "rate_limited": "any",
+    "script": "each",
+    "scale_factor": "max",
+    "query_mode": "each",
+    "operations": "sum",
+    "mean_us": "mean",
+    "min_us": "min",
+    "max_us": "max",
+    "p50_us": "never",
+    "p90_us": "never",
+    "p95_us": "never",
+    "p99_us": "never",
+    "p999_us": "never",
+}
+
+_RUN: Final = ("run_id", "resource")
+_OPERATION: Final = (*_RUN, "iteration", "role", "section")
+_CLIENT: Final = ("source_id", "part")
+_QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
+
+_US_PER_UNIT: Final = {unit: seconds * US_PER_S for unit, seconds in SECONDS_PER_UNIT.items()}
+
+
+def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
+    """One row per group, its load generators merged by :data:`MERGE_RULES`.
+
+    Args:
+        frame: one row per load generator, as a polars, pandas or Arrow table; `mean_us` needs a column
+            `operations` as weight.
+        by: columns that name a group.
+
+    Returns:
+        The `by` columns and those columns of the frame for which there is a rule, in the frame's order.
+    """
+    table = as_polars(frame)
+    ruled = [name for name in table.columns if name in MERGE_RULES and name not in by]
+    return table.group_by(by, maintain_order=True).agg(_merged(name) for name in ruled)
+
+
+def _merged(name: str) -> pl.Expr:
+    column, weight = pl.col(name), pl.col("operations")
+    match MERGE_RULES[name]:
+        case "sum":
+            return pl.when(~column.has_nulls()).then(column.sum()).alias(name)
+        case "min":
+            return column.min()
+        case "max":
+            return column.max()
+        case "all":
+            return column.fill_null(value=False).all()
+        case "any":
+            return column.fill_null(value=False).any()
+        case "each":
+            texts = column.drop_nulls().unique().sort()
+            return pl.when(texts.len() > 0).then(texts.str.join(" + ")).alias(name)
+        case "mean":
+            known = column.is_not_null() & (weight > 0)
+            return ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None).alias(name)
+        case "never":
+            return pl.when(pl.len() == 1).then(column.first()).alias(name)
+
+
+def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:
+    """The table `runs`: one row per run, its load generators merged, with a status and the reason for it.
+
+    The status is that of :func:`citus_analysis.runs.run_status.with_status`. The measured window is the time during
+    which all main clients ran: from the last one's first status line to the first one's last.
+
+    Args:
+        clients: the table `clients` with its identity columns; rows without a run_id are ignored.
+        run_identity: one row per run with `run_id`, `resource`, `system`, `phase`, `workload`, `threads`,
+            `records`, `operations`, `iteration`, `workers` and `drivers` (and `set_up`, where it is stated), as
+            the files' names or descriptions say.
+
+    Returns:
+        The table `runs`, in the order of `run_identity`. Rows without a client, a phase and a number of drivers
+        belong to no run (the output of `pgbench -i`, for instance) and are left out. `threads` and `operations`
+        are the sum of what the clients were started with, over all load generators; where a client does not say,
+        the identity's value. Where the identity names no workload, it is the script that pgbench ran, and where it
+        names no phase, a script is the `run` phase.
+    """
+    known = _with_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
+    started = known.with_columns(
+        threads=_as_started("threads", "identity_threads"),
+        operations=_as_started("operations_planned", "identity_operations"),
+        workload=pl.coalesce("workload", "script"),
+        phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
+        rate_limited=pl.col("rate_limited").fill_null(value=False),
+    ).with_columns(
+        attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0),
+        # Clients that did not run at the same time have no window in common.
+        **{
+            name: pl.when(pl.col("measured_from") < pl.col("measured_until")).then(name)
+            for name in ("measured_from", "measured_until")
+        },
+    )
+    columns = cs.by_name(*TABLES["runs"].names(), require_all=False)
+    return TABLES["runs"].conform(with_status(started).select(columns))
+
+
+def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the merged values of their main clients; rows to which nothing was launched are left out."""
+    main = clients.filter(pl.col("role") == "main")
+    counts = main.group_by(_RUN).agg(
+        main_clients=pl.len().cast(pl.Int32),
+        incomplete=(~pl.col("completed").fill_null(value=False)).sum(),
+        time_limited=pl.col("time_limit_s").is_not_null().any(),
+        measured_from=pl.col("start_time").max(),
+        measured_until=pl.col("end_time").min(),
+    )
+    monitors = clients.filter(pl.col("role") == "monitor")
+    monitored = monitors.group_by(_RUN).agg(
+        monitored=pl.lit(value=True),
+        monitor_operations=pl.col("operations_done").sum(),
+        monitor_failed_operations=pl.col("failed_operations").sum(),
+    )
+    joined = run_identity.rename({"threads": "identity_threads", "operations": "identity_operations"})
+    for facts in (merge_clients(main, _RUN), counts, monitored):
+        joined = joined.join(facts, on=_RUN, how="left", nulls_equal=True, maintain_order="left")
+    filled = joined.with_columns(
+        pl.col("monitored", "time_limited").fill_null(value=False), pl.col("main_clients", "incomplete").fill_null(0)
+    )
+    launched = (pl.col("main_clients") > 0) | pl.any_horizontal(pl.col("phase", "drivers").is_not_null(), "monitored")
+    return filled.filter(launched).with_columns(
+        drivers=pl.coalesce("drivers", pl.col("main_clients").clip(lower_bound=1))
+    )
+
+
+def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
+    """The clients' own sum, unless a client is missing or did not say."""
+    whole = pl.col("main_clients") >= pl.col("drivers")
+    return pl.coalesce(pl.when(whole).then(pl.col(of_clients)), pl.col(of_identity), pl.col(of_clients))
+
+
+def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:
+    """The table `operation_latencies`: client-side latency per run, role and operation, clients merged.
+
+    Percentiles are one client's own (`reported`); those that it did not print, and all of several clients, are read
+    off the merged histograms where every client recorded one with the same edges (`histogram`, the middle of the
+    bucket); else they are null. An operation is a
+    section of the summary with a latency, failed ones (`READ-FAILED`) apart.
+
+    Args:
+        client_metrics: the table with its identity columns; rows without a run_id are ignored.
+        client_histogram: likewise.
+    """
+    per_client = _latencies_per_client(client_metrics.filter(pl.col("run_id").is_not_null()))
+    from_histogram = _histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
+    reported = pl.any_horizontal(pl.col(name).is_not_null() for name in _QUANTILES)
+    recorded = pl.col("p50_us_histogram").is_not_null()
+    added = pl.any_horizontal(pl.col(name).is_null() & pl.col(f"{name}_histogram").is_not_null() for name in _QUANTILES)
+    source = (
+        pl.when(reported & added)
+        .then(pl.lit("reported, others histogram"))
+        .when(reported)
+        .then(pl.lit("reported"))
+        .when(recorded)
+        .then(pl.lit("histogram"))
+    )
+    table = (
+        merge_clients(per_client, _OPERATION)
+        .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
+        .with_columns(
+            *(pl.coalesce(name, f"{name}_histogram") for name in _QUANTILES),
+            percentile_source=source,
+            operation="section",
+        )
+    )
+    columns = TABLES["operation_latencies"].names()
+    return TABLES["operation_latencies"].conform(table.select(columns).sort("resource", "run_id", "role", "operation"))
+
+
+def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
+    """One row per client and section; values null where nothing was measured, for tools print sentinels there."""
+    measures = summary_measures()
+    fields = [name for name in TABLES["operation_latencies"].names() if name in MERGE_RULES]
+    in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
+    long = metrics.filter(
+        pl.col("metric").is_in(list(measures)),
+        pl.col("unit").fill_null("") != "%",
+        is_of_workload(),
+    ).with_columns(field=pl.col("metric").replace_strict(dict(measures), return_dtype=pl.String), value=in_us)
+    wide = long.group_by(*_OPERATION, *_CLIENT, maintain_order=True).agg(
+        pl.col("value").filter(pl.col("field") == field).first().alias(field) for field in fields
+    )
+    measured = (pl.col("operations") > 0) | pl.col("operations").is_null()
+    return wide.with_columns(
+        pl.col("operations").cast(pl.Int64),
+        *(pl.when(measured).then(pl.col(field)).fill_nan(None) for field in fields if field != "operations"),
+    )
+
+
+def _histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.DataFrame:
+    """Quantiles of the operations whose every client left a histogram with the same edges."""
+    lacking = (
+        per_client.filter(pl.col("operations") > 0)
+        .join(buckets, on=[*_OPERATION, *_CLIENT], how="anti", nulls_equal=True)
+        .select(_OPERATION)
+    )
+    usable = buckets.join(lacking, on=_OPERATION, how="anti", nulls_equal=True)
+    usable = usable.join(overlapping_buckets(usable, _OPERATION), on=_OPERATION, how="anti", nulls_equal=True)
+    long = histogram_percentiles(usable, list(_QUANTILES.values()), _OPERATION)
+    return long.group_by(_OPERATION, maintain_order=True).agg(
+        pl.col("value_us").filter(pl.col("quantile") == quantile).first().alias(name)
+        for name, quantile in _QUANTILES.items()
+    )

@@ -1,0 +1,198 @@
+"""Tables of runs: which runs enter a statistic, and means over their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import LEVEL, METRIC
+from citus_analysis.core.frames import Frame, TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import described, setting_text
+from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
+
+__all__ = [
+    "lower_is_better",
+    "measured_runs",
+    "runs_of",
+    "runs_with_metric",
+    "strata_of",
+    "summarise_runs",
+    "times_of",
+    "values_of",
+    "with_values",
+]
+
+_TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
+_RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether less of a metric is better: times and failures, not rates.
+
+    Example:
+        >>> lower_is_better("p99_us"), lower_is_better("throughput_ops_s")
+        (True, False)
+    """
+    if metric.endswith(_RATE_SUFFIXES):
+        return False
+    return metric.endswith(_TIME_SUFFIXES) or metric.startswith("failed")
+
+
+def runs_with_metric(
+    source: TableSource | Frame,
+    metric: str,
+    statuses: Sequence[str] = ("ok",),
+    only: Mapping[str, object] | None = None,
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Runs of the given statuses that have the metric, with their set-up, and words on those that were left out.
+
+    A metric that the table `runs` lacks is looked up in `operation_latencies` when a dataset is given; each
+    operation then is a configuration of its own. `only` keeps the runs whose columns have the given values, compared
+    as text.
+
+    Raises:
+        UnknownNameError: there is no such metric or column.
+        InsufficientDataError: no run is left.
+    """
+    return measured_runs(runs_of(source, metric), metric, statuses, only)
+
+
+def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
+    """All runs with their set-up (:func:`citus_analysis.runs.described`), and with the metric.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+    """
+    if isinstance(source, TableSource):
+        frame = described(_joined(source, metric), as_polars(source.table("settings")))
+    else:
+        frame = described(as_polars(source))
+    if metric not in frame.columns or not frame.schema[metric].is_numeric():
+        raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
+    return frame
+
+
+def measured_runs(
+    runs: pl.DataFrame, metric: str, statuses: Sequence[str], only: Mapping[str, object] | None = None
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Those runs that have a status, the values asked for and the metric; see :func:`runs_with_metric`."""
+    frame = with_values(runs, only or {})
+    notes = []
+    kept = frame
+    if "status" in frame.columns:
+        kept = frame.filter(pl.col("status").cast(pl.String).is_in(list(statuses)))
+        left_out = frame.filter(~pl.col("status").cast(pl.String).is_in(list(statuses)))
+        counts = left_out["status"].cast(pl.String).value_counts(sort=True).rows()
+        notes += [f"{n} run{'s' if n > 1 else ''} left out: status {status}" for status, n in counts]
+    measured = kept.filter(pl.col(metric).is_not_null() & pl.col(metric).cast(pl.Float64).is_finite())
+    if missing := kept.height - measured.height:
+        notes.append(f"{missing} run{'s' if missing > 1 else ''} left out: no {metric}")
+    if measured.is_empty():
+        where = "".join(f", {name}={value}" for name, value in (only or {}).items())
+        raise InsufficientDataError(f"no run with status {' or '.join(statuses)}{where} has a {metric}")
+    return measured, tuple(notes)
+
+
+def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
+    """The runs whose columns have the given values, as a reader sees them.
+
+    Raises:
+        UnknownNameError: there is no such column.
+    """
+    for name, value in only.items():
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+        seen = [setting_text(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
+        runs = runs.filter(pl.Series(seen, dtype=pl.Boolean))
+    return runs
+
+
+def _joined(source: TableSource, metric: str) -> pl.DataFrame:
+    runs = as_polars(source.table("runs"))
+    if metric in runs.columns:
+        return runs
+    latencies = as_polars(source.table("operation_latencies"))
+    if metric not in latencies.columns:
+        known = {c for f in (runs, latencies) for c, t in f.schema.items() if t.is_numeric()}
+        raise UnknownNameError("metric", metric, known)
+    keys = ["run_id", "resource"]
+    main = latencies.filter(pl.col("role") == "main").select(*keys, "operation", metric)
+    return runs.join(main, on=keys, how="inner")
+
+
+def summarise_runs(
+    source: TableSource | Frame,
+    metric: str = METRIC,
+    by: Sequence[str] = ("phase", "workload", "threads", "workers"),
+    *,
+    level: float = LEVEL,
+    method: MeanMethod | None = None,
+    statuses: Sequence[str] = ("ok",),
+) -> pl.DataFrame:
+    """Mean over iterations with its interval, per configuration.
+
+    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null where one run
+    gives no interval. By default the interval is on the log scale unless a value is negative: rates and times are
+    positive (:func:`citus_analysis.stats.estimate.intervals.mean_method`).
+
+    Raises:
+        UnknownNameError: no such column or metric.
+        InsufficientDataError: no run is left.
+
+    Example:
+        >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [10.0, 12.0, 20.0, 22.0]})
+        >>> summarise_runs(runs, by=["workers"])["mean"].to_list()
+        [11.0, 21.0]
+    """
+    runs, _ = runs_with_metric(source, metric, statuses)
+    for name in by:
+        if name not in runs.columns:
+            raise UnknownNameError("column", name, runs.columns)
+    rows = []
+    for key, part in strata_of(runs, by):
+        values = values_of(part, metric)
+        interval = mean_interval(values, level, method or mean_method(values))
+        rows.append(
+            {
+                **key,
+                "n": interval.n,
+                "mean": interval.estimate,
+                "sd": float(values.std(ddof=1)) if values.size > 1 else None,
+                **dict(zip(("low", "high"), interval.ends, strict=True)),
+                "level": level,
+                "method": interval.method,
+                "warnings": "; ".join(interval.warnings),
+            }
+        )
+    kinds = {name: runs.schema[name] for name in by} | dict.fromkeys(("sd", "low", "high"), pl.Float64())
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+    """The parts of a table with equal values in the columns, in their order, each with these values."""
+    if not strata:
+        yield {}, runs
+        return
+    ordered = runs.sort(strata, nulls_last=True)
+    for key, part in ordered.group_by(strata, maintain_order=True):
+        yield dict(zip(strata, key, strict=True)), part
+
+
+def values_of(runs: pl.DataFrame, metric: str) -> Floats:
+    """A column as floats."""
+    return runs[metric].cast(pl.Float64).to_numpy()
+
+
+def times_of(runs: pl.DataFrame) -> Floats | None:
+    """When each run was made, in ms; None unless every run says so."""
+    if (
+        "start_time" not in runs.columns
+        or runs["start_time"].null_count()
+        or not runs["start_time"].dtype.is_temporal()
+    ):
+        return None
+    return runs["start_time"].dt.epoch("ms").cast(pl.Float64).to_numpy()

@@ -1,0 +1,1 @@
+"""Values in the order of time: warm-up, autocorrelation, drift."""

@@ -1,0 +1,203 @@
+"""Samples in the order of time: autocorrelation, effective sample size, and where the warm-up ends.
+
+References:
+    Geyer, C. J. (1992). Practical Markov chain Monte Carlo. Statistical Science 7 (initial monotone sequence).
+    White, K. P. (1997). An effective truncation heuristic for bias reduction in simulation output. Simulation 69;
+    Spratt, S. C. (1998). Heuristics for the startup problem (MSER-5). M.S. thesis, University of Virginia.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import SKIP_FIRST
+from citus_analysis.core.displays import Shown
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats._validate import as_sample
+from citus_analysis.texts.counted_words import counted
+
+__all__ = [
+    "DEFAULT_SKIP",
+    "EffectiveSampleSize",
+    "WarmUp",
+    "autocorrelation",
+    "cut_warm_up",
+    "effective_sample_size",
+    "first_k",
+    "mser5",
+]
+
+#: Statements of each session that are skipped unless a caller says otherwise: connection set-up and cold caches.
+DEFAULT_SKIP: Final = SKIP_FIRST
+_BATCH: Final = 5
+
+
+@dataclass(frozen=True, repr=False)
+class EffectiveSampleSize(Shown):
+    """How many independent values a correlated sequence is worth for its mean.
+
+    Attributes:
+        n: values in the sequence.
+        effective: n over the autocorrelation time; at most n.
+        autocorrelation_time: 1 + twice the summed autocorrelations.
+        lag1: autocorrelation at lag 1.
+        warnings: what a reader must know.
+    """
+
+    n: int
+    effective: float
+    autocorrelation_time: float
+    lag1: float
+    warnings: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return self.effective
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WarmUp(Shown):
+    """A sequence without its warm-up, and what was cut.
+
+    Attributes:
+        rule: name of the rule that decided.
+        cut: number of values cut from the start.
+        kept: the rest.
+        statistic: value of the rule's criterion at the cut; nan for a fixed count.
+        warnings: what a reader must know.
+    """
+
+    rule: str
+    cut: int
+    kept: Floats
+    statistic: float
+    warnings: tuple[str, ...] = ()
+
+
+def autocorrelation(x: ArrayLike) -> Floats:
+    """Autocorrelations at the lags 0 .. n-1 (divisor n), by fast Fourier transform.
+
+    Example:
+        >>> autocorrelation([1, 2, 3, 4, 5]).round(3).tolist()
+        [1.0, 0.4, -0.1, -0.4, -0.4]
+    """
+    from scipy import fft
+
+    sample = as_sample(x, 2, "the sequence")
+    centred = sample - sample.mean()
+    size = fft.next_fast_len(2 * sample.size, real=True)
+    spectrum = fft.rfft(centred, size)
+    covariance = np.asarray(fft.irfft(spectrum * np.conj(spectrum), size), dtype=np.float64)[: sample.size]
+    rho = np.zeros(sample.size)
+    rho[0] = 1.0
+    if covariance[0] > 0:
+        rho = covariance / covariance[0]
+    return rho
+
+
+def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
+    """Effective size of a sequence in the order of time, for intervals of its mean.
+
+    The autocorrelation time sums pairs of neighbouring autocorrelations while they are positive and falling
+    (Geyer's initial monotone sequence). It is kept at 1 or above: anticorrelation is not counted as a gain.
+
+    Raises:
+        InsufficientDataError: fewer than 4 values.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> effective_sample_size(rng.normal(size=1000)).effective > 800
+        True
+    """
+    sample = as_sample(x, 4, "the sequence")
+    if np.ptp(sample) == 0:
+        note = "all values are equal: their correlation cannot be told"
+        return EffectiveSampleSize(sample.size, float(sample.size), 1.0, 0.0, (note,))
+    rho = autocorrelation(sample)
+    pairs = rho[: sample.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.nonzero(pairs <= 0)[0]
+    positive = pairs[: negative[0]] if negative.size else pairs
+    time = max(1.0, 2 * float(np.minimum.accumulate(positive).sum()) - 1)
+    effective = sample.size / time
+    notes = []
+    if effective < 20:
+        notes.append(f"{counted(sample.size, 'value')}, worth only {effective:.0f} independent: measure longer")
+    return EffectiveSampleSize(sample.size, effective, time, float(rho[1]), tuple(notes))
+
+
+def first_k(x: ArrayLike, k: int = DEFAULT_SKIP) -> WarmUp:
+    """Cut the first k values, the study's rule.
+
+    Raises:
+        UsageError: k is negative.
+        InsufficientDataError: nothing would be left.
+
+    Example:
+        >>> first_k([9, 8, 1, 1, 1], 2).kept.tolist()
+        [1.0, 1.0, 1.0]
+    """
+    if k < 0:
+        raise UsageError(f"cannot skip {k} values")
+    sample = as_sample(x, 1, "the sequence")
+    if k >= sample.size:
+        raise InsufficientDataError(f"skipping the first {k} of {sample.size} values leaves none")
+    return WarmUp(f"first {k}", k, sample[k:], float("nan"))
+
+
+def mser5(x: ArrayLike) -> WarmUp:
+    """Cut where the rest has the smallest squared standard error of its mean, over means of 5 values (MSER-5).
+
+    A minimum in the second half means that the sequence has not settled; then at most half is cut and it is said.
+
+    Raises:
+        InsufficientDataError: fewer than 10 batches of 5 values.
+
+    Example:
+        >>> import numpy as np
+        >>> series = np.r_[np.linspace(50, 100, 40), 100 + np.tile([-1.0, 1, 0, 0.5, -0.5, 0.3], 60)]
+        >>> mser5(series).cut
+        40
+    """
+    sample = as_sample(x, 10 * _BATCH, "the sequence")
+    batches = sample[: sample.size // _BATCH * _BATCH].reshape(-1, _BATCH).mean(axis=1)
+    left = np.arange(batches.size, 0, -1)
+    # Sums from the end; centring first keeps the squares from cancelling.
+    centred = batches - batches[-1]
+    sums = np.cumsum(centred[::-1])[::-1]
+    squares = np.cumsum(centred[::-1] ** 2)[::-1]
+    criterion = (squares - sums**2 / left) / left**2
+    whole = int(np.argmin(criterion[:-_BATCH]))
+    half = batches.size // 2
+    best = int(np.argmin(criterion[: half + 1]))
+    notes = ("the sequence has not settled in its first half: the cut is not to be trusted",) if whole > half else ()
+    return WarmUp("MSER-5", best * _BATCH, sample[best * _BATCH :], float(criterion[best]), notes)
+
+
+def cut_warm_up(x: ArrayLike, rule: Literal["first-k", "mser-5", "none"] = "first-k", k: int = DEFAULT_SKIP) -> WarmUp:
+    """Cut the warm-up by a named rule; what was cut is part of the result.
+
+    Args:
+        x: values in the order of time.
+        rule: ``first-k`` (the study's and the default, with k = 5), ``mser-5`` or ``none``.
+        k: for ``first-k``.
+
+    Raises:
+        UnknownNameError: no such rule.
+        InsufficientDataError: too few values for the rule.
+
+    Example:
+        >>> cut_warm_up(range(10)).rule, cut_warm_up(range(10)).cut
+        ('first 5', 5)
+    """
+    if rule == "first-k":
+        return first_k(x, k)
+    if rule == "mser-5":
+        return mser5(x)
+    if rule == "none":
+        return WarmUp("none", 0, as_sample(x, 0, "the sequence"), float("nan"))
+    raise UnknownNameError("warm-up rule", rule, ["first-k", "mser-5", "none"])

@@ -1,0 +1,1 @@
+"""Texts that people read and programs write: numbers, tables, names, YAML."""
