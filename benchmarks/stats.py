@@ -41,18 +41,6 @@ def naive_bootstrap(values: list[float], resamples: int) -> tuple[float, float]:
     return means[int(0.025 * resamples)], means[int(0.975 * resamples)]
 
 
-def naive_nested(groups: list[list[float]], resamples: int) -> tuple[float, float]:
-    """Nested bootstrap of the mean with lists."""
-    means = []
-    for _ in range(resamples):
-        pool: list[float] = []
-        for group in random.choices(groups, k=len(groups)):
-            pool += random.choices(group, k=len(group))
-        means.append(statistics.fmean(pool))
-    means.sort()
-    return means[int(0.025 * resamples)], means[int(0.975 * resamples)]
-
-
 def naive_shift(a: list[float], b: list[float]) -> float:
     """Hodges-Lehmann estimate with two loops."""
     return statistics.median(x - y for x in a for y in b)
@@ -76,8 +64,6 @@ def speed() -> list[dict[str, object]]:
     """Ratio and throughputs per statistic; each pair computes the same thing."""
     rng = np.random.default_rng(1)
     sample = rng.lognormal(0, 0.5, 100)
-    groups = [rng.normal(100, 10, 1_000) for _ in range(10)]
-    lists = [group.tolist() for group in groups]
     a, b = rng.normal(100, 5, 400), rng.normal(97, 5, 400)
     sizes = np.repeat([1.0, 2, 4, 8, 16, 32], 3)
     runs = usl(sizes, 1_000, 0.05, 0.002) * rng.normal(1, 0.02, sizes.size)
@@ -93,11 +79,6 @@ def speed() -> list[dict[str, object]]:
             "bootstrap of a mean, n = 100, 2,000 resamples",
             lambda: stats.bca_interval([sample], np.mean, resamples=2_000),
             lambda: naive_bootstrap(sample.tolist(), 2_000),
-        ),
-        (
-            "nested bootstrap, 10 runs of 1,000, 200 resamples",
-            lambda: stats.nested_bootstrap(groups, resamples=200),
-            lambda: naive_nested(lists, 200),
         ),
         (
             "Hodges-Lehmann shift, 400 against 400",

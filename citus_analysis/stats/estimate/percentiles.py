@@ -47,6 +47,20 @@ def values_needed(q: float, level: float = LEVEL) -> int:
     return math.ceil(math.log((1 - check_level(level)) / 2) / math.log(max(p, 1 - p)))
 
 
+def check_supports(n: int, q: float) -> None:
+    """Refuse the estimate of a percentile beyond which fewer than one value is to be expected.
+
+    Raises:
+        InsufficientDataError: it is the largest (or smallest) value, whatever the distribution.
+    """
+    p = check_percentile(q)
+    needed = math.ceil(round(1 / min(p, 1 - p), 6))
+    if n < needed:
+        raise InsufficientDataError(
+            f"a run of {n:,} values has no {q:g}th percentile", way_out=f"at least {needed:,} values are needed"
+        )
+
+
 def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """Ranks (from 1) of the two order statistics that enclose the q-th percentile at least at the level.
 
