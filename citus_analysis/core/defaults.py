@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FIT_RESAMPLES", "LEVEL", "MARGIN", "METRIC", "NESTED_RESAMPLES", "RESAMPLES", "SEED", "SKIP_FIRST"]
+__all__ = ["ASSURANCE", "FIT_RESAMPLES", "LEVEL", "MARGIN", "METRIC", "RESAMPLES", "SEED", "SKIP_FIRST"]
 
 #: Confidence level of intervals; tests use 1 - LEVEL.
 LEVEL: Final[float] = 0.95
+#: Chance with which a planned number of runs is to be enough, as the spread is known from few runs only.
+ASSURANCE: Final[float] = 0.8
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
 #: Metric of a run that is compared.
 METRIC: Final[str] = "throughput_ops_s"
 #: Bootstrap resamples: enough that a 95 % end moves by less than 1 % of the width between seeds.
 RESAMPLES: Final[int] = 9_999
-#: Resamples of whole runs with their operations, each of which costs as much as a pass over all operations.
-NESTED_RESAMPLES: Final[int] = 2_000
 #: Resamples of a fitted model, each of which is a fit.
 FIT_RESAMPLES: Final[int] = 2_000
 #: What makes random results repeatable: equal data give equal results.

@@ -168,7 +168,8 @@ class ScalingFit(Shown):
 
     Attributes:
         fits: by name of the model, in the order asked for.
-        weights: Akaike weights: how much the runs favour each model among these; they sum to 1.
+        weights: Akaike weights: how much the runs favour each model among these; they sum to 1. They follow AICc, or
+            AIC where the runs are too few for AICc of one of them; a warning then says so.
         rejected: models that the runs speak against, each with the reason.
         decided: the model that the runs decide for; None where the candidates cannot be told apart.
         warnings: what a reader must know.

@@ -4,7 +4,8 @@ A model is *rejected* where it misses the means of repeated runs (lack of fit), 
 fits significantly better: an F test, exact for nested models (linear in Amdahl in USL) and a guide for Gustafson's.
 Among the others the Akaike weights decide, if one of them reaches 0.9. The small-sample correction of AICc is left out
 where it speaks against a rival: it grows without bound as the runs get few, and would then choose the poorer model
-whatever was measured. A model is so never decided for over one that contains it and is not rejected.
+whatever was measured. A model is so never decided for over one that contains it and is not rejected. Where the tests
+reject all models but one that is left with two degrees of freedom or more, they decide for it without weights.
 
 References:
     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference, sections 2.4 and 2.6.
@@ -17,14 +18,17 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
 from scipy import stats as distributions
 
 from citus_analysis.scaling.fits import ALPHA, ModelFit
 
-__all__ = ["decide_model", "rejections"]
+__all__ = ["akaike_weights", "decide_model", "rejections"]
 
 #: Weight at which one model is decided for.
 _DECISIVE: Final = 0.9
+#: Degrees of freedom from which on a model counts as tested once all others are rejected.
+_TESTED: Final = 2
 #: Keeps the logarithm of a perfect fit finite, and the exponential of its distance.
 _TINY: Final = 1e-300
 _FARTHEST: Final = 1_000.0
@@ -62,9 +66,37 @@ def _p_of_better(poorer: ModelFit, richer: ModelFit) -> float:
     return float(distributions.f.sf(gained / extra / (left / freedom), extra, freedom)) if left > 0 else 0.0
 
 
+def akaike_weights(fits: Mapping[str, ModelFit]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Akaike weights of the models, and what a reader must know of them.
+
+    They follow AICc where it exists for all models. From few runs it is infinite for the richer ones, and would give
+    all weight to the poorest, whatever was measured; then all are weighed by AIC.
+
+    Example:
+        >>> from citus_analysis.scaling import fit
+        >>> fitted = fit([1, 2, 4, 8], [1000, 900, 700, 420], resamples=50)
+        >>> max(fitted.weights, key=fitted.weights.get), fitted.warnings[0].split(": ")[1]
+        ('usl', 'the weights follow AIC, which favours richer models')
+    """
+    scores = np.array([one.aicc for one in fits.values()])
+    missing = [name for name, score in zip(fits, scores, strict=True) if not math.isfinite(score)]
+    notes: tuple[str, ...] = ()
+    if missing:
+        runs = len(next(iter(fits.values())).sizes)
+        scores = np.array([runs * math.log(max(one.rss, _TINY)) + 2 * len(one.parameters) for one in fits.values()])
+        notes = (f"too few runs for AICc of {', '.join(missing)}: the weights follow AIC, which favours richer models",)
+    relative = np.exp(-0.5 * np.minimum(scores - scores.min(), _FARTHEST))
+    weights = relative / relative.sum()
+    return dict(zip(fits, weights.tolist(), strict=True)), notes
+
+
 def decide_model(fits: Mapping[str, ModelFit], rejected: Mapping[str, str]) -> str | None:
     """The model that the runs decide for; None where they do not."""
     left = {name: one for name, one in fits.items() if name not in rejected}
+    if len(left) == 1 < len(fits):
+        ((only, one),) = left.items()
+        if one.degrees_of_freedom >= _TESTED:
+            return only
     ranked = [name for name, one in left.items() if math.isfinite(one.aicc)]
     if not ranked:
         return None

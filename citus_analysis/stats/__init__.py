@@ -1,6 +1,6 @@
 """Statistics that can be defended: array in, frozen result out, warnings carried.
 
-- intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_bootstrap`;
+- intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`;
 - planning: `required_runs`, `enough_runs`, `influence`.
@@ -15,7 +15,7 @@ from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, man
 from citus_analysis.stats.compare.run_tables import RunComparison, compare_runs
 from citus_analysis.stats.compare.verdict_text import format_comparison
 from citus_analysis.stats.compare.verdicts import Comparison, compare, compare_summaries
-from citus_analysis.stats.estimate.bootstrap import bca_interval, nested_bootstrap
+from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.estimate.intervals import (
     mean_interval,
     mean_interval_from_summary,
@@ -24,13 +24,14 @@ from citus_analysis.stats.estimate.intervals import (
     ratio_interval_from_summaries,
 )
 from citus_analysis.stats.estimate.latencies import latency_percentiles
+from citus_analysis.stats.estimate.nested import nested_interval
 from citus_analysis.stats.estimate.percentiles import (
     histogram_percentile_interval,
     percentile_interval,
     percentile_ranks,
     values_needed,
 )
-from citus_analysis.stats.planning import Influence, StoppingRule, enough_runs, influence, required_runs
+from citus_analysis.stats.planning import Influence, RequiredRuns, StoppingRule, enough_runs, influence, required_runs
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, summarise_runs
 from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
@@ -53,6 +54,7 @@ __all__ = [
     "Frame",
     "Influence",
     "Interval",
+    "RequiredRuns",
     "RunComparison",
     "StoppingRule",
     "WarmUp",
@@ -82,7 +84,7 @@ __all__ = [
     "mean_interval_from_summary",
     "median_interval",
     "mser5",
-    "nested_bootstrap",
+    "nested_interval",
     "percentile_interval",
     "percentile_ranks",
     "ratio_interval",

@@ -2,7 +2,8 @@
 
 References:
     Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 13.9 (sample size).
-    Cook, R. D. and Weisberg, S. (1982). Residuals and Influence in Regression (deleted residuals).
+    Kupper, L. L. and Hafner, K. B. (1989). How appropriate are popular sample size formulas? The American Statistician
+    43. Cook, R. D. and Weisberg, S. (1982). Residuals and Influence in Regression (deleted residuals).
 """
 
 from __future__ import annotations
@@ -15,18 +16,49 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.defaults import ASSURANCE, LEVEL
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats._validate import as_sample, check_level
-from citus_analysis.stats.estimate._student import normal_quantile, smallest, t_quantile
+from citus_analysis.stats.estimate._student import f_quantile, normal_quantile, smallest, t_quantile
 from citus_analysis.stats.estimate.intervals import mean_interval
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Influence", "StoppingRule", "enough_runs", "influence", "required_runs"]
+__all__ = ["Influence", "RequiredRuns", "StoppingRule", "enough_runs", "influence", "required_runs"]
 
 _MOST: Final = 10_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class RequiredRuns(Shown):
+    """How many runs a wanted precision takes.
+
+    Attributes:
+        runs: in all, those made so far included.
+        made: runs made so far, from which the spread is known.
+        wanted: relative half-width that is wanted.
+        level: confidence level of the interval.
+        assurance: chance that so many runs reach the precision; None for Jain's formula, which takes the spread for
+            known.
+    """
+
+    runs: int
+    made: int
+    wanted: float
+    level: float
+    assurance: float | None
+
+    def __int__(self) -> int:
+        return self.runs
+
+    def __str__(self) -> str:
+        chance = "the spread taken for known" if self.assurance is None else f"assurance {self.assurance * 100:g} %"
+        return f"{self.runs:,} runs for ±{self.wanted * 100:g} % ({self.level * 100:g} %, {chance})"
+
+    def summary_lines(self) -> list[str]:
+        """The number in words."""
+        return [f"{self}; {counted(self.made, 'run')} made so far"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +67,8 @@ class StoppingRule:
 
     Attributes:
         enough: the wanted precision is reached.
-        more: runs still to be made, as far as the spread so far tells; 0 when enough.
+        more: runs still to be made; 0 when enough.
+        assurance: chance that so many more reach the precision.
         reached: relative half-width of the interval so far.
         wanted: relative half-width that is wanted.
         interval: mean with its interval so far.
@@ -47,10 +80,11 @@ class StoppingRule:
     reached: float
     wanted: float
     interval: Interval
+    assurance: float = ASSURANCE
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "enough" if self.enough else f"{self.more} more"
+        return "enough" if self.enough else f"{self.more} more (assurance {self.assurance * 100:g} %)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,42 +111,64 @@ class Influence(Shown):
 
 
 def required_runs(
-    values: ArrayLike, relative_half_width: float, level: float = LEVEL, method: Literal["t", "normal"] = "t"
-) -> int:
-    """Runs needed for a mean ± the wanted relative half-width, if the spread stays that of the values.
+    values: ArrayLike,
+    relative_half_width: float,
+    level: float = LEVEL,
+    method: Literal["t", "normal"] = "t",
+    *,
+    assurance: float = ASSURANCE,
+) -> RequiredRuns:
+    """Runs needed for a mean ± the wanted relative half-width, those made so far included.
+
+    The spread of few runs is known badly: planning as if it were the true one reaches the precision about as often as
+    not. So many runs are asked for that the interval of all of them is narrow enough with the stated assurance. For
+    normal runs the spread of those to come, over that of those made, follows F.
 
     Args:
         values: at least two runs made so far.
         relative_half_width: wanted half-width over the mean, e.g. 0.02.
         level: confidence level.
-        method: ``t``, or ``normal`` (Jain's formula (100 z s / (r mean))²).
+        method: ``t``, or ``normal`` (Jain's formula (100 z s / (r mean))², without assurance).
+        assurance: chance of reaching the precision.
 
     Raises:
         InsufficientDataError: fewer than two values.
         UsageError: a half-width that is not positive, or a mean of 0.
 
     Example:
-        >>> required_runs([98.0, 102.0, 100.0, 97.0, 103.0], 0.02)
-        9
+        >>> print(required_runs([98.0, 102.0, 100.0, 97.0, 103.0], 0.02))
+        16 runs for ±2 % (95 %, assurance 80 %)
     """
     sample = as_sample(values, 2)
     check_level(level)
     mean = abs(float(sample.mean()))
     if not relative_half_width > 0 or mean == 0:
         raise UsageError("a relative half-width needs a positive size and a mean other than 0")
-    ratio = float(sample.std(ddof=1)) / (relative_half_width * mean)
-    tail = (1 + level) / 2
-    by_normal = max(2, math.ceil((normal_quantile(tail) * ratio) ** 2))
-    if method == "normal" or by_normal > _MOST:
-        return by_normal
-    if method != "t":
+    if not 0 < assurance < 1:
+        raise UsageError(f"an assurance of {assurance:g} is not between 0 and 1", way_out="pass 0.8 for 80 %")
+    if method not in ("t", "normal"):
         raise UnknownNameError("interval method", method, ["t", "normal"])
+    made, ratio = sample.size, float(sample.std(ddof=1)) / (relative_half_width * mean)
+    by_normal = max(2, math.ceil((normal_quantile((1 + level) / 2) * ratio) ** 2))
+    if method == "normal":
+        return RequiredRuns(by_normal, made, relative_half_width, level, None)
+    runs = smallest(lambda n: _narrow(n, made, ratio, level, assurance), made, _MOST) or _MOST
+    return RequiredRuns(runs, made, relative_half_width, level, assurance)
 
-    def narrow(n: int) -> bool:
-        return t_quantile(tail, n - 1) * ratio <= math.sqrt(n)
 
-    # t exceeds the normal quantile, so the answer lies at or above the normal one, and not far above.
-    return smallest(narrow, by_normal, 2 * by_normal + 200) or by_normal
+def _narrow(n: int, made: int, ratio: float, level: float, assurance: float) -> bool:
+    """Whether n runs in all give an interval of at most the wanted width with the assurance.
+
+    Args:
+        n: runs in all.
+        made: those that are made.
+        ratio: their standard deviation over the wanted half-width.
+        level: of the interval.
+        assurance: chance of reaching the precision.
+    """
+    more = n - made
+    inflated = (made - 1 + more * (f_quantile(assurance, more, made - 1) if more else 0.0)) / (n - 1)
+    return t_quantile((1 + level) / 2, n - 1) * ratio * math.sqrt(inflated / n) <= 1
 
 
 def enough_runs(
@@ -122,6 +178,7 @@ def enough_runs(
     *,
     least: int = 5,
     most: int | None = None,
+    assurance: float = ASSURANCE,
 ) -> StoppingRule:
     """Sequential stopping: enough runs, or how many more.
 
@@ -134,27 +191,28 @@ def enough_runs(
         level: confidence level.
         least: runs before the first decision.
         most: stop here even if the precision is not reached.
+        assurance: chance with which the runs asked for are enough.
 
     Raises:
         InsufficientDataError: no values.
 
     Example:
         >>> str(enough_runs([100, 101, 99, 100, 102])), str(enough_runs([100, 130, 80, 95, 110]))
-        ('enough', '48 more')
+        ('enough', '117 more (assurance 80 %)')
     """
     sample = as_sample(values, 1)
     interval = mean_interval(sample, level)
     reached = interval.relative_half_width
     if sample.size >= max(least, 2) and reached <= relative_half_width:
-        return StoppingRule(True, 0, reached, relative_half_width, interval)
+        return StoppingRule(True, 0, reached, relative_half_width, interval, assurance)
     if most is not None and sample.size >= most:
         note = f"stopped at {counted(most, 'run')} "
         note += f"with ±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
-        return StoppingRule(False, 0, reached, relative_half_width, interval, (note,))
-    needed = required_runs(sample, relative_half_width, level) if sample.size > 1 else least
+        return StoppingRule(False, 0, reached, relative_half_width, interval, assurance, (note,))
+    needed = required_runs(sample, relative_half_width, level, assurance=assurance).runs if sample.size > 1 else least
     needed = max(needed, least, sample.size + 1)
     more = (needed if most is None else min(needed, most)) - sample.size
-    return StoppingRule(False, more, reached, relative_half_width, interval)
+    return StoppingRule(False, more, reached, relative_half_width, interval, assurance)
 
 
 def influence(values: ArrayLike) -> Influence:

@@ -51,9 +51,10 @@ def test_usl_has_the_standard_errors_and_residuals_of_r(sdm91: scaling.ModelFit)
 
 def test_usl_peaks_where_r_says(sdm91: scaling.ModelFit) -> None:
     assert sdm91.peak is not None
-    assert sdm91.peak.supported
     assert sdm91.peak.size.estimate == pytest.approx(96.52, abs=5e-3)
-    assert sdm91.peak.words.startswith("the curve peaks at size 96.5")
+    # The curve misses the smallest size by 28 %; with one run per size that may be the spread of all of them.
+    assert not sdm91.peak.supported
+    assert sdm91.peak.words.startswith("the data do not support a peak: its 95 % interval has no upper end")
     assert sdm91.peak.throughput.estimate == pytest.approx(float(sdm91.predict(96.52)[0]))
 
 
@@ -123,7 +124,7 @@ def test_many_refits_equal_single_fits() -> None:
 
 
 def test_a_bound_binds_exactly_and_is_named() -> None:
-    fitted = scaling.fit_usl([1, 2, 4, 8], [100, 210, 430, 900])
+    fitted = scaling.fit_usl([1, 2, 4, 8], [100, 205, 390, 800])
     assert fitted.parameters["alpha"] == fitted.parameters["beta"] == 0
     assert math.isnan(fitted.standard_errors["beta"])
     assert "alpha is at its bound 0: no contention can be seen" in fitted.warnings
@@ -189,7 +190,7 @@ def test_usl_on_the_studys_table() -> None:
         bounds=(0, [math.inf, 1, math.inf]),
     )
     assert list(fitted["usl"].parameters.values()) == pytest.approx(theirs, rel=1e-4)
-    assert fitted.warnings == ("too few runs to weigh usl",)
+    assert fitted.warnings == ("too few runs for AICc of usl: the weights follow AIC, which favours richer models",)
     assert "one run per size" in fitted["usl"].warnings[-1]
 
 

@@ -32,6 +32,51 @@ def test_one_run_of_four_sizes_tells_no_models_apart() -> None:
         _ = fitted.best
 
 
+def test_falling_throughput_is_no_line() -> None:
+    # Once: linear, with weight 1.00.
+    fitted = scaling.fit([1, 2, 4, 8], [1_000, 900, 700, 420], resamples=50)
+    assert fitted.candidates == ("usl",)
+    assert max(fitted.weights, key=lambda name: fitted.weights[name]) == "usl"
+    assert "weights follow AIC" in fitted.warnings[0]
+    with pytest.raises(InsufficientDataError, match="too few to say whether usl holds"):
+        _ = fitted.best
+
+
+def test_nested_tests_find_a_peak_among_five_sizes_with_one_run_each() -> None:
+    # AICc alone chose the line in 133 of 150; F tests of nested models find the peak.
+    found = decided("usl", (100.0, 0.02, 0.98 / 3.2**2), 2.0 ** np.arange(5), 150)
+    assert set(found) <= {None, "usl"}
+    assert found.count("usl") >= 120
+
+
+def test_throughput_that_outgrows_its_size_is_said() -> None:
+    fitted = scaling.fit([1, 2, 4, 8], [100, 230, 520, 1_150], resamples=50)
+    assert fitted["usl"].warnings[0].startswith("throughput grows faster than size (as size to the power of 1.17, p = ")
+    linear = scaling.fit(np.repeat([1, 2, 4, 8], 2), np.repeat([100, 200, 400, 800], 2) + np.tile([0, 2], 4))
+    assert not any("faster than size" in note for note in linear["usl"].warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [5, 6, 8])
+@pytest.mark.parametrize("parameters", [(100.0, 0.02, 0.98 / 16), (100.0, 0.02, 0.002)])
+def test_band_and_peak_from_one_run_per_size_cover_as_stated(sizes: int, parameters: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(1)
+    place = 2.0 ** np.arange(sizes)
+    truth = truth_of("usl", place, *parameters)
+    peak = float(np.sqrt((1 - parameters[1]) / parameters[2]))
+    at = [1, sizes // 2, sizes - 1]
+    band_holds, peak_holds = [], []
+    for _ in range(200):
+        one = scaling.fit_usl(place, truth * rng.normal(1, 0.03, sizes), resamples=200)
+        band = one.band(place[at])
+        band_holds.append((band.low <= truth[at]) & (truth[at] <= band.high))
+        assert one.peak is not None
+        peak_holds.append(peak in one.peak.size)
+    # Three standard errors of a share of 200 below 95 % are 90 %.
+    assert np.mean(band_holds, axis=0).min() > 0.90
+    assert np.mean(peak_holds) > 0.90
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "each"), [(5, 1), (6, 1), (8, 1), (4, 3), (6, 3), (6, 5)])
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["normal_quantile", "smallest", "t_quantile", "t_tail"]
+__all__ = ["chi2_quantile", "f_quantile", "normal_quantile", "smallest", "t_quantile", "t_tail"]
 
 
 def t_quantile(probability: float, freedom: float) -> float:
@@ -32,6 +32,30 @@ def t_tail(value: float, freedom: float) -> float:
     from scipy import special
 
     return float(special.stdtr(freedom, -value))
+
+
+def f_quantile(probability: float, freedom: float, freedom_below: float) -> float:
+    """Quantile of F.
+
+    Example:
+        >>> round(f_quantile(0.95, 3, 10), 4)
+        3.7083
+    """
+    from scipy import special
+
+    return float(special.fdtri(freedom, freedom_below, probability))
+
+
+def chi2_quantile(probability: float, freedom: float) -> float:
+    """Quantile of the chi-squared distribution.
+
+    Example:
+        >>> round(chi2_quantile(0.95, 4), 4)
+        9.4877
+    """
+    from scipy import special
+
+    return float(special.chdtri(freedom, 1 - probability))
 
 
 def normal_quantile(probability: float) -> float:

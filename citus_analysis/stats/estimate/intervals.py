@@ -156,26 +156,28 @@ def median_interval(
     resamples: int = RESAMPLES,
     seed: Seed = SEED,
 ) -> Interval:
-    """Interval of the median: BCa bootstrap, or order statistics for large samples.
+    """Interval of the median: order statistics, which cover at least what they state; or BCa bootstrap.
 
     Args:
         values: independent values.
         level: confidence level.
-        method: ``bca``, ``order``, or ``auto``: BCa up to 1,000 values, order statistics above.
+        method: ``order``, ``bca`` (shorter, but from few values it covers less than it states), or ``auto``: BCa
+            where that is as good as order statistics, which is from 20 to 1,000 values; otherwise order statistics.
         resamples: bootstrap resamples.
         seed: of the bootstrap.
 
     Raises:
-        InsufficientDataError: fewer than 2 values, or too few for an order-statistic interval at this level.
+        InsufficientDataError: too few values for an order-statistic interval at this level (95 %: 6; the message
+            names the n), or fewer than 2 for ``bca``.
 
     Example:
-        >>> median_interval(range(1, 11), method="order").low
-        2.0
+        >>> print(median_interval(range(1, 11)))
+        5.5 [2, 9] (95 %, order statistics, n = 10)
     """
-    sample = as_sample(values, 2)
+    sample = as_sample(values, 1)
     if method not in ("auto", "bca", "order"):
         raise UnknownNameError("interval method", method, ["auto", "bca", "order"])
-    if method == "order" or (method == "auto" and sample.size > _LARGE_SAMPLE):
+    if method == "order" or (method == "auto" and not FEW_FOR_BCA <= sample.size <= _LARGE_SAMPLE):
         return percentile_interval(sample, 50, level=level)
     return bca_interval([sample], np.median, level=level, resamples=resamples, seed=seed)
 
@@ -196,7 +198,8 @@ def ratio_interval(
         b: denominator, one value per run.
         level: confidence level.
         method: ``t``: Welch's t on the log of the ratio, which holds its level for few runs (see
-            :func:`ratio_interval_from_summaries`); ``bca``: bootstrap; ``auto``: BCa from 20 values per side on.
+            :func:`ratio_interval_from_summaries`); ``bca``: bootstrap, which covers less than t up to hundreds of
+            values per side; ``auto``: t.
         resamples: bootstrap resamples.
         seed: of the bootstrap.
 
@@ -212,7 +215,7 @@ def ratio_interval(
         raise UnknownNameError("interval method", method, ["auto", "bca", "t"])
     numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
     _check_positive(_RATIO, float(numerator.mean()), float(denominator.mean()))
-    if method == "bca" or (method == "auto" and min(numerator.size, denominator.size) >= FEW_FOR_BCA):
+    if method == "bca":
         return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
     return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
 
