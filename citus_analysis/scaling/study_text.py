@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from citus_analysis.runs import stratum_text
@@ -67,7 +66,7 @@ def _model_lines(curve: ScalingCurve) -> list[str]:
     fits = curve.fits
     for name, one in sorted(fits.fits.items(), key=lambda item: -fits.weights[item[0]]):
         values = ", ".join(f"{key} = {readable(value)}" for key, value in one.parameters.items())
-        weight = f"weight {fits.weights[name]:.2f}" if math.isfinite(one.aicc) else "too few runs to weigh"
+        weight = f"weight {fits.weights[name]:.2f}"
         against = f"; rejected: {fits.rejected[name]}" if name in fits.rejected else ""
         lines.append(f"{name}: {values} ({weight}{against})")
         if one.peak and not against:

@@ -2,7 +2,7 @@
 
 - intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
-- sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`;
+- sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`;
 - planning: `required_runs`, `enough_runs`, `influence`.
 
 docs/statistics.md says which to use when.
@@ -35,6 +35,7 @@ from citus_analysis.stats.planning import Influence, RequiredRuns, StoppingRule,
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, summarise_runs
 from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
+from citus_analysis.stats.series.independence import Independence, check_independence
 from citus_analysis.stats.series.sequences import (
     DEFAULT_SKIP,
     EffectiveSampleSize,
@@ -52,6 +53,7 @@ __all__ = [
     "Drift",
     "EffectiveSampleSize",
     "Frame",
+    "Independence",
     "Influence",
     "Interval",
     "RequiredRuns",
@@ -62,6 +64,7 @@ __all__ = [
     "as_polars",
     "autocorrelation",
     "bca_interval",
+    "check_independence",
     "cliffs_delta",
     "compare",
     "compare_many",

@@ -2,8 +2,8 @@
 
 References:
     Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 13.9 (sample size).
-    Kupper, L. L. and Hafner, K. B. (1989). How appropriate are popular sample size formulas? The American Statistician
-    43. Cook, R. D. and Weisberg, S. (1982). Residuals and Influence in Regression (deleted residuals).
+    Kupper, L. L. and Hafner, K. B. (1989). How appropriate are popular sample size formulas? American Statistician 43.
+    Cook, R. D. and Weisberg, S. (1982). Residuals and Influence in Regression (deleted residuals).
 """
 
 from __future__ import annotations

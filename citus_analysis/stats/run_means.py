@@ -10,7 +10,7 @@ import polars as pl
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.frames import Frame, TableSource, as_polars
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
 
@@ -141,6 +141,7 @@ def summarise_runs(
 
     Raises:
         UnknownNameError: no such column or metric.
+        UsageError: runs of several systems would become one mean.
         InsufficientDataError: no run is left.
 
     Example:
@@ -153,6 +154,7 @@ def summarise_runs(
         if name not in runs.columns:
             raise UnknownNameError("column", name, runs.columns)
     rows = []
+    _refuse_mixed_systems(runs, by)
     for key, part in strata_of(runs, by):
         values = values_of(part, metric)
         interval = mean_interval(values, level, method or mean_method(values))
@@ -170,6 +172,20 @@ def summarise_runs(
         )
     kinds = {name: runs.schema[name] for name in by} | dict.fromkeys(("sd", "low", "high"), pl.Float64())
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def _refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
+    """A mean over two systems is that of neither."""
+    if "system" not in runs.columns:
+        return
+    for key, part in strata_of(runs, by):
+        if (systems := part["system"].drop_nulls().unique().sort().to_list())[1:]:
+            where = ", ".join(f"{name} {value}" for name, value in key.items())
+            raise UsageError(
+                f"runs of several systems ({', '.join(map(str, systems))}) would become one mean"
+                + (f" at {where}" if where else ""),
+                way_out=f"add it to what is told apart: by={['system', *by]}",
+            )
 
 
 def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:

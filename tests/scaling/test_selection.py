@@ -44,7 +44,7 @@ def test_falling_throughput_is_no_line() -> None:
 
 def test_nested_tests_find_a_peak_among_five_sizes_with_one_run_each() -> None:
     # AICc alone chose the line in 133 of 150; F tests of nested models find the peak.
-    found = decided("usl", (100.0, 0.02, 0.98 / 3.2**2), 2.0 ** np.arange(5), 150)
+    found = decided("usl", (100.0, 0.02, 0.98 / 3.2**2), np.array([1.0, 2, 4, 8, 16]), 150)
     assert set(found) <= {None, "usl"}
     assert found.count("usl") >= 120
 
@@ -61,7 +61,7 @@ def test_throughput_that_outgrows_its_size_is_said() -> None:
 @pytest.mark.parametrize("parameters", [(100.0, 0.02, 0.98 / 16), (100.0, 0.02, 0.002)])
 def test_band_and_peak_from_one_run_per_size_cover_as_stated(sizes: int, parameters: tuple[float, ...]) -> None:
     rng = np.random.default_rng(1)
-    place = 2.0 ** np.arange(sizes)
+    place = np.asarray(2.0 ** np.arange(sizes), dtype=np.float64)
     truth = truth_of("usl", place, *parameters)
     peak = float(np.sqrt((1 - parameters[1]) / parameters[2]))
     at = [1, sizes // 2, sizes - 1]

@@ -32,7 +32,7 @@ def test_a_percentile_is_taken_in_each_run() -> None:
 def test_what_the_runs_cannot_give_is_refused() -> None:
     with pytest.raises(InsufficientDataError, match="at least 2 are needed"):
         stats.nested_interval([[1, 2, 3]])
-    with pytest.raises(InsufficientDataError, match="a run of 200 values has no 99.9th percentile"):
+    with pytest.raises(InsufficientDataError, match=r"a run of 200 values has no 99\.9th percentile"):
         stats.nested_interval(nested(np.random.default_rng(1), 3), 99.9)
 
 

@@ -3,13 +3,19 @@
 import math
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.stats
 
 from citus_analysis import schema, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 
+#: Said of every table whose sets are small.
+FEW = (
+    "sets of fewer than 8 runs cannot show two modes, or that successive runs depend on each other: neither is excluded"
+)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -44,7 +50,7 @@ def test_only_runs_that_are_ok_enter() -> None:
     result = stats.compare_runs(frame, base="citus")
     assert [c.verdict for c in result] == ["faster"]
     assert result.comparisons[0].mean_a.n == 3
-    assert result.warnings == ("1 run left out: status failed",)
+    assert result.warnings == ("1 run left out: status failed", FEW)
 
 
 def test_levels_are_compared_within_equal_workload_and_threads() -> None:
@@ -60,7 +66,7 @@ def test_what_changes_along_with_the_compared_column_is_named() -> None:
     rows = [{**row, "resource": f"{row['system']}-cluster"} for row in grid(x=[1, 2, 3], y=[2, 3, 4])]
     result = stats.compare_runs(runs(*rows))
     assert result.strata == ()
-    assert result.warnings == ("family differs along with system: the comparison is of both",)
+    assert result.warnings == ("family differs along with system: the comparison is of both", FEW)
 
 
 def test_pooled_configurations_are_warned_about() -> None:
@@ -84,7 +90,57 @@ def test_drift_within_a_set_is_warned_about() -> None:
     rows = grid(x=[100, 98, 96, 93, 91, 90], y=[100, 100, 101, 99, 100, 101])
     timed = [{**row, "start_time": START + timedelta(minutes=int(str(row["iteration"])))} for row in rows]
     (comparison,) = stats.compare_runs(runs(*timed))
-    assert "x: the metric falls by 10.6 % over the order of the runs" in comparison.warnings
+    assert "y over x: the metric rises by 11.5 % over the order of the runs" in comparison.warnings
+
+
+def blocks(effect: float, blocks_made: int = 5, seed: int = 1) -> pl.DataFrame:
+    """Interleaved runs of two systems: blocks spread by 10 %, runs within them by 1.5 %."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for block in range(1, blocks_made + 1):
+        level = 1_000 * np.exp(0.1 * rng.normal())
+        for place, system in enumerate(rng.permutation(["x", "y"])):
+            value = level * np.exp(0.015 * rng.normal()) * (1 + effect * (system == "y"))
+            started = START + timedelta(minutes=10 * block + int(place))
+            (row,) = grid(**{str(system): [float(value)]})
+            rows.append({**row, "run_id": f"{system}-{block}", "iteration": block, "start_time": started})
+    return runs(*rows)
+
+
+def test_interleaved_runs_are_compared_block_by_block() -> None:
+    frame = blocks(0.06)
+    (comparison,) = stats.compare_runs(frame)
+    assert (comparison.design, comparison.verdict) == ("blocked", "faster")
+    logs = np.log(frame.sort("iteration", "system")["throughput_ops_s"].to_numpy().reshape(-1, 2))
+    theirs = scipy.stats.ttest_rel(logs[:, 1], logs[:, 0])
+    assert comparison.p_difference == pytest.approx(theirs.pvalue)
+    ends = theirs.confidence_interval(0.95)
+    assert (comparison.ratio.low, comparison.ratio.high) == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
+    assert "paired t on the log ratio, block by block" in str(comparison.ratio)
+    (apart,) = stats.compare_runs(frame.drop("start_time"))
+    assert (apart.design, apart.verdict) == ("unpaired", "inconclusive")
+
+
+def test_iterations_that_overlap_or_are_few_or_incomplete_are_no_blocks() -> None:
+    frame = blocks(0.06)
+    later = pl.col("start_time") + pl.duration(hours=5) * (pl.col("system") == "y").cast(pl.Int8)
+    (overlapping,) = stats.compare_runs(frame.with_columns(start_time=later))
+    (few,) = stats.compare_runs(blocks(0.06, 3))
+    (incomplete,) = stats.compare_runs(frame.filter((pl.col("iteration") != 2) | (pl.col("system") == "x")))
+    assert [one.design for one in (overlapping, few, incomplete)] == ["unpaired"] * 3
+    assert "iterations are blocks, but 3 are too few to pair (at least 4)" in few.warnings
+    assert any("not each has one run of either set" in note for note in incomplete.warnings)
+
+
+@pytest.mark.slow
+def test_blocks_decide_where_independent_sets_do_not() -> None:
+    seeds = range(300)
+    found = [next(iter(stats.compare_runs(blocks(0.06, seed=seed)))).verdict for seed in seeds]
+    null = [next(iter(stats.compare_runs(blocks(0.0, seed=seed)))) for seed in seeds]
+    apart = [next(iter(stats.compare_runs(blocks(0.06, seed=seed).drop("start_time")))).verdict for seed in seeds]
+    assert found.count("faster") / 300 > 0.90
+    assert apart.count("faster") / 300 < 0.10
+    assert 0.02 < np.mean([one.p_difference <= 0.05 for one in null]) < 0.085
 
 
 def test_latency_counts_downwards() -> None:
@@ -146,7 +202,10 @@ def test_a_mean_without_a_ratio_is_left_out_and_said() -> None:
     ]
     result = stats.compare_runs(runs(*rows), metric="failed_operations")
     assert [(c.label_a, c.verdict) for c in result] == [("y", "equivalent")]
-    assert result.warnings == ("1 group left out: a mean failed_operations that is not positive has no ratio",)
+    assert result.warnings == (
+        "1 group left out: a mean failed_operations that is not positive has no ratio",
+        FEW,
+    )
 
 
 def test_monitoring_overhead_is_a_comparison_of_a_flag() -> None:
@@ -242,6 +301,15 @@ def test_summary_has_mean_and_interval_per_configuration() -> None:
     assert table["mean"].to_list() == [11.0, 22.0]
     assert table["n"].to_list() == [3, 3]
     assert table["high"][0] == pytest.approx(11 * math.exp(4.302653 / 3**0.5 / 11))
+
+
+def test_a_summary_does_not_pool_systems() -> None:
+    frame = runs(*[{**row, "workers": 2} for row in grid(citus=[100.0, 101, 99], aurora=[200.0, 201, 199])])
+    with pytest.raises(
+        UsageError, match=r"runs of several systems \(aurora, citus\) would become one mean at workers 2"
+    ):
+        stats.summarise_runs(frame, by=["workers"])
+    assert stats.summarise_runs(frame, by=["system", "workers"])["mean"].to_list() == [200.0, 100.0]
 
 
 def test_a_summary_of_single_runs_has_no_ends() -> None:

@@ -103,5 +103,5 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
 
 def _simultaneous(comparison: Comparison, size: int) -> Interval:
     """The interval of a ratio as one of several."""
-    ratio = comparison.ratio
-    return log_ratio_interval(ratio.estimate, comparison.error, comparison.freedom, ratio.n, ratio.level, size)
+    ratio, error, freedom = comparison.ratio, comparison.error, comparison.freedom
+    return log_ratio_interval(ratio.estimate, error, freedom, ratio.n, ratio.level, size, comparison.design)

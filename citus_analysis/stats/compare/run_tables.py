@@ -26,6 +26,7 @@ from citus_analysis.runs import (
     stratum_text,
 )
 from citus_analysis.stats._validate import unique
+from citus_analysis.stats.compare.blocks import paired_by_block
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.verdicts import Comparison, compare
 from citus_analysis.stats.run_means import (
@@ -38,6 +39,7 @@ from citus_analysis.stats.run_means import (
     with_values,
 )
 from citus_analysis.stats.series.drift import are_interleaved, detect_drift
+from citus_analysis.stats.series.independence import FEWEST_TO_CHECK, Independence, check_independence
 
 __all__ = ["Question", "RunComparison", "compare_levels", "compare_runs", "split_selection"]
 
@@ -160,7 +162,8 @@ def compare_runs(
         notes = (*notes, _nothing_to_compare(runs, question))
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in along if found)
     kept = tuple(one for one in found if _is_shown(one, shown))
-    return RunComparison(kept, by, metric, strata, tuple(pool), unique((*notes, *unusable, *also)), runs)
+    warnings = unique((*notes, *unusable, *also, *_few_runs(kept)))
+    return RunComparison(kept, by, metric, strata, tuple(pool), warnings, runs)
 
 
 def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
@@ -261,30 +264,45 @@ class Question:
             if name == base:
                 continue
             tested = _of_level(part, self.by, name)
-            comparison = compare(
-                values_of(tested, self.metric),
-                values_of(reference, self.metric),
-                self.margin,
-                level=self.level,
-                higher_is_better=self.higher_is_better,
-                label_a=setting_text(self.by, name),
-                label_b=setting_text(self.by, base),
-                metric=self.metric,
-            )
-            notes = self._design_notes(tested, reference, (comparison.label_a, comparison.label_b))
             yield replace(
-                comparison,
+                self._compared(tested, reference, setting_text(self.by, name), setting_text(self.by, base)),
                 stratum=stratum,
                 family=operation_of(pl.concat([tested, reference])),
-                warnings=unique((*comparison.warnings, *notes)),
             )
 
-    def _design_notes(self, tested: pl.DataFrame, reference: pl.DataFrame, labels: tuple[str, str]) -> list[str]:
-        sides = dict(zip(labels, (tested, reference), strict=True))
+    def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
+        """One level against the base: block by block where the iterations are blocks, otherwise as independent sets."""
+        pairs = paired_by_block(tested, reference, self.metric)
+        paired = None if isinstance(pairs, str) else pairs
+        a, b = paired or (values_of(tested, self.metric), values_of(reference, self.metric))
+        comparison = compare(
+            a,
+            b,
+            self.margin,
+            level=self.level,
+            higher_is_better=self.higher_is_better,
+            label_a=name,
+            label_b=base,
+            metric=self.metric,
+            blocked=paired is not None,
+            effective=(_checked(tested, self.metric).effective, _checked(reference, self.metric).effective),
+        )
+        notes = self._design_notes({name: tested, base: reference})
+        if isinstance(pairs, str):
+            notes += [pairs] if pairs else []
+            notes += [f"{name}: {words}" for words in _order_notes(tested, self.metric)]
+            notes += [f"{base}: {words}" for words in _order_notes(reference, self.metric)]
+        else:
+            # What drifts from block to block does so for both sets; what drifts in their ratio does not.
+            ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, pairs[0] / pairs[1]))
+            notes += [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+        return replace(comparison, warnings=unique((*comparison.warnings, *notes)))
+
+    def _design_notes(self, sides: Mapping[str, pl.DataFrame]) -> list[str]:
+        tested, reference = sides.values()
         notes = [f"differs in {words}" for words in differing(tested, reference, self.pool)]
         for name, runs in sides.items():
             notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
-            notes += [f"{name}: {words}" for words in _drift_notes(runs, self.metric)]
         times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
         if len(times) == len(sides) and not are_interleaved(times):
             notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
@@ -306,12 +324,30 @@ def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
     return part.filter(pl.col(by).eq_missing(pl.lit(level, part.schema[by])))
 
 
-def _drift_notes(runs: pl.DataFrame, metric: str) -> tuple[str, ...]:
+def _checked(runs: pl.DataFrame, metric: str) -> Independence:
     times = times_of(runs)
+    return check_independence(values_of(runs, metric), times, ordered=times is not None)
+
+
+def _order_notes(runs: pl.DataFrame, metric: str) -> list[str]:
+    """What speaks against runs that are independent draws of one distribution, where they can show it."""
+    checked, times = _checked(runs, metric), times_of(runs)
+    notes = [*checked.warnings] if checked.checked else []
     if times is None:
-        return ()
+        return notes
     drift = detect_drift(values_of(runs, metric), times)
-    return drift.warnings if drift.detected else ()
+    return [*notes, *(drift.warnings if drift.detected else ())]
+
+
+def _few_runs(comparisons: Sequence[Comparison]) -> list[str]:
+    """What cannot be excluded, said once for a table."""
+    sizes = [side.n for one in comparisons for side in (one.mean_a, one.mean_b) if one.ratio.exists]
+    if not sizes or min(sizes) >= FEWEST_TO_CHECK:
+        return []
+    return [
+        f"sets of fewer than {FEWEST_TO_CHECK} runs cannot show two modes, or that successive runs depend on each "
+        "other: neither is excluded"
+    ]
 
 
 def _line(one: Comparison) -> str:
@@ -346,6 +382,7 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "margin": comparison.margin,
         "level": comparison.ratio.level,
         "method": comparison.ratio.method,
+        "design": comparison.design,
     }
 
 

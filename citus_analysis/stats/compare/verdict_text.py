@@ -10,7 +10,7 @@ from typing import Final
 from citus_analysis.runs import stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.run_tables import RunComparison
-from citus_analysis.stats.compare.verdicts import Comparison
+from citus_analysis.stats.compare.verdicts import PLANNED, Comparison
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
@@ -55,10 +55,15 @@ def _legend(items: list[Comparison]) -> list[str]:
     if not items:
         return []
     mean, ratio = items[0].mean_a, items[0].ratio
-    level, method = f"{ratio.level * 100:g} %", ratio.method.split(", simultaneous")[0]
+    level = f"{ratio.level * 100:g} %"
+    method = ", or ".join(unique(item.ratio.method.split(", simultaneous")[0] for item in items))
+    equivalent = next((item.deciding for item in items if item.verdict == "equivalent"), None)
+    tost = f"; of equivalent ones {equivalent.level * 100:g} %, two one-sided tests" if equivalent else ""
+    planned = f"; more runs: {PLANNED}" if any(item.runs_missing for item in items) else ""
     adjusted = f"; {ADJUSTED}" if any(item.family_size > 1 for item in items) else ""
     return [
-        f"interval: {level}, of the mean ({mean.method}); vs base: ratio with {level} interval ({method}){adjusted}"
+        f"interval: {level}, of the mean ({mean.method}); vs base: ratio with {level} interval "
+        f"({method}){tost}{adjusted}{planned}"
     ]
 
 
@@ -88,7 +93,7 @@ def _mean(interval: Interval) -> tuple[str, str, str]:
 
 def _change(item: Comparison) -> str:
     sign = _percent(item.ratio.estimate) if item.verdict in ("faster", "slower") else "~"
-    ends = (_percent(end) for end in (item.ratio.low, item.ratio.high))
+    ends = (_percent(end) for end in (item.deciding.low, item.deciding.high))
     return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign
 
 

@@ -1,7 +1,8 @@
 """Comparison of two sets of runs: one ratio, one verdict out of four.
 
-Welch's test of the means is scipy's. The tests on the log of the ratio, TOST among them, are written here: statsmodels
-has them for differences of samples only, and a published table gives no samples but means and standard deviations.
+Welch's test of the means is scipy's. The tests on the log of the ratio, TOST among them, are written here
+(:mod:`citus_analysis.stats.compare.evidence`): statsmodels has them for differences of samples only, and a published
+table gives no samples but means and standard deviations.
 
 References:
     Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
@@ -14,27 +15,23 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.core.defaults import ASSURANCE, LEVEL, MARGIN
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level, unique
+from citus_analysis.stats.compare.evidence import POWER, Evidence, Summary, moments, worth
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
-from citus_analysis.stats.estimate._student import smallest, t_quantile, t_tail
-from citus_analysis.stats.estimate.intervals import (
-    log_ratio_error,
-    mean_interval_from_summary,
-    ratio_interval_from_summaries,
-)
+from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["CHANGE_WORDS", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
+__all__ = ["CHANGE_WORDS", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
-Summary = tuple[float, float, int]
 
 #: What each verdict says of a throughput along an axis; every command and report uses these words.
 CHANGE_WORDS: Final[dict[Verdict, str]] = {
@@ -43,9 +40,8 @@ CHANGE_WORDS: Final[dict[Verdict, str]] = {
     "equivalent": "stays the same within the margin",
     "inconclusive": "shows no change that these runs can prove",
 }
-#: Chance of reaching a verdict that `runs_needed` plans for.
-POWER: Final = 0.8
-_MOST_RUNS: Final = 100_000
+#: What `runs_needed` plans for, in words.
+PLANNED: Final = f"{POWER * 100:g} % power with {ASSURANCE * 100:g} % assurance"
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,14 +61,15 @@ class Comparison(Shown):
         p_equivalence_adjusted: likewise.
         family: what the comparisons that were adjusted together have in common: the operation.
         family_size: how many they are.
+        design: whether runs are compared block by block, or as two independent sets.
         error: standard error of the log of the ratio; inf where one run has no spread.
         freedom: its degrees of freedom; 0 where there is no error.
         p_welch: two-sided Welch test of the difference of means.
         p_mann_whitney: two-sided Mann-Whitney test; None where only summaries are known.
         shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
         cliffs_delta: from -1 to 1; None where only summaries are known.
-        runs_needed: runs per set that would decide with 80 % power if the spread and ratio stay as they are;
-            None where that cannot be told.
+        runs_needed: runs per set that would decide with 80 % power if the ratio stays as it is; the spread, which is
+            known from few runs, is taken at its upper limit (assurance 80 %). None where that cannot be told.
         higher_is_better: true for a throughput, false for a latency.
         label_a: what `a` is.
         label_b: what `b` is.
@@ -101,6 +98,7 @@ class Comparison(Shown):
     metric: str = ""
     family: str = ""
     family_size: int = 1
+    design: Design = "unpaired"
     error: float = math.inf
     freedom: float = 0.0
     stratum: dict[str, object] = field(default_factory=dict)
@@ -110,6 +108,28 @@ class Comparison(Shown):
     def change_percent(self) -> float:
         """Change from `b` to `a` in per cent of `b`."""
         return (self.ratio.estimate - 1) * 100
+
+    @property
+    def deciding(self) -> Interval:
+        """Interval of the ratio that belongs to the test that decided.
+
+        For `equivalent` this is the interval of two one-sided tests, which lies within the margin: 90 % where the
+        level is 95 %, adjusted as the test was. For all other verdicts it is `ratio`.
+
+        Example:
+            >>> one = compare([102, 100, 104, 98], [100, 103, 99, 101], margin=0.05)
+            >>> print(one.verdict, one.deciding)
+            equivalent 1.002 [0.9722, 1.034] (90 %, Welch t on the log ratio, two one-sided tests, n = 4)
+        """
+        if self.verdict != "equivalent":
+            return self.ratio
+        # Holm's adjusted p-value over the raw one is what the level of this test was divided by.
+        divisor = self.p_equivalence_adjusted / self.p_equivalence if self.p_equivalence else self.family_size
+        level = 1 - 2 * (1 - self.ratio.level)
+        ratio, n = self.ratio.estimate, self.ratio.n
+        found = log_ratio_interval(ratio, self.error, self.freedom, n, 1 - (1 - level) / divisor, design=self.design)
+        adjusted = ", adjusted by Holm" if self.family_size > 1 else ""
+        return replace(found, level=level, method=f"{found.method}, two one-sided tests{adjusted}")
 
     @property
     def runs_missing(self) -> int | None:
@@ -138,8 +158,8 @@ class Comparison(Shown):
         }
         missing = self.runs_missing
         runs = "run" if missing == 1 else "runs"
-        advice = f"; about {missing} more {runs} of each would decide" if missing else ""
-        return f"{words[self.verdict]}: ratio {self.ratio}{advice}."
+        advice = f"; about {missing} more {runs} of each would decide ({PLANNED})" if missing else ""
+        return f"{words[self.verdict]}: ratio {self.deciding}{advice}."
 
 
 def compare(
@@ -152,6 +172,8 @@ def compare(
     label_a: str = "a",
     label_b: str = "b",
     metric: str = "",
+    blocked: bool = False,
+    effective: tuple[float, float] | None = None,
 ) -> Comparison:
     """Compare set `a` with the base set `b`, one value per run.
 
@@ -169,33 +191,36 @@ def compare(
         label_a: what `a` is.
         label_b: what `b` is.
         metric: what was measured.
+        blocked: the n-th runs of both sets were made together, in a block that shares its conditions; then the ratios
+            within blocks are tested, and what differs between blocks does not count as spread.
+        effective: independent runs that each set is worth (`check_independence`), where successive runs depend on each
+            other; blocks need none, as what lasts over several of them meets both sets alike.
 
     Raises:
         InsufficientDataError: an empty set.
-        UsageError: means that are not positive, or a margin that is not.
+        UsageError: means that are not positive, a margin that is not, or blocks of unequal number.
 
     Example:
         >>> compare([10.1, 9.9, 10.0, 10.2], [10.0, 10.1, 9.9, 10.0]).verdict
         'equivalent'
         >>> compare([5.1, 5.0, 5.2], [4.0, 4.1, 3.9], higher_is_better=False).verdict
         'slower'
+
+        Runs made in four blocks, the conditions of which differ:
+
+        >>> a, b = [106, 96, 117, 85], [100, 90, 111, 80]
+        >>> compare(a, b).verdict, compare(a, b, blocked=True).verdict
+        ('inconclusive', 'faster')
     """
     x, y = as_sample(a, 1, f"set {label_a}"), as_sample(b, 1, f"set {label_b}")
-    base = compare_summaries(
-        _moments(x),
-        _moments(y),
-        margin,
-        level=level,
-        higher_is_better=higher_is_better,
-        label_a=label_a,
-        label_b=label_b,
-        metric=metric,
-    )
-    p_ranks = mann_whitney_p(x, y)
-    notes = _rank_notes(base, p_ranks, x, y, 1 - level)
+    names = (label_a, label_b, metric)
+    sizes = effective or (float(x.size), float(y.size))
+    evidence = Evidence.of_blocks(x, y) if blocked else _evidence(worth(x, sizes[0]), worth(y, sizes[1]))
+    base = _judged(evidence, (moments(x), moments(y)), margin, level, higher_is_better, names)
+    notes = _block_notes(base, x, y, 1 - level) if blocked else _rank_notes(base, x, y, 1 - level)
     return replace(
         base,
-        p_mann_whitney=p_ranks,
+        p_mann_whitney=mann_whitney_p(x, y),
         shift=hodges_lehmann(x, y, level),
         cliffs_delta=cliffs_delta(x, y),
         warnings=unique((*base.warnings, *notes)),
@@ -203,8 +228,8 @@ def compare(
 
 
 def compare_summaries(
-    a: Summary,
-    b: Summary,
+    a: tuple[float, float, int],
+    b: tuple[float, float, int],
     margin: float = MARGIN,
     *,
     level: float = LEVEL,
@@ -220,44 +245,57 @@ def compare_summaries(
 
         >>> comparison = compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4))
         >>> comparison.verdict, comparison.runs_needed
-        ('inconclusive', 451)
+        ('inconclusive', 880)
     """
+    names = (label_a, label_b, metric)
+    return _judged(_evidence(a, b), (a, b), margin, level, higher_is_better, names)
+
+
+def _evidence(a: Summary, b: Summary) -> Evidence:
+    if min(a[0], b[0]) <= 0:
+        raise UsageError(f"a ratio of means needs positive means, not {min(a[0], b[0]):g}")
+    return Evidence.of_summaries(a, b)
+
+
+def _judged(
+    evidence: Evidence,
+    sides: tuple[tuple[float, float, int], tuple[float, float, int]],
+    margin: float,
+    level: float,
+    higher_is_better: bool,
+    names: tuple[str, str, str],
+) -> Comparison:
+    """The comparison that evidence gives; `names` are the labels of both sets and the metric."""
     check_level(level)
     if not margin > 0:
         raise UsageError(f"a margin of {margin:g} is not positive", way_out="pass 0.05 for 5 %")
-    ratio = ratio_interval_from_summaries(a, b, level)
-    error, freedom = log_ratio_error(a, b)
-    log_ratio, bound = math.log(ratio.estimate), math.log1p(margin)
-    p_difference = _two_sided(log_ratio, error, freedom)
-    p_equivalence = _tost(log_ratio, bound, error, freedom)
-    means = tuple(mean_interval_from_summary(*side, level=level, method="log-t") for side in (a, b))
+    ratio = evidence.interval(level)
+    p_difference, p_equivalence = evidence.p_difference(), evidence.p_equivalence(margin)
+    mean_a, mean_b = (mean_interval_from_summary(*side, level=level, method="log-t") for side in sides)
     return Comparison(
         verdict=decide(ratio.estimate, p_difference, p_equivalence, 1 - level, higher_is_better),
         ratio=ratio,
-        mean_a=means[0],
-        mean_b=means[1],
+        mean_a=mean_a,
+        mean_b=mean_b,
         margin=margin,
         p_difference=p_difference,
         p_equivalence=p_equivalence,
-        p_welch=_welch(a, b),
+        p_welch=_welch(*sides),
         p_mann_whitney=None,
         shift=None,
         cliffs_delta=None,
-        runs_needed=_runs_needed(abs(log_ratio), bound, a, b, 1 - level),
+        runs_needed=evidence.runs_needed(margin, 1 - level),
         p_difference_adjusted=p_difference,
         p_equivalence_adjusted=p_equivalence,
         higher_is_better=higher_is_better,
-        label_a=label_a,
-        label_b=label_b,
-        metric=metric,
-        error=error,
-        freedom=freedom,
-        warnings=unique((*ratio.warnings, *_size_notes(a, b, label_a, label_b))),
+        label_a=names[0],
+        label_b=names[1],
+        metric=names[2],
+        error=evidence.error,
+        freedom=evidence.freedom,
+        design=evidence.design,
+        warnings=unique((*ratio.warnings, *_size_notes(*sides, *names[:2]))),
     )
-
-
-def _moments(sample: Floats) -> Summary:
-    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, sample.size
 
 
 def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
@@ -269,24 +307,7 @@ def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float
     return "inconclusive"
 
 
-def _two_sided(log_ratio: float, error: float, freedom: float) -> float:
-    if not freedom:
-        return math.nan
-    if error == 0:
-        return float(log_ratio == 0)
-    return 2 * t_tail(abs(log_ratio) / error, freedom)
-
-
-def _tost(log_ratio: float, bound: float, error: float, freedom: float) -> float:
-    """The larger p-value of the two one-sided tests against -bound and +bound."""
-    if not freedom:
-        return math.nan
-    if error == 0:
-        return float(abs(log_ratio) >= bound)
-    return t_tail((bound - abs(log_ratio)) / error, freedom)
-
-
-def _welch(a: Summary, b: Summary) -> float:
+def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
     if min(a[2], b[2]) < 2:
         return math.nan
     if a[1] == b[1] == 0:
@@ -296,29 +317,12 @@ def _welch(a: Summary, b: Summary) -> float:
     return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)
 
 
-def _runs_needed(distance: float, bound: float, a: Summary, b: Summary, alpha: float) -> int | None:
-    """Smallest n per set at which a difference, or equivalence, is shown with the planned power."""
-    if min(a[2], b[2]) < 2:
-        return None
-    spread = math.hypot(a[1] / a[0], b[1] / b[0])
-    if spread == 0:
-        return 2
-
-    def decides(n: int) -> bool:
-        freedom, error = 2 * (n - 1), spread / math.sqrt(n)
-        differs = (t_quantile(1 - alpha / 2, freedom) + t_quantile(POWER, freedom)) * error <= distance
-        # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
-        both = t_quantile(1 - alpha, freedom) + t_quantile((1 + POWER) / 2, freedom)
-        return differs or both * error <= bound - distance
-
-    return smallest(decides, 2, _MOST_RUNS)
-
-
 def _size_notes(a: Summary, b: Summary, label_a: str, label_b: str) -> list[str]:
     return [f"{label}: 2 runs; at least 3 are advised" for label, side in ((label_a, a), (label_b, b)) if side[2] == 2]
 
 
-def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, alpha: float) -> list[str]:
+def _rank_notes(comparison: Comparison, x: Floats, y: Floats, alpha: float) -> list[str]:
+    p_ranks = mann_whitney_p(x, y)
     if min(x.size, y.size) < 2:
         return []
     fewest = 2 / math.comb(x.size + y.size, x.size)
@@ -329,5 +333,22 @@ def _rank_notes(comparison: Comparison, p_ranks: float, x: Floats, y: Floats, al
         return [
             f"Welch (p = {comparison.p_welch:.2g}) and Mann-Whitney (p = {p_ranks:.2g}) disagree: "
             "look at the single runs for outliers or two modes"
+        ]
+    return []
+
+
+def _block_notes(comparison: Comparison, x: Floats, y: Floats, alpha: float) -> list[str]:
+    """The signed-rank test of the blocks' ratios beside the t test."""
+    from scipy import stats
+
+    fewest = 2.0 ** (1 - x.size)
+    if fewest > alpha:
+        return [f"{counted(x.size, 'block')}: too few for a signed-rank test at {alpha:.2g} (smallest p {fewest:.2g})"]
+    ratios = np.log(x / y)
+    p_ranks = float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0
+    if (p_ranks <= alpha) != (comparison.p_difference <= alpha):
+        return [
+            f"the paired t test (p = {comparison.p_difference:.2g}) and the signed-rank test (p = {p_ranks:.2g}) "
+            "disagree: look at the single blocks for outliers or two modes"
         ]
     return []

@@ -23,6 +23,7 @@ from citus_analysis.stats.estimate.percentiles import percentile_interval
 from citus_analysis.stats.results import Interval
 
 __all__ = [
+    "Design",
     "MeanMethod",
     "mean_interval",
     "mean_interval_from_summary",
@@ -33,6 +34,12 @@ __all__ = [
 ]
 
 MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
+#: How the runs of two sets belong together: not at all, or one by one because they were made in the same block.
+Design = Literal["unpaired", "blocked"]
+_RATIO_METHODS: Final[dict[Design, str]] = {
+    "unpaired": "Welch t on the log ratio",
+    "blocked": "paired t on the log ratio, block by block",
+}
 _METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "normal": "normal"}
 _ONE_VALUE: Final = "one run has no spread: no interval can be given"
 _EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
@@ -248,7 +255,13 @@ def ratio_interval_from_summaries(
 
 
 def log_ratio_interval(
-    ratio: float, error: float, freedom: float, n: int, level: float = LEVEL, family: int = 1
+    ratio: float,
+    error: float,
+    freedom: float,
+    n: int,
+    level: float = LEVEL,
+    family: int = 1,
+    design: Design = "unpaired",
 ) -> Interval:
     """Interval of a ratio from the standard error of its logarithm; none where the error has no degrees of freedom.
 
@@ -259,6 +272,7 @@ def log_ratio_interval(
         n: values of the smaller side.
         level: with which all intervals of the family hold together.
         family: number of ratios that are looked at together (Bonferroni).
+        design: how the runs behind it belong together.
 
     Example:
         >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4))
@@ -266,7 +280,7 @@ def log_ratio_interval(
         >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4, family=10))
         2 [1.299, 3.08] (95 %, Welch t on the log ratio, simultaneous over 10, n = 4)
     """
-    method = "Welch t on the log ratio" + (f", simultaneous over {family}" if family > 1 else "")
+    method = _RATIO_METHODS[design] + (f", simultaneous over {family}" if family > 1 else "")
     if not freedom:
         return Interval.absent(ratio, level, n, method, _ONE_VALUE)
     reach = t_quantile(1 - (1 - level) / 2 / family, freedom) * error
@@ -275,7 +289,7 @@ def log_ratio_interval(
     return Interval(ratio, low, high, level, n, method, notes)
 
 
-def log_ratio_error(a: tuple[float, float, int], b: tuple[float, float, int]) -> tuple[float, float]:
+def log_ratio_error(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
     """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) where a side has one value."""
     if min(a[2], b[2]) < 2:
         return math.inf, 0.0

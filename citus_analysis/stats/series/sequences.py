@@ -35,6 +35,8 @@ __all__ = [
 #: Statements of each session that are skipped unless a caller says otherwise: connection set-up and cold caches.
 DEFAULT_SKIP: Final = SKIP_FIRST
 _BATCH: Final = 5
+#: The last five batches cannot be the start of the rest; from this many on a minimum in the second half can be seen.
+_FEWEST_BATCHES: Final = 13
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,6 +156,9 @@ def mser5(x: ArrayLike) -> WarmUp:
 
     A minimum in the second half means that the sequence has not settled; then at most half is cut and it is said.
 
+    From fewer than 65 values (13 batches) that minimum cannot lie in the second half, so a sequence that never settles
+    looks like one that has; a warning says that it cannot be told.
+
     Raises:
         InsufficientDataError: fewer than 10 batches of 5 values.
 
@@ -175,6 +180,9 @@ def mser5(x: ArrayLike) -> WarmUp:
     half = batches.size // 2
     best = int(np.argmin(criterion[: half + 1]))
     notes = ("the sequence has not settled in its first half: the cut is not to be trusted",) if whole > half else ()
+    if batches.size < _FEWEST_BATCHES:
+        short = f"{counted(sample.size, 'value')}: too few for MSER-5 to tell whether the sequence has settled"
+        notes = (f"{short} (at least {_FEWEST_BATCHES * _BATCH})",)
     return WarmUp("MSER-5", best * _BATCH, sample[best * _BATCH :], float(criterion[best]), notes)
 
 

@@ -1,0 +1,136 @@
+"""What runs say of a ratio: its estimate, the error of its logarithm, and the tests and plans that rest on them.
+
+References:
+    Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
+    Schuirmann, D. J. (1987). A comparison of the two one-sided tests procedure (TOST). J. Pharmacokin. Biopharm. 15.
+    Browne, R. H. (1995). On the use of a pilot sample for sample size determination. Statistics in Medicine 14.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import ASSURANCE
+from citus_analysis.errors import UsageError
+from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile, t_tail
+from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval
+from citus_analysis.stats.results import Interval
+
+__all__ = ["POWER", "Evidence", "Summary", "moments", "worth"]
+
+#: Mean, standard deviation and n, which is no whole number where runs depend on each other.
+Summary = tuple[float, float, float]
+#: Chance of reaching a verdict that `runs_needed` plans for.
+POWER: Final = 0.8
+_MOST_RUNS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A ratio of means with the error of its logarithm.
+
+    Attributes:
+        ratio: mean of `a` over mean of `b`; geometric mean of the blocks' ratios where runs are paired.
+        error: standard error of its logarithm; inf where one run has no spread.
+        freedom: its degrees of freedom; 0 where there is no error.
+        n: runs of the smaller side, or blocks.
+        spread: standard deviation of the log ratio of one run of each side.
+        design: how the runs belong together.
+    """
+
+    ratio: float
+    error: float
+    freedom: float
+    n: int
+    spread: float
+    design: Design = "unpaired"
+
+    @classmethod
+    def of_summaries(cls, a: Summary, b: Summary) -> Evidence:
+        """Of two independent sets; the variance of the log of a mean is (sd/mean)²/n by the delta method."""
+        error, freedom = log_ratio_error(a, b)
+        spread = math.hypot(a[1] / a[0], b[1] / b[0])
+        return cls(a[0] / b[0], error, freedom, int(min(a[2], b[2])), spread)
+
+    @classmethod
+    def of_blocks(cls, a: Floats, b: Floats) -> Evidence:
+        """Of runs that belong together one by one, because they were made in the same block.
+
+        Raises:
+            UsageError: unequal numbers of runs, fewer than two blocks, or a value that is not positive.
+        """
+        if a.size != b.size or a.size < 2:
+            raise UsageError(f"{a.size} against {b.size} runs make no blocks", way_out="pass two or more runs of each")
+        if min(a.min(), b.min()) <= 0:
+            raise UsageError("the ratio of a block needs positive values")
+        ratios = np.log(a / b)
+        spread = float(ratios.std(ddof=1))
+        # Equal ratios differ in their last digits, which is no spread.
+        spread = 0.0 if spread < 1e-12 else spread
+        error = spread / math.sqrt(a.size)
+        return cls(math.exp(float(ratios.mean())), error, a.size - 1.0, a.size, spread, "blocked")
+
+    def interval(self, level: float) -> Interval:
+        """Interval of the ratio."""
+        return log_ratio_interval(self.ratio, self.error, self.freedom, self.n, level, design=self.design)
+
+    def p_difference(self) -> float:
+        """Two-sided t test of a ratio of 1; nan without an error."""
+        distance = abs(math.log(self.ratio))
+        if not self.freedom:
+            return math.nan
+        return 2 * t_tail(distance / self.error, self.freedom) if self.error else float(distance == 0)
+
+    def p_equivalence(self, margin: float) -> float:
+        """The larger p-value of the two one-sided tests against both ends of the margin; nan without an error."""
+        inside = math.log1p(margin) - abs(math.log(self.ratio))
+        if not self.freedom:
+            return math.nan
+        return t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)
+
+    def runs_needed(self, margin: float, alpha: float, assurance: float = ASSURANCE) -> int | None:
+        """Smallest n per set at which a difference, or equivalence, is shown with the planned power.
+
+        The ratio is taken to stay as it is. The spread is not: it is known from few runs, so its upper confidence
+        limit at the assurance takes its place.
+
+        Args:
+            margin: relative difference that counts as none.
+            alpha: level of the tests.
+            assurance: chance that the power is reached.
+        """
+        if not self.freedom:
+            return None
+        if self.spread == 0:
+            return 2
+        spread = self.spread * math.sqrt(self.freedom / chi2_quantile(1 - assurance, self.freedom))
+        distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
+
+        def decides(n: int) -> bool:
+            freedom = (n - 1) * (1 if self.design == "blocked" else 2)
+            error = spread / math.sqrt(n)
+            differs = (t_quantile(1 - alpha / 2, freedom) + t_quantile(POWER, freedom)) * error <= distance
+            # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
+            both = t_quantile(1 - alpha, freedom) + t_quantile((1 + POWER) / 2, freedom)
+            return differs or both * error <= bound - distance
+
+        return smallest(decides, 2, _MOST_RUNS)
+
+
+def worth(sample: Floats, effective: float) -> Summary:
+    """Mean, standard deviation and n of runs that are worth fewer independent ones.
+
+    The spread of dependent values about their own mean is too small by what the mean shares with them.
+    """
+    mean, sd, n = moments(sample)
+    return (mean, sd, n) if effective >= n else (mean, sd * math.sqrt((1 - 1 / n) / (1 - 1 / effective)), effective)
+
+
+def moments(sample: Floats) -> tuple[float, float, int]:
+    """Mean, standard deviation (nan of one value) and n."""
+    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)
