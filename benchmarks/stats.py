@@ -130,8 +130,15 @@ def coverage(repeats: int) -> list[dict[str, object]]:
         ("mean, skewed data: BCa", _bca_mean, skewed, skewed_mean, (5, 10, 30), repeats // 10),
         ("median, skewed data: BCa", _bca_median, skewed, 1.0, (5, 10, 30), repeats // 10),
         ("median, skewed data: order statistics", _order_median, skewed, 1.0, (6, 10, 30), repeats),
-        ("ratio, n per side is half: t on the log", ratio, normal, 1.0, (6, 10, 20), repeats),
-        ("ratio, n per side is half: BCa", ratio_bca, normal, 1.0, (6, 10, 20), repeats // 10),
+        ("median, skewed data: as chosen for its n", _median, skewed, 1.0, (6, 10, 20, 30), repeats // 4),
+        ("ratio, n per side is half: t on the log", ratio, normal, 1.0, (6, 10, 20, 40, 60), repeats),
+        ("ratio, n per side is half: BCa", ratio_bca, normal, 1.0, (6, 10, 20, 40, 60), repeats // 10),
+        ("mean, lognormal with sigma 1: t on the log scale", _log_t, _heavy, math.exp(0.5), _RUNS, repeats),
+        ("mean, lognormal with sigma 1: Student t", stats.mean_interval, _heavy, math.exp(0.5), _RUNS, repeats),
+        ("mean, one run in five 30 % slower: t on the log scale", _log_t, _bimodal, 94.0, _RUNS, repeats),
+        ("mean, one run in five 30 % slower: Student t", stats.mean_interval, _bimodal, 94.0, _RUNS, repeats),
+        ("mean, AR(1) with phi 0.7: t on the log scale", _log_t, _dependent, 100.0, _RUNS, repeats),
+        ("mean of 200 operations per run, nested: t over runs", _nested, _runs_of_200, 100.0, (3, 5, 10), repeats),
     ]
     found: list[dict[str, object]] = []
     for name, method, draw, truth, ns, count in cases:
@@ -140,6 +147,41 @@ def coverage(repeats: int) -> list[dict[str, object]]:
             held = sum(truth in method(draw(rng, n)) for _ in range(count))
             found.append({"interval": name, "n": n, "covers": held / count, "repeats": count})
     return [*found, *_stopping(repeats)]
+
+
+#: Numbers of runs for which coverage under broken assumptions is shown.
+_RUNS = (3, 5, 10, 20, 30)
+
+
+def _heavy(rng: np.random.Generator, n: int) -> Floats:
+    return rng.lognormal(0, 1, n)
+
+
+def _bimodal(rng: np.random.Generator, n: int) -> Floats:
+    return np.asarray(np.where(rng.random(n) < 0.2, 70.0, 100.0) + 2 * rng.normal(size=n))
+
+
+def _dependent(rng: np.random.Generator, n: int) -> Floats:
+    """Successive runs of an AR(1): mean 100, spread 5 %."""
+    noise = rng.normal(size=n)
+    values = np.empty(n)
+    values[0] = noise[0]
+    for i in range(1, n):
+        values[i] = 0.7 * values[i - 1] + math.sqrt(1 - 0.7**2) * noise[i]
+    return 100 + 5 * values
+
+
+def _runs_of_200(rng: np.random.Generator, n: int) -> Floats:
+    """Runs whose levels spread by 5 % and whose operations spread by 30 %, shape (n, 200)."""
+    return np.asarray(rng.normal(100 * (1 + 0.05 * rng.normal(size=(n, 1))), 30, (n, 200)))
+
+
+def _nested(values: Floats) -> stats.Interval:
+    return stats.nested_interval(list(values))
+
+
+def _median(values: Floats) -> stats.Interval:
+    return stats.median_interval(values, resamples=499)
 
 
 def _normal_formula(values: Floats) -> stats.Interval:

@@ -233,7 +233,14 @@ def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
     decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
     joint = f"; {words}" if (words := joint_text(decided)) else ""
     shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
-    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({interval_text(c.ratio)}{joint})." for c in shown]
+    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({_decision(c, joint)})." for c in shown]
+
+
+def _decision(c: Comparison, joint: str) -> str:
+    """The ratio with the interval of the test that decided."""
+    if c.verdict != "equivalent":
+        return f"{interval_text(c.ratio)}{joint}"
+    return f"{interval_text(c.deciding)}; {c.deciding.level * 100:g} % interval of two one-sided tests"
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:

@@ -3,7 +3,7 @@
 - intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`;
-- planning: `required_runs`, `enough_runs`, `influence`.
+- planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
 docs/statistics.md says which to use when.
 """
@@ -32,6 +32,7 @@ from citus_analysis.stats.estimate.percentiles import (
     values_needed,
 )
 from citus_analysis.stats.planning import Influence, RequiredRuns, StoppingRule, enough_runs, influence, required_runs
+from citus_analysis.stats.precision import run_precision
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, summarise_runs
 from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
@@ -93,6 +94,7 @@ __all__ = [
     "ratio_interval",
     "ratio_interval_from_summaries",
     "required_runs",
+    "run_precision",
     "runs_with_metric",
     "summarise_runs",
     "values_needed",

@@ -17,6 +17,7 @@ from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, m
 __all__ = [
     "lower_is_better",
     "measured_runs",
+    "refuse_mixed_systems",
     "runs_of",
     "runs_with_metric",
     "strata_of",
@@ -154,7 +155,7 @@ def summarise_runs(
         if name not in runs.columns:
             raise UnknownNameError("column", name, runs.columns)
     rows = []
-    _refuse_mixed_systems(runs, by)
+    refuse_mixed_systems(runs, by)
     for key, part in strata_of(runs, by):
         values = values_of(part, metric)
         interval = mean_interval(values, level, method or mean_method(values))
@@ -174,7 +175,7 @@ def summarise_runs(
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
 
-def _refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
+def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
     """A mean over two systems is that of neither."""
     if "system" not in runs.columns:
         return

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.stats
 from statsmodels.stats.multitest import multipletests
@@ -169,6 +170,43 @@ def test_intervals_of_a_family_are_those_of_single_comparisons_at_a_higher_level
     assert family[0].ratio.ends == pytest.approx(alone.ratio.ends)
     assert family[0].ratio.level == 0.95
     assert stats.compare_many([stats.compare(a, b)])[0].ratio == stats.compare(a, b).ratio
+
+
+def test_equivalence_is_printed_with_the_interval_that_decided() -> None:
+    a, b = [101.5, 105.8, 100.4, 105.1], [100.0, 103.0, 98.5, 102.4]
+    one = stats.compare(a, b, margin=0.06)
+    log_mean = math.log1p(0.06)
+    assert one.verdict == "equivalent"
+    assert one.ratio.high > 1.06 > one.deciding.high
+    assert one.deciding.level == pytest.approx(0.90)
+    theirs = scipy.stats.t.ppf(0.95, one.freedom) * one.error
+    assert math.log(one.deciding.high / one.deciding.estimate) == pytest.approx(theirs)
+    assert f"{one.deciding.high:.4g}] (90 %" in one.sentence()
+    assert (one.p_equivalence <= 0.05) == (math.log(one.deciding.high) <= log_mean)
+
+
+def test_the_interval_that_decided_lies_within_the_margin_whenever_equivalence_is_claimed() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(60):
+        found = stats.compare_many([stats.compare(rng.normal(101, 1.5, 5), rng.normal(100, 1.5, 5)) for _ in range(6)])
+        for one in found:
+            if one.verdict == "equivalent":
+                assert 1 / 1.05 <= one.deciding.low <= one.deciding.high <= 1.05 + 1e-9
+
+
+@pytest.mark.slow
+def test_twenty_null_variants_claim_something_in_at_most_five_per_cent_of_reports() -> None:
+    rng = np.random.default_rng(13)
+    names = [f"v{i:02}" for i in range(21)]
+    claims = 0
+    for _ in range(300):
+        values = rng.normal(100, 5, (21, 5))
+        rows = [{"system": name, "throughput_ops_s": x} for name, row in zip(names, values, strict=True) for x in row]
+        found = stats.compare_runs(pl.DataFrame(rows), base="v00")
+        assert {one.family_size for one in found} == {20}
+        claims += any(one.verdict in ("faster", "slower") for one in found)
+    # Three standard errors of a share of 300 above 5 %.
+    assert claims / 300 < 0.088
 
 
 def test_intervals_of_a_family_hold_together_as_often_as_they_state() -> None:

@@ -114,7 +114,10 @@ def test_median_takes_order_statistics_for_large_and_for_small_samples() -> None
     assert stats.median_interval(values[:19]).method == "order statistics"
     assert float(np.median(values)) in stats.median_interval(values)
     with pytest.raises(InsufficientDataError, match=r"too few values \(5\) .*at least 6 are needed"):
-        stats.median_interval(values[:5])
+        stats.median_interval(values[:5], method="order")
+    few = stats.median_interval(values[:5])
+    assert not few.exists
+    assert few.warnings == ("5 values cannot bound a median at 95 %: at least 6 can",)
 
 
 def test_ratio_interval_methods_agree_for_many_runs() -> None:

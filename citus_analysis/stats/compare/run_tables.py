@@ -368,6 +368,8 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "ratio": comparison.ratio.estimate,
         **dict(zip(("ratio_low", "ratio_high"), comparison.ratio.ends, strict=True)),
         "verdict": comparison.verdict,
+        **dict(zip(("deciding_low", "deciding_high"), comparison.deciding.ends, strict=True)),
+        "deciding_level": comparison.deciding.level,
         "p_difference": _known(comparison.p_difference),
         "p_difference_adjusted": _known(comparison.p_difference_adjusted),
         "p_equivalence": _known(comparison.p_equivalence),

@@ -19,8 +19,9 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError, Usage
 from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 from citus_analysis.stats.estimate.bootstrap import FEW_FOR_BCA, bca_interval
-from citus_analysis.stats.estimate.percentiles import percentile_interval
+from citus_analysis.stats.estimate.percentiles import percentile_interval, values_needed
 from citus_analysis.stats.results import Interval
+from citus_analysis.texts.counted_words import counted
 
 __all__ = [
     "Design",
@@ -174,8 +175,8 @@ def median_interval(
         seed: of the bootstrap.
 
     Raises:
-        InsufficientDataError: too few values for an order-statistic interval at this level (95 %: 6; the message
-            names the n), or fewer than 2 for ``bca``.
+        InsufficientDataError: no values; for ``bca`` fewer than 2; for ``order`` too few for an interval at this level
+            (95 %: 6), where ``auto`` gives the median without an interval.
 
     Example:
         >>> print(median_interval(range(1, 11)))
@@ -184,6 +185,9 @@ def median_interval(
     sample = as_sample(values, 1)
     if method not in ("auto", "bca", "order"):
         raise UnknownNameError("interval method", method, ["auto", "bca", "order"])
+    if method == "auto" and sample.size < (needed := values_needed(50, level)):
+        reason = f"{counted(sample.size, 'value')} cannot bound a median at {level * 100:g} %: at least {needed} can"
+        return Interval.absent(float(np.median(sample)), level, sample.size, "order statistics", reason)
     if method == "order" or (method == "auto" and not FEW_FOR_BCA <= sample.size <= _LARGE_SAMPLE):
         return percentile_interval(sample, 50, level=level)
     return bca_interval([sample], np.median, level=level, resamples=resamples, seed=seed)
