@@ -130,7 +130,6 @@ def coverage(repeats: int) -> list[dict[str, object]]:
         ("mean, skewed data: BCa", _bca_mean, skewed, skewed_mean, (5, 10, 30), repeats // 10),
         ("median, skewed data: BCa", _bca_median, skewed, 1.0, (5, 10, 30), repeats // 10),
         ("median, skewed data: order statistics", _order_median, skewed, 1.0, (6, 10, 30), repeats),
-        ("median, skewed data: as chosen for its n", _median, skewed, 1.0, (6, 10, 20, 30), repeats // 4),
         ("ratio, n per side is half: t on the log", ratio, normal, 1.0, (6, 10, 20, 40, 60), repeats),
         ("ratio, n per side is half: BCa", ratio_bca, normal, 1.0, (6, 10, 20, 40, 60), repeats // 10),
         ("mean, lognormal with sigma 1: t on the log scale", _log_t, _heavy, math.exp(0.5), _RUNS, repeats),
@@ -178,10 +177,6 @@ def _runs_of_200(rng: np.random.Generator, n: int) -> Floats:
 
 def _nested(values: Floats) -> stats.Interval:
     return stats.nested_interval(list(values))
-
-
-def _median(values: Floats) -> stats.Interval:
-    return stats.median_interval(values, resamples=499)
 
 
 def _normal_formula(values: Floats) -> stats.Interval:

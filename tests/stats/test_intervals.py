@@ -107,11 +107,11 @@ def test_what_cannot_be_computed_is_refused() -> None:
         stats.mean_interval([1.0, 2.0], method="T")  # type: ignore[arg-type]  # a wrong name on purpose
 
 
-def test_median_takes_order_statistics_for_large_and_for_small_samples() -> None:
+def test_median_takes_order_statistics_and_has_no_interval_of_few_values() -> None:
     values = np.random.default_rng(2).lognormal(size=5_000)
     assert stats.median_interval(values).method == "order statistics"
-    assert stats.median_interval(values[:50]).method == "BCa bootstrap"
-    assert stats.median_interval(values[:19]).method == "order statistics"
+    assert stats.median_interval(values[:50]) == stats.percentile_interval(values[:50], 50)
+    assert stats.median_interval(values[:50], method="bca", resamples=99).method == "BCa bootstrap"
     assert float(np.median(values)) in stats.median_interval(values)
     with pytest.raises(InsufficientDataError, match=r"too few values \(5\) .*at least 6 are needed"):
         stats.median_interval(values[:5], method="order")

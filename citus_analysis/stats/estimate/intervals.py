@@ -18,7 +18,7 @@ from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
-from citus_analysis.stats.estimate.bootstrap import FEW_FOR_BCA, bca_interval
+from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.estimate.percentiles import percentile_interval, values_needed
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
@@ -47,8 +47,6 @@ _EQUAL_VALUES: Final = "all values are equal: the interval has no width, which s
 _RATIO: Final = "a ratio of means"
 #: Beyond it exp() overflows; an interval that wide says nothing in any case.
 _LARGEST_EXPONENT: Final = 700.0
-#: Above this size the median's order-statistic interval is as short as BCa's and takes no resampling.
-_LARGE_SAMPLE: Final = 1_000
 
 
 def mean_interval(
@@ -169,8 +167,8 @@ def median_interval(
     Args:
         values: independent values.
         level: confidence level.
-        method: ``order``, ``bca`` (shorter, but from few values it covers less than it states), or ``auto``: BCa
-            where that is as good as order statistics, which is from 20 to 1,000 values; otherwise order statistics.
+        method: ``order``; ``bca``, which is shorter, but covers less than it states up to n = 30 and more; or
+            ``auto``: order statistics, and no interval where the values are too few for one.
         resamples: bootstrap resamples.
         seed: of the bootstrap.
 
@@ -188,7 +186,7 @@ def median_interval(
     if method == "auto" and sample.size < (needed := values_needed(50, level)):
         reason = f"{counted(sample.size, 'value')} cannot bound a median at {level * 100:g} %: at least {needed} can"
         return Interval.absent(float(np.median(sample)), level, sample.size, "order statistics", reason)
-    if method == "order" or (method == "auto" and not FEW_FOR_BCA <= sample.size <= _LARGE_SAMPLE):
+    if method != "bca":
         return percentile_interval(sample, 50, level=level)
     return bca_interval([sample], np.median, level=level, resamples=resamples, seed=seed)
 
