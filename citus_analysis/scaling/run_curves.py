@@ -16,7 +16,8 @@ from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, beside, relative_scaling
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.run_tables import Question, check_columns, compare_levels, split_selection
+from citus_analysis.stats.compare.questions import Question, compare_levels
+from citus_analysis.stats.compare.run_tables import check_columns, split_selection
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import measured_runs, runs_of, strata_of, values_of, with_values
 

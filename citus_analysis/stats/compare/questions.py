@@ -1,0 +1,134 @@
+"""What is asked of a table of runs: each level of a column against a base, in every stratum.
+
+Runs are compared block by block where their iterations are blocks (:mod:`citus_analysis.stats.compare.blocks`),
+otherwise as independent sets; what the order of the runs says against either is part of the comparison's warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.runs import differing, operation_of, pooled, setting_text
+from citus_analysis.stats._validate import unique
+from citus_analysis.stats.compare.blocks import paired_by_block
+from citus_analysis.stats.compare.families import compare_many
+from citus_analysis.stats.compare.verdicts import Comparison, compare
+from citus_analysis.stats.run_means import strata_of, times_of, values_of
+from citus_analysis.stats.series.drift import are_interleaved, detect_drift
+from citus_analysis.stats.series.independence import Independence, check_independence
+
+__all__ = ["Question", "compare_levels"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a table of runs.
+
+    Attributes:
+        metric: measured metric.
+        by: compared column.
+        base: level the others are compared with; None: the first of each stratum.
+        strata: columns that are held equal.
+        pool: columns that need not be equal; what differs in them is said.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        higher_is_better: true for a throughput, false for a latency.
+    """
+
+    metric: str
+    by: str
+    base: object
+    strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    margin: float = MARGIN
+    level: float = LEVEL
+    higher_is_better: bool = True
+
+    def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
+        """Each level of the stratum against its base; nothing where the base is absent."""
+        levels = part[self.by].unique().sort().to_list()
+        base = next(iter(levels), None) if self.base is None else self.base
+        if base not in levels:
+            return
+        reference = _of_level(part, self.by, base)
+        for name in levels:
+            if name == base:
+                continue
+            tested = _of_level(part, self.by, name)
+            yield replace(
+                self._compared(tested, reference, setting_text(self.by, name), setting_text(self.by, base)),
+                stratum=stratum,
+                family=operation_of(pl.concat([tested, reference])),
+            )
+
+    def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
+        """One level against the base: block by block where the iterations are blocks, otherwise as independent sets."""
+        pairs = paired_by_block(tested, reference, self.metric)
+        paired = None if isinstance(pairs, str) else pairs
+        a, b = paired or (values_of(tested, self.metric), values_of(reference, self.metric))
+        comparison = compare(
+            a,
+            b,
+            self.margin,
+            level=self.level,
+            higher_is_better=self.higher_is_better,
+            label_a=name,
+            label_b=base,
+            metric=self.metric,
+            blocked=paired is not None,
+            effective=(_checked(tested, self.metric).effective, _checked(reference, self.metric).effective),
+        )
+        notes = self._design_notes({name: tested, base: reference})
+        if isinstance(pairs, str):
+            notes += [pairs] if pairs else []
+            notes += [f"{name}: {words}" for words in _order_notes(tested, self.metric)]
+            notes += [f"{base}: {words}" for words in _order_notes(reference, self.metric)]
+        else:
+            # What drifts from block to block does so for both sets; what drifts in their ratio does not.
+            ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, pairs[0] / pairs[1]))
+            notes += [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+        return replace(comparison, warnings=unique((*comparison.warnings, *notes)))
+
+    def _design_notes(self, sides: Mapping[str, pl.DataFrame]) -> list[str]:
+        tested, reference = sides.values()
+        notes = [f"differs in {words}" for words in differing(tested, reference, self.pool)]
+        for name, runs in sides.items():
+            notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
+        times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
+        if len(times) == len(sides) and not are_interleaved(times):
+            notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
+        return notes
+
+
+def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:
+    """All comparisons that a question asks of runs, adjusted family by family.
+
+    Args:
+        runs: described runs, all of which have the metric and a level.
+        question: what is asked.
+    """
+    found = [one for stratum, part in strata_of(runs, question.strata) for one in question.compare(part, stratum)]
+    return compare_many(found, level=question.level)
+
+
+def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
+    return part.filter(pl.col(by).eq_missing(pl.lit(level, part.schema[by])))
+
+
+def _checked(runs: pl.DataFrame, metric: str) -> Independence:
+    times = times_of(runs)
+    return check_independence(values_of(runs, metric), times, ordered=times is not None)
+
+
+def _order_notes(runs: pl.DataFrame, metric: str) -> list[str]:
+    """What speaks against runs that are independent draws of one distribution, where they can show it."""
+    checked, times = _checked(runs, metric), times_of(runs)
+    notes = [*checked.warnings] if checked.checked else []
+    if times is None:
+        return notes
+    drift = detect_drift(values_of(runs, metric), times)
+    return [*notes, *(drift.warnings if drift.detected else ())]
