@@ -17,7 +17,7 @@ import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.sentence_parts import interval_text, joint_text
+from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.runs import comparability
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
@@ -233,14 +233,10 @@ def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
     decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
     joint = f"; {words}" if (words := joint_text(decided)) else ""
     shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
-    return [f"{_place(c)}: {c.label_a} is {_word(c)} ({_decision(c, joint)})." for c in shown]
-
-
-def _decision(c: Comparison, joint: str) -> str:
-    """The ratio with the interval of the test that decided."""
-    if c.verdict != "equivalent":
-        return f"{interval_text(c.ratio)}{joint}"
-    return f"{interval_text(c.deciding)}; {c.deciding.level * 100:g} % interval of two one-sided tests"
+    return [
+        f"{_place(c)}: {c.label_a} is {_word(c)} ({decided_text(c)}{'' if c.verdict == 'equivalent' else joint})."
+        for c in shown
+    ]
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import interval_text, joint_text
+from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, size_text
@@ -70,7 +70,7 @@ def _sizes(study: ProfileStudy) -> list[str]:
         mine = [c for c in study.sizes if c.stratum["kind"] == kind]
         small, large = (int(str(mine[0].stratum[end])) for end in ("small", "large"))
         sizes = f"from {small} to {counted(large, 'worker')}"
-        ratios = [f"{interval_text(c.ratio)} at {counted(int(str(c.stratum['threads'])), 'thread')}" for c in mine]
+        ratios = [f"{decided_text(c)} at {counted(int(str(c.stratum['threads'])), 'thread')}" for c in mine]
         joint = f" ({words})" if (words := joint_text(mine)) else ""
         sentences.append(
             f"Time of a remote {kind.upper()} on the server, {sizes}: {_claim(mine)}. "

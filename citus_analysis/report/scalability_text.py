@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.scalability import Axis, ScalingPanels
-from citus_analysis.report.sentence_parts import interval_text, joint_text
+from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison
 from citus_analysis.stats.compare.verdict_text import p_words
@@ -61,7 +61,7 @@ def _growth(operation: str, study: ScalingPanels) -> str:
     starts = {c.label_b for c in shown.values()}
     start = min(starts) if len(starts) == 1 else "the fewest"
     at = {name: "" if len(ends) == 1 else f" and {counted(_value(c, axis), noun)}" for name, c in shown.items()}
-    ratios = [f"{interval_text(c.ratio)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
+    ratios = [f"{decided_text(c)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
     claim = _claim([c.verdict for c in shown.values()])
     joint = f" ({words})" if (words := joint_text(list(shown.values()))) else ""
     return f"{operation}: from {start} {to}, throughput {claim}. The ratio{joint} is {listed(ratios)}."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from citus_analysis.stats import Comparison, Interval
 
-__all__ = ["interval_text", "joint_text"]
+__all__ = ["decided_text", "interval_text", "joint_text"]
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:
@@ -21,6 +21,20 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
     if not interval.exists:
         return f"{interval.estimate:.{digits}f} (one run: no interval)"
     return f"{interval.estimate:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def decided_text(comparison: Comparison, digits: int = 2) -> str:
+    """A ratio with the interval of the test that decided; that of equivalence has a level of its own, which is said.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> decided_text(compare([20.0, 21, 22], [10.0, 11, 12])), decided_text(compare([102, 100, 98], [100, 101, 99]))
+        ('1.91 [1.58, 2.30]', '1.00 [0.97, 1.03] (90 %, two one-sided tests)')
+    """
+    text = interval_text(comparison.deciding, digits)
+    if comparison.verdict != "equivalent":
+        return text
+    return f"{text} ({comparison.deciding.level * 100:g} %, two one-sided tests)"
 
 
 def joint_text(comparisons: Sequence[Comparison]) -> str:

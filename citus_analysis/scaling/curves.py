@@ -111,7 +111,7 @@ class ScalingCurve(Shown):
         growth = self.growth
         span = f"from {growth.label_b} to {growth.label_a} {self.x}"
         tested = f"; {p_words(growth)}" if growth.ratio.exists else ""
-        return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.ratio}{tested}."
+        return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.deciding}{tested}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

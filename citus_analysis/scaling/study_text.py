@@ -31,7 +31,7 @@ def format_scaling(study: ScalingStudy) -> str:
         workers  n  throughput          speedup            efficiency         psi
         1        4  100 [98.71, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
         2        4  100 [98.71, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
-        throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.986,
+        throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.9888
         The runs decide for amdahl (weight 1.00); amdahl has a parameter for each size, so that no me
         amdahl: gamma = 100, alpha = 1 (weight 1.00)
     """
