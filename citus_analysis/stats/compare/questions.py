@@ -1,6 +1,6 @@
 """What is asked of a table of runs: each level of a column against a base, in every stratum.
 
-Runs are compared block by block where their iterations are blocks (:mod:`citus_analysis.stats.compare.blocks`),
+Runs are compared block by block where their iterations are blocks (:mod:`citus_analysis.stats.series.blocks`),
 otherwise as independent sets; what the order of the runs says against either is part of the comparison's warnings.
 """
 
@@ -14,10 +14,10 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.runs import differing, operation_of, pooled, setting_text
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.blocks import paired_by_block
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.verdicts import Comparison, compare
 from citus_analysis.stats.run_means import strata_of, times_of, values_of
+from citus_analysis.stats.series.blocks import paired_by_block
 from citus_analysis.stats.series.drift import are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
 
