@@ -63,7 +63,7 @@ FOLDERS = {
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),
     "runner": ("experiment_file", "planning", "hosts", "systems", "records", "observe drivers", "execution"),
-    "stats": ("estimate", "series", "compare"),
+    "stats": ("series", "estimate", "compare"),
     "dataset": ("storage", "discover", "ingesting", "query"),
 }
 #: Types that a lower folder needs of a higher one.

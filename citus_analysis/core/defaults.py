@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ASSURANCE", "FIT_RESAMPLES", "LEVEL", "MARGIN", "METRIC", "RESAMPLES", "SEED", "SKIP_FIRST"]
+__all__ = ["ASSURANCE", "FIT_RESAMPLES", "LEVEL", "MARGIN", "METRIC", "POWER", "RESAMPLES", "SEED", "SKIP_FIRST"]
 
 #: Confidence level of intervals; tests use 1 - LEVEL.
 LEVEL: Final[float] = 0.95
 #: Chance with which a planned number of runs is to be enough, as the spread is known from few runs only.
 ASSURANCE: Final[float] = 0.8
+#: Chance with which planned runs, or a test whose power is stated, show a difference that is there.
+POWER: Final[float] = 0.8
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
 #: Metric of a run that is compared.

@@ -15,18 +15,16 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE
+from citus_analysis.core.defaults import ASSURANCE, POWER
 from citus_analysis.errors import UsageError
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile, t_tail
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval
 from citus_analysis.stats.results import Interval
 
-__all__ = ["POWER", "Evidence", "Summary", "moments", "worth"]
+__all__ = ["Evidence", "Summary", "moments", "worth"]
 
 #: Mean, standard deviation and n, which is no whole number where runs depend on each other.
 Summary = tuple[float, float, float]
-#: Chance of reaching a verdict that `runs_needed` plans for.
-POWER: Final = 0.8
 _MOST_RUNS: Final = 100_000
 
 

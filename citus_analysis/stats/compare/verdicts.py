@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE, LEVEL, MARGIN
+from citus_analysis.core.defaults import ASSURANCE, LEVEL, MARGIN, POWER
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level, unique
-from citus_analysis.stats.compare.evidence import POWER, Evidence, Summary, moments, worth
+from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, worth
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
 from citus_analysis.stats.results import Interval
