@@ -6,18 +6,18 @@ The tree::
     ├── UsageError                2   wrong usage: a parameter, a name or a combination that cannot be
     │   └── UnknownNameError      2   no such table, report, parameter, metric ...
     ├── InputError                3   an input file or dataset cannot be used at all
-    │   ├── FormatError           3   the bytes are not of the format they were taken for
+    │   ├── FormatError           3   the bytes are not in the format they were read as
     │   ├── DatasetError          3   not a dataset, or one written by an incompatible version
     │   └── PublishedDataError    3   a table of published numbers is malformed
-    ├── InsufficientDataError     1   the data do not support the statistic that was asked for
+    ├── InsufficientDataError     1   the data do not support the requested statistic
     ├── ReportError               1   a notebook failed while it was executed
-    │   └── NothingToReportError  1   the dataset has nothing of what the report shows
+    │   └── NothingToReportError  1   the dataset has no data for the report
     └── RunnerError               1   an experiment could not be launched, resumed or verified
         ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
-        └── NotReadyError         3   the cluster, this machine or a program is not as the experiment needs it
+        └── NotReadyError         3   the cluster, this machine or a program does not meet the experiment's needs
 
-Every message is one line that names the file, the place in it where there is one, and the way out. Secrets in what it
-quotes are redacted.
+Every message is one line that names the file, the place in it if known, and the way out. Secrets in quoted text are
+redacted.
 
 Example:
     >>> from citus_analysis.errors import InputError
@@ -63,8 +63,8 @@ class CitusAnalysisError(Exception):
 
     Args:
         problem: what is wrong, in words a user understands.
-        path: the file it is about, when there is one.
-        place: where in the file (``line 3``, ``byte 120``, ``field 'threads'``).
+        path: the file concerned, if any.
+        place: place in the file (``line 3``, ``byte 120``, ``field 'threads'``).
         way_out: what the user can do about it.
     """
 
@@ -87,13 +87,13 @@ class CitusAnalysisError(Exception):
 
 
 class UsageError(CitusAnalysisError):
-    """The call itself is wrong: a parameter, a type, a combination."""
+    """The call is wrong: a parameter, a type or a combination is invalid."""
 
     exit_code = 2
 
 
 class UnknownNameError(UsageError):
-    """A name that is not among the known ones; the message has the closest, and the first of all.
+    """A name is unknown; the message shows the closest known name and the first of the known names.
 
     Example:
         >>> str(UnknownNameError("report", "profil", ["profile", "resources"]))
@@ -111,7 +111,7 @@ class UnknownNameError(UsageError):
 
 
 def _closest(name: str, names: Sequence[str]) -> str | None:
-    """The name that is spelt alike, or holds what was typed, or begins with a word that is spelt alike."""
+    """The known name that is spelt similarly, contains the input, or begins with a similarly spelt word."""
     within = [other for other in names if name and name.casefold() in other.casefold()]
     beginnings = {other.split(",")[0]: other for other in reversed(names)}
     alike = [beginnings[word] for word in get_close_matches(name, beginnings, n=1)]
@@ -125,11 +125,11 @@ class InputError(CitusAnalysisError):
 
 
 class FormatError(InputError):
-    """The bytes of a file are not of the format they were taken for."""
+    """The bytes of a file are not in the format they were read as."""
 
 
 class DatasetError(InputError):
-    """A directory is not a dataset of this library, or of an incompatible version."""
+    """A directory is not a dataset of this library, or a dataset of an incompatible version."""
 
 
 class PublishedDataError(InputError):
@@ -137,7 +137,7 @@ class PublishedDataError(InputError):
 
 
 class InsufficientDataError(CitusAnalysisError):
-    """The data do not support the statistic that was asked for."""
+    """The data do not support the requested statistic."""
 
 
 class ReportError(CitusAnalysisError):
@@ -145,7 +145,7 @@ class ReportError(CitusAnalysisError):
 
 
 class NothingToReportError(ReportError):
-    """The dataset has nothing of what a report shows (no samples, no sampled statements ...)."""
+    """The dataset has no data for a report (no samples, no sampled statements ...)."""
 
 
 class RunnerError(CitusAnalysisError):
@@ -153,10 +153,10 @@ class RunnerError(CitusAnalysisError):
 
 
 class EnvironmentChangedError(RunnerError):
-    """Versions, settings or hardware differ from those the experiment was begun with."""
+    """Versions, settings or hardware differ from those at the beginning of the experiment."""
 
 
 class NotReadyError(RunnerError):
-    """What an experiment needs is not there; nothing was changed yet."""
+    """A prerequisite of an experiment is missing; nothing was changed yet."""
 
     exit_code = 3

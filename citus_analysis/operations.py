@@ -1,12 +1,12 @@
-"""Which sections of a load generator's summary are operations.
+"""Recognition of operations among the sections of a load generator's summary.
 
 A summary has sections of several kinds, named as YCSB names them:
 
 - operations of the workload: READ, INSERT, UPDATE ...;
 - their failures (`READ-FAILED`);
-- the same operations measured from when they were due (`Intended-READ`);
-- an operation that consists of others, which have sections of their own (`READ-MODIFY-WRITE`), and what verifies a
-  read (`VERIFY`);
+- the same operations measured from their scheduled start (`Intended-READ`);
+- an operation that consists of others with sections of their own (`READ-MODIFY-WRITE`), and the verification of reads
+  (`VERIFY`);
 - the client itself: `OVERALL`, `CLEANUP`, the garbage collector.
 
 Example:
@@ -28,9 +28,9 @@ __all__ = ["COMPOUND", "FAILED", "INTENDED", "OVERALL", "adds_up", "is_counted_o
 OVERALL: Final = "OVERALL"
 #: Operation that consists of a read and an update, which are counted as well.
 COMPOUND: Final = "READ-MODIFY-WRITE"
-#: How the section of an operation's failures ends.
+#: Suffix of the section of an operation's failures.
 FAILED: Final = "-FAILED"
-#: How the section of an operation begins that is measured from when it was due.
+#: Prefix of the section of an operation that is measured from its scheduled start.
 INTENDED: Final = "Intended-"
 _GARBAGE_COLLECTOR: Final = "TOTAL_GC"
 #: Sections of the client itself, and sums over operations that have sections of their own.
@@ -39,7 +39,7 @@ _WITHIN_OTHERS: Final = (COMPOUND, "VERIFY")
 
 
 def is_of_workload(section: str = "section") -> pl.Expr:
-    """Whether a section measures the workload, and not the client itself; failures are of the workload."""
+    """Whether a section measures the workload (failures included), not the client itself."""
     name = pl.col(section)
     return ~name.is_in(_OF_CLIENT) & ~name.str.starts_with(_GARBAGE_COLLECTOR)
 
@@ -50,7 +50,7 @@ def is_operation(section: str = "section") -> pl.Expr:
 
 
 def adds_up(section: str = "section") -> pl.Expr:
-    """Whether a section is an operation whose number and time no other section holds too: such ones may be summed."""
+    """Whether a section is an operation that no other section counts again; such sections may be summed."""
     name = pl.col(section)
     return is_operation(section) & ~name.is_in(_WITHIN_OTHERS) & ~name.str.starts_with(INTENDED)
 

@@ -1,12 +1,12 @@
 """The one place where every table and column is defined.
 
 A :class:`Table` is a name, a meaning and an ordered tuple of :class:`Column`. Formats, derivations and
-readers take their dtypes from here, `docs/tables.md` is written from here, and a test compares what an
-ingest wrote with what stands here.
+readers take their dtypes from here, `docs/tables.md` is generated from here, and a test compares the
+tables that an ingest wrote with these definitions.
 
 Conventions:
     - a quantity's unit is the suffix of its name (see :mod:`citus_analysis.units`);
-    - times are UTC, in µs whatever was printed, so that tables can be joined by them; raw times are never corrected
+    - times are UTC, always in µs, so that tables can be joined by them; raw times are never corrected
       (clock offsets have a table of their own);
     - *identity* columns (which file, resource, run, iteration, node) are filled in by the dataset layer:
       a format module yields tables without them;
@@ -58,7 +58,7 @@ IDENTITY_COLUMNS: Final = ("source_id", "resource", "run_id", "iteration", "node
 
 #: What a server log record reports (`log_events.kind`).
 KINDS: Final = (
-    "duration",  # LOG:  duration: 0.581 ms, alone or with the statement behind it
+    "duration",  # LOG:  duration: 0.581 ms, alone or followed by the statement
     "execute",  # LOG:  execute S_1: ...
     "parse",  # LOG:  duration: ... parse S_1: ... (log_min_duration_statement)
     "bind",  # LOG:  duration: ... bind S_1: ... (log_min_duration_statement)
@@ -145,23 +145,23 @@ class Column:
 
     @property
     def dtype(self) -> pl.DataType:
-        """The type as polars has it."""
+        """The corresponding type of polars."""
         return self.type.polars
 
     @property
     def unit(self) -> str | None:
-        """Printable unit, read off the name's suffix; None where there is none."""
+        """Printable unit, from the name's suffix; None if it has none."""
         return unit_of(self.name)
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """How a column comes to its type, by what there is of it. Made once: to make expressions costs as much as a query.
+class _Conversions:
+    """Expressions that bring a column to its type. Built once: building expressions costs as much as a query.
 
     Attributes:
-        absent: there is no such column.
-        same: it has the type.
-        other: it has another one.
+        absent: for an absent column.
+        same: for a column of the type.
+        other: for a column of another type.
     """
 
     absent: pl.Expr
@@ -170,7 +170,7 @@ class _Ways:
 
     @classmethod
     def to(cls, column: Column) -> Self:
-        """Those of a column."""
+        """The expressions for a column."""
         import polars as pl
 
         same = pl.col(column.name)
@@ -235,10 +235,10 @@ class Table:
         return pl.DataFrame(schema=self.polars_schema())
 
     def require_known(self, names: Iterable[str]) -> None:
-        """Raise where a name is none of this table's columns.
+        """Check that every name is a column of this table.
 
         Raises:
-            ValueError: it is not.
+            ValueError: a name is not.
         """
         unknown = [name for name in names if name not in self]
         if unknown:
@@ -254,20 +254,20 @@ class Table:
         if list(present.items()) == list(self._dtypes.items()):
             return frame
         self.require_known(present)
-        # No cast where there is the type already: each takes time.
+        # Columns that have the type already are not cast: each cast takes time.
         return frame.select(
-            ways.absent if name not in present else ways.same if present[name] == dtype else ways.other
-            for (name, dtype), ways in zip(self._dtypes.items(), self._ways, strict=True)
+            made.absent if name not in present else made.same if present[name] == dtype else made.other
+            for (name, dtype), made in zip(self._dtypes.items(), self._conversions, strict=True)
         )
 
     @cached_property
-    def _ways(self) -> tuple[_Ways, ...]:
-        return tuple(_Ways.to(column) for column in self.columns)
+    def _conversions(self) -> tuple[_Conversions, ...]:
+        return tuple(_Conversions.to(column) for column in self.columns)
 
 
 _SOURCE_ID = Column("source_id", TEXT, "file the row was read from; key of `sources`")
 _RESOURCE = Column("resource", TEXT, "name of the system under test and its set-up; hive partition key")
-_RUN_ID = Column("run_id", TEXT, "run the row belongs to; null where it cannot be told")
+_RUN_ID = Column("run_id", TEXT, "run the row belongs to; null if unknown")
 _ITERATION = Column("iteration", INT32, "repetition of the same configuration, from 1")
 _NODE = Column("node", TEXT, "node of the cluster as the file's name gives it (`0` = coordinator); key of `nodes`")
 _ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client")
@@ -300,12 +300,12 @@ def _summary(prefix: str) -> tuple[Column, ...]:
 _TABLES: Final = (
     Table(
         "sources",
-        "One row per file that an ingest saw.",
+        "One row per file that an ingest examined.",
         "every file below the SRC arguments",
         (
             *_FILE,
             Column("path", TEXT, "path relative to the SRC it was found under"),
-            Column("format", TEXT, "name of the format module; null where none recognised the file"),
+            Column("format", TEXT, "name of the format module; null if none recognised the file"),
             Column("bytes", INT64, "size on disk"),
             Column("content_hash", TEXT, "BLAKE3-128 of the bytes on disk, hexadecimal"),
             Column("rows", INT64, "rows written from it, over all tables but `rejects`"),
@@ -317,7 +317,7 @@ _TABLES: Final = (
             Column("noise_bytes", INT64, "bytes that the format defines as carrying no data"),
             Column("rejected_bytes", INT64, "bytes in `rejects`; parsed + noise + rejected = content"),
             Column("run_id", TEXT, "run the file belongs to, where its identity names exactly one"),
-            Column("note", TEXT, "why it has no rows or what to know about it; null where nothing"),
+            Column("note", TEXT, "reason why it has no rows, or a remark; null if neither"),
             _ITERATION,
             _NODE,
             _ROLE,
@@ -368,7 +368,7 @@ _TABLES: Final = (
     ),
     Table(
         "settings",
-        "What is known of a resource: versions, hardware, server settings.",
+        "Description of a resource: versions, hardware, server settings.",
         "config.yml",
         (
             *_FILE,
@@ -378,13 +378,13 @@ _TABLES: Final = (
     ),
     Table(
         "outcomes",
-        "How the runner judged the iterations of a resource: what the clients' own output does not show.",
+        "The runner's verdicts on the iterations of a resource, which the clients' output does not show.",
         "outcomes.csv",
         (
             *_FILE,
             Column("judged_iteration", INT32, "iteration of the resource that is judged"),
             Column("outcome", TEXT, "verified, degraded or failed"),
-            Column("reason", TEXT, "why it is not verified; null where it is"),
+            Column("reason", TEXT, "why it is not verified; null if it is"),
             Column("measured_from", TIME, "when the runner had started all main clients; null in older files"),
             Column("measured_until", TIME, "when the first main client had ended; null in older files"),
         ),
@@ -397,13 +397,13 @@ _TABLES: Final = (
             _RUN_ID,
             _RESOURCE,
             Column("system", TEXT, "database system (citus, postgresql, aurora ...)"),
-            Column("set_up", TEXT, "what the run was measured with, as stated; runs of another are never one series"),
+            Column("set_up", TEXT, "set-up of the run, as stated; runs with different set-ups never form one series"),
             Column("phase", one_of(PHASES), "load = the insert phase; run = the transaction phase"),
             Column(
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"
             ),
             Column("threads", INT32, "client threads, over all load generators"),
-            Column("connected_threads", INT32, "of these, those that connected; null where a client does not say"),
+            Column("connected_threads", INT32, "of these, those that connected; null if a client does not report it"),
             Column("records", INT64, "records in the table (load: to insert)"),
             Column("operations", INT64, "operations planned, over all load generators"),
             _ITERATION,
@@ -411,13 +411,13 @@ _TABLES: Final = (
             Column("drivers", INT32, "load generators"),
             Column("query_mode", TEXT, "pgbench's protocol: simple, extended or prepared; null for YCSB"),
             Column("scale_factor", INT64, "pgbench's scaling factor; null for YCSB"),
-            Column("rate_limited", FLAG, "a main client was told at which rate to send operations"),
-            Column("target_ops_s", REAL, "that rate, summed over drivers; null where none was set or printed"),
+            Column("rate_limited", FLAG, "a main client had a target rate of operations"),
+            Column("target_ops_s", REAL, "that rate, summed over drivers; null if none was set or printed"),
             Column("throughput_ops_s", REAL, "main clients only, summed over drivers"),
             Column("runtime_ms", REAL, "longest run time of the main clients"),
             Column("operations_done", INT64, "operations that succeeded, main clients"),
             Column("failed_operations", INT64, "operations that failed, main clients"),
-            Column("monitored", FLAG, "a monitor client ran beside the main clients"),
+            Column("monitored", FLAG, "a monitor client ran at the same time as the main clients"),
             Column("monitor_operations", INT64, "operations that succeeded, monitor client; null where there was none"),
             Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
             Column("status", one_of(STATUSES), "ok, degraded or failed; only ok runs enter statistics by default"),
@@ -440,7 +440,7 @@ _TABLES: Final = (
             Column("operation", TEXT, "YCSB section: READ, INSERT, UPDATE, SCAN, READ-MODIFY-WRITE, ..."),
             Column("operations", INT64, "measured operations"),
             *_summary("over the run"),
-            Column("p50_us", REAL, "median; null where the sources do not carry it"),
+            Column("p50_us", REAL, "median; null if the sources do not contain it"),
             Column("p90_us", REAL, "90th percentile"),
             Column("p95_us", REAL, "95th percentile"),
             Column("p99_us", REAL, "99th percentile"),
@@ -448,7 +448,7 @@ _TABLES: Final = (
             Column(
                 "percentile_source",
                 TEXT,
-                "reported (one client's own), histogram (merged), both (what was not printed), or null: neither",
+                "reported (by the only client), histogram (merged), both (histogram where not printed), or null",
             ),
         ),
     ),
@@ -458,20 +458,20 @@ _TABLES: Final = (
         "YCSB, go-ycsb and pgbench output",
         (
             *_CLIENT,
-            Column("tool", TEXT, "ycsb, go-ycsb, pgbench, or what an experiment file calls a command's tool"),
+            Column("tool", TEXT, "ycsb, go-ycsb, pgbench, or a command's tool as named in the experiment file"),
             Column("tool_version", TEXT, "version the tool printed"),
             Column("throughput_ops_s", REAL, "as the client reports it"),
             Column("runtime_ms", REAL, "as the client reports it"),
             Column("threads", INT32, "client threads"),
-            Column("connected_threads", INT32, "threads that connected; null where the tool does not tell"),
-            Column("target_ops_s", REAL, "rate that was set (-target); null where none was, or it is not printed"),
-            Column("rate_limited", FLAG, "a rate was set; pgbench shows that, but not which (--rate)"),
+            Column("connected_threads", INT32, "threads that connected; null if the tool does not report it"),
+            Column("target_ops_s", REAL, "rate that was set (-target); null if none was set or printed"),
+            Column("rate_limited", FLAG, "a rate was set; pgbench (--rate) does not print its value"),
             Column("operations_planned", INT64, "operationcount, or insertcount for a load"),
-            Column("time_limit_s", REAL, "the client was to end after this time; null when it was not"),
+            Column("time_limit_s", REAL, "time after which the client had to end; null if none was set"),
             Column("operations_done", INT64, "operations that returned OK"),
             Column("failed_operations", INT64, "operations that returned anything else"),
             Column("measurement_type", TEXT, "histogram, hdrhistogram, timeseries, raw ..."),
-            Column("script", TEXT, "what pgbench ran: a script, or several with their weights; null for YCSB"),
+            Column("script", TEXT, "script of pgbench, or several with their weights; null for YCSB"),
             Column("scale_factor", INT64, "pgbench's scaling factor; null for YCSB"),
             Column("query_mode", TEXT, "pgbench's protocol: simple, extended or prepared; null for YCSB"),
             Column("start_time", TIME, "first status line, client clock"),
@@ -494,7 +494,7 @@ _TABLES: Final = (
     ),
     Table(
         "client_series",
-        "What a client reported while it ran: one row per status line and operation, and one for the total.",
+        "Progress reports of clients: one row per status line and operation, and one for the total.",
         "YCSB status lines (-s), timeseries measurements, pgbench --progress and aggregated logs",
         (
             *_CLIENT,
@@ -539,14 +539,14 @@ _TABLES: Final = (
     ),
     Table(
         "client_errors",
-        "Exceptions and error messages a client printed in between, counted by message class.",
+        "Exceptions and error messages that a client printed, counted by message class.",
         "YCSB, go-ycsb and pgbench output",
         (
             *_CLIENT,
             Column("exception", TEXT, "Java class, or the tool's severity word"),
             Column("message_class", TEXT, "message with numbers, keys and literals replaced"),
             Column("count", INT64, "how often"),
-            Column("first_byte_offset", INT64, "where it stands first"),
+            Column("first_byte_offset", INT64, "byte offset of its first occurrence"),
         ),
     ),
     Table(
@@ -577,7 +577,7 @@ _TABLES: Final = (
             Column("phase", one_of(PROTOCOL_PHASES), "protocol phase, where the line names it"),
             Column("duration_us", REAL, "reported duration; lock waits: time waited"),
             Column("shard_id", INT64, "task: anchor shard; statement on shards: the first that it names"),
-            Column("other_shards", TEXT, "statement on shards: the others that it names, with blanks between them"),
+            Column("other_shards", TEXT, "statement on shards: the others that it names, separated by blanks"),
             Column("placement_id", INT64, "task: placement"),
             Column("task_us", INT64, "task: reported microseconds"),
             Column("worker_host", CATEGORY, "task: worker"),
@@ -631,15 +631,15 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
-            Column("kind", one_of(SPAN_KINDS), "what the span stands for"),
+            Column("kind", one_of(SPAN_KINDS), "kind of the span"),
             Column("name", CATEGORY, "statement kind, phase name, or shard statement"),
             Column("start_time", TIME, "end_time - duration_us; the node's own clock"),
             Column("end_time", TIME, "log time of the reporting record (1 ms resolution)"),
             Column("duration_us", REAL, "as reported by the server"),
-            Column("shard_id", INT64, "shard, where the span is on one"),
+            Column("shard_id", INT64, "shard, if the span concerns one"),
             Column("gpid", INT64, "global pid of the parent session"),
             Column("pid", INT32, "backend that reported the span"),
-            Column("match", one_of(MATCHES), "how sure the link to the parent span is"),
+            Column("match", one_of(MATCHES), "certainty of the link to the parent span"),
             Column("includes_commit", FLAG, "the duration contains the commit's WAL flush; null where nothing commits"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
             _SOURCE_ID,
@@ -687,7 +687,7 @@ _TABLES: Final = (
             Column("latency_us", REAL, "L = W - C: network, queueing, connection handling"),
             Column("slowest_task_us", REAL, "largest task time"),
             Column("median_task_us", REAL, "median task time"),
-            Column("match", one_of(MATCHES), "how sure the link to the children is; the worst of its tasks"),
+            Column("match", one_of(MATCHES), "certainty of the link to the children; the worst of its tasks"),
             Column("includes_commit", FLAG, "T contains the commit's WAL flush; null where nothing commits"),
             Column("failed", FLAG, "ended with an error or was cancelled"),
             _SOURCE_ID,
@@ -712,7 +712,7 @@ _TABLES: Final = (
             Column("unmatched_children", INT64, "children without a task"),
             Column("ambiguous", INT64, "tasks for which several alignments are as good"),
             Column("match_rate", REAL, "(exact + inferred) / tasks"),
-            Column("warning", TEXT, "what limits the matching; null when nothing does"),
+            Column("warning", TEXT, "limits of the matching; null if there are none"),
         ),
     ),
     Table(
@@ -724,7 +724,7 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             Column("parent_node", TEXT, "reference clock"),
-            Column("child_node", TEXT, "clock that is compared: child time = parent time + offset"),
+            Column("child_node", TEXT, "compared clock: child time = parent time + offset"),
             Column("pairs", INT64, "exact pairs used"),
             Column("offset_us", REAL, "estimate at the middle of the run"),
             Column("offset_low_us", REAL, "lower bound"),
@@ -738,7 +738,7 @@ _TABLES: Final = (
     ),
     Table(
         "activity_samples",
-        "Sessions of a server at one moment after another, and what each was waiting for.",
+        "Sessions of a server at successive moments, and the event that each was waiting for.",
         "snapshots of pg_stat_activity or citus_stat_activity",
         (
             _SOURCE_ID,
@@ -752,19 +752,17 @@ _TABLES: Final = (
             Column("leader_pid", INT32, "leader of a parallel worker; null for all others"),
             Column("backend_type", CATEGORY, "client backend, checkpointer, walwriter ..."),
             Column("state", CATEGORY, "active, idle, idle in transaction ...; null for background processes"),
-            Column("wait_event_type", CATEGORY, "kind of what it waits for; null where it waits for nothing"),
-            Column(
-                "wait_event", CATEGORY, "what it waits for; an active Citus parent under ClientRead waits for nodes"
-            ),
+            Column("wait_event_type", CATEGORY, "type of the event it waits for; null if it does not wait"),
+            Column("wait_event", CATEGORY, "event it waits for; an active Citus parent in ClientRead waits for nodes"),
             Column("database", CATEGORY, "database of the session"),
             Column("user", CATEGORY, "role of the session"),
             Column("application", CATEGORY, "application_name"),
             Column("client_host", CATEGORY, "address of the client; null for a local socket"),
-            Column("gpid", INT64, "Citus: global pid of the session, of a child that of its parent's session"),
+            Column("gpid", INT64, "Citus: global pid of the session; for a child, that of its parent's session"),
             Column("worker_query", FLAG, "Citus: the session works for another node's session"),
             Column("query_id", INT64, "identifier of the statement; key of pg_stat_statements"),
             Column("backend_start", TIME, "when the session began; with pid it names the session"),
-            Column("xact_start", TIME, "when the transaction under way began"),
+            Column("xact_start", TIME, "when the current transaction began"),
             Column("query_start", TIME, "when the newest statement began"),
             Column("state_change", TIME, "when the state last changed"),
         ),
@@ -781,15 +779,13 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             Column("sample", INT32, "number of the snapshot within the source, from 0"),
-            Column("from_time", TIME, "when the snapshot before was taken; null for the first"),
+            Column("from_time", TIME, "when the previous snapshot was taken; null for the first"),
             Column("sample_time", TIME, "when the snapshot was taken; the server's clock"),
             Column("view", CATEGORY, "view of PostgreSQL or Citus"),
             Column("key", CATEGORY, "the view's key columns, joined by `/`; empty for a view of one row"),
             Column("counter", CATEGORY, "column of the view, in PostgreSQL's own unit (times in ms)"),
-            Column(
-                "value", REAL, "how much it grew since the snapshot before; null where `note` says why it is not known"
-            ),
-            Column("total", REAL, "the counter itself, as the snapshot shows it; null where the entry was gone"),
+            Column("value", REAL, "growth since the previous snapshot; null if unknown for the reason in `note`"),
+            Column("total", REAL, "value of the counter in the snapshot; null if the entry was gone"),
             Column(
                 "note",
                 one_of(COUNTER_NOTES),
@@ -805,17 +801,17 @@ _TABLES: Final = (
         "/proc/pressure, as the runner samples it",
         (
             *_SAMPLE,
-            Column("pressure", one_of(PRESSURES), "what was waited for: cpu, io, memory or irq"),
+            Column("pressure", one_of(PRESSURES), "awaited resource: cpu, io, memory or irq"),
             Column("scope", one_of(("some", "full")), "some = at least one task stalled; full = all of them"),
             Column("avg10_percent", REAL, "the kernel's own mean over 10 s"),
             Column("avg60_percent", REAL, "the kernel's own mean over 60 s"),
             Column("avg300_percent", REAL, "the kernel's own mean over 300 s"),
-            Column("stalled_percent", REAL, "stalled share of the time since the sample before; null for the first"),
+            Column("stalled_percent", REAL, "stalled share of the time since the previous sample; null for the first"),
         ),
     ),
     Table(
         "net_samples",
-        "Network interfaces: rates since the sample before; null for the first and where a counter went back.",
+        "Network interfaces: rates since the previous sample; null for the first and if a counter decreased.",
         "/proc/net/dev, as the runner samples it",
         (
             *_SAMPLE,
@@ -832,12 +828,12 @@ _TABLES: Final = (
     ),
     Table(
         "throttle_samples",
-        "How the kernel's CPU controller held a group of processes back: since the sample before; null for the first.",
+        "Throttling of a control group by the kernel since the previous sample; null for the first.",
         "cpu.stat of control groups (version 1 and 2), as the runner samples it",
         (
             *_SAMPLE,
             Column("control_group", TEXT, "path of the group's cpu.stat"),
-            Column("used_percent", REAL, "CPU time used, of one CPU; null where the file does not state it"),
+            Column("used_percent", REAL, "CPU time used, of one CPU; null if the file does not state it"),
             Column("periods", INT64, "enforcement periods that passed"),
             Column("throttled_periods", INT64, "of these, those in which the group was throttled"),
             Column("throttled_percent", REAL, "throttled time, summed over CPUs, of the time that passed"),
@@ -931,7 +927,9 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             Column("event", TEXT, "sampled event"),
-            Column("samples_total", INT64, "samples of the event in the report's header, which perf cuts to K and M"),
+            Column(
+                "samples_total", INT64, "samples of the event in the report's header, abbreviated by perf to K and M"
+            ),
             Column("children_percent", REAL, "share with callees; null without --children"),
             Column("self_percent", REAL, "share of the symbol itself"),
             Column("samples", INT64, "samples (-n); null where not printed"),
@@ -959,11 +957,13 @@ _TABLES: Final = (
             _NODE,
             Column("event", TEXT, "sampled event"),
             Column("command", TEXT, "comm"),
-            Column("pid", INT32, "process (perf script prints the thread unless told otherwise); null in most reports"),
+            Column("pid", INT32, "process (by default, perf script prints the thread); null in most reports"),
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
             Column("samples", INT64, "samples with this stack; null where only a share is known"),
-            Column("event_count", INT64, "events these samples stand for (sum of periods); null where not printed"),
+            Column(
+                "event_count", INT64, "events represented by these samples (sum of periods); null where not printed"
+            ),
             Column("self_percent", REAL, "share of the event's count, or of its samples where no period is printed"),
         ),
     ),
@@ -986,7 +986,7 @@ _TABLES: Final = (
             Column("running_percent", REAL, "share of the time the counter was scheduled (multiplexing)"),
             Column("variation_percent", REAL, "+- over repeats (-r)"),
             Column("metric", REAL, "derived metric"),
-            Column("metric_unit", TEXT, "what the derived metric is"),
+            Column("metric_unit", TEXT, "name or unit of the derived metric"),
         ),
     ),
     Table(
@@ -997,21 +997,21 @@ _TABLES: Final = (
             Column("source", TEXT, "key of the publication"),
             Column("table", TEXT, "table, figure or section, as the publication numbers it"),
             Column("row", TEXT, "row of the table, or the sentence's subject; the same subject has the same words"),
-            Column("system", TEXT, "database system the number is about; null where it is about none"),
-            Column("workload", TEXT, "insert, select, ycsb-a, tproc-c, dbt-1 ...; null where none ran"),
-            Column("metric", TEXT, "what is stated, its unit as suffix (docs/published.md lists the names)"),
-            Column("value", REAL, "stated value; null where the statement is a word"),
+            Column("system", TEXT, "database system that the number describes; null if none"),
+            Column("workload", TEXT, "insert, select, ycsb-a, tproc-c, dbt-1 ...; null if none ran"),
+            Column("metric", TEXT, "quantity stated, its unit as suffix (docs/published.md lists the names)"),
+            Column("value", REAL, "stated value; null if the statement is a word"),
             Column("unit", TEXT, "stated unit"),
             Column("n", INT32, "repetitions, if known"),
-            Column("stated", TEXT, "value as printed, which tells its precision; ~ in front: an approximation"),
+            Column("stated", TEXT, "value as printed, with its precision; a leading ~ marks an approximation"),
             Column("seed", TEXT, "number of the text it was transcribed from; null for tables of users"),
-            Column("location", TEXT, "where it stands: line of that text, or line and column of a table file"),
+            Column("location", TEXT, "its place: line of that text, or line and column of a table file"),
             Column("note", TEXT, "conditions and doubts"),
         ),
     ),
     Table(
         "findings",
-        "What an audit found.",
+        "Findings of an audit.",
         "audit of published tables and of runs",
         (
             Column(
@@ -1023,8 +1023,8 @@ _TABLES: Final = (
             Column("source", TEXT, "publication or dataset"),
             Column("table", TEXT, "table"),
             Column("row", TEXT, "row or run"),
-            Column("expected", TEXT, "what the other numbers imply"),
-            Column("stated", TEXT, "what is stated"),
+            Column("expected", TEXT, "value that the other numbers imply"),
+            Column("stated", TEXT, "stated value"),
             Column("explanation", TEXT, "one sentence"),
         ),
     ),

@@ -46,7 +46,7 @@ _PERF: Final = "perf"
 _SNAPSHOTS: Final = "snapshots"
 #: Folders below a resource.
 FOLDERS: Final = frozenset({_CLIENTS, _SERVER_LOGS, _SAMPLERS, _PERF})
-#: Description of a resource; the first name is the one that is written.
+#: Names of the description of a resource; the runner writes the first.
 CONFIG_NAMES: Final = ("config.yml", "config.yaml")
 
 _MONITOR: Final = "monitor_"
@@ -56,9 +56,9 @@ _CLIENT: Final = re.compile(
     r"(?(load)|(?P<operations>\d+)_)(?P<iteration>\d+)_(?P<workers>\d+)_(?P<tail>.+)\.\w+"
 )
 _TAIL: Final = re.compile(r"(?P<resource>.+?)(?:_(?P<drivers>\d+)_(?P<part>\d+))?")
-#: What rotation adds to a name: `PGLOG-1-2-20261120_2100.log`, `PGLOG-1-2.log.1`, `PGLOG-1-2.log-20261120`.
+#: Suffixes added by rotation: `PGLOG-1-2-20261120_2100.log`, `PGLOG-1-2.log.1`, `PGLOG-1-2.log-20261120`.
 _ROTATED: Final = r"(?:[-_.]\d[\d_.:T-]*)?"
-#: A number is a server's; the machines of load generators are driver1, driver2, ...
+#: Numbers name servers; driver1, driver2, ... name the machines of load generators.
 _NODE: Final = re.compile(
     rf"(?:(?P<log>PGLOG)-(?P<node>\d+)-(?P<iteration>\d+){_ROTATED}"
     # In `postgresql-2026-11-20.log` the numbers are a date.
@@ -69,7 +69,7 @@ _NODE: Final = re.compile(
 
 @dataclass(frozen=True)
 class ClientName:
-    """What the name of a load generator's output says.
+    """Facts in the name of a load generator's output.
 
     Attributes:
         role: `main`, or `monitor` for the sampled client.
@@ -82,7 +82,7 @@ class ClientName:
         workers: workers of the cluster.
         resource: the system under test; the name of the folder.
         drivers: load generators of the run; None in names of older trees.
-        part: number of this one, from 0; None in names of older trees.
+        part: number of this load generator, from 0; None in names of older trees.
     """
 
     role: Literal["main", "monitor"]
@@ -102,7 +102,7 @@ class ClientName:
         """Path of the output, relative to the tree.
 
         Raises:
-            ValueError: the workload cannot be told from what follows it.
+            ValueError: the workload's name would be ambiguous within the file's name.
         """
         if not self.workload or "_" in self.workload:
             raise ValueError(f"a workload named {self.workload!r} cannot be part of a file's name")
@@ -143,10 +143,10 @@ class ClientName:
 
 @dataclass(frozen=True)
 class NodeName:
-    """What the name of a file about one node says: `PGLOG-NODE-ITERATION.log`, `worker-NODE-ITERATION.out`.
+    """Facts in the name of a file about one node: `PGLOG-NODE-ITERATION.log`, `worker-NODE-ITERATION.out`.
 
     Attributes:
-        what: what the file is: `PGLOG`, or a sampler's name.
+        what: kind of the file: `PGLOG`, or a sampler's name.
         node: number of the node; 0 is the coordinator. `driver1`, ... is a load generator's machine.
         iteration: number of the repetition.
     """

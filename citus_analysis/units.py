@@ -1,7 +1,7 @@
 """Units as they appear in column names, and conversions between them.
 
 A quantity's unit is the last part of its name (``duration_us``, ``throughput_ops_s``, ``read_kb_s``).
-This module is the only place that knows which suffix means what.
+This module is the only place that defines the meaning of suffixes.
 
 Example:
     >>> unit_of("duration_us")
@@ -46,7 +46,7 @@ class Unit(NamedTuple):
 
     Attributes:
         dimension: `time` (base unit s), `rate` (1/s), `percent`, `data_rate` (bytes/s), or empty.
-        factor: what a value is multiplied with to get the base unit.
+        factor: factor that converts a value to the base unit.
     """
 
     dimension: str
@@ -81,9 +81,9 @@ _BITS_PER_BYTE: Final = 8.0
 
 
 def printed_unit(text: str) -> Unit | None:
-    """What a unit that somebody printed measures; None for one that is not known.
+    """The meaning of a printed unit; None if it is unknown.
 
-    Minutes and hours are known as times; rates are those per second.
+    Minutes and hours are recognised as times; rates only per second.
 
     Example:
         >>> printed_unit("µs"), printed_unit("req/s")

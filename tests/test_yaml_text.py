@@ -8,7 +8,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 DEEP = "nested more than 32 levels deep"
-MANY = "stands for more than 100,000 values"
+MANY = "expands to more than 100,000 values"
 LONG = "a number of more than 1,000 digits"
 
 

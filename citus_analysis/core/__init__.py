@@ -1,1 +1,1 @@
-"""Plumbing that every part uses and that knows nothing of benchmarks: texts, files, threads, frames."""
+"""Helpers for files, threads, frames and display that every part uses; none depends on benchmarks."""

@@ -1,6 +1,6 @@
-"""Types of columns, and what each is in polars and in Arrow.
+"""Types of columns, with the corresponding types of polars and Arrow.
 
-Naming a type imports neither: polars takes a quarter of a second, which is most of the time of reading a small log.
+Naming a type imports neither library: importing polars takes a quarter of a second, longer than reading a small log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "one_of",
 ]
 
-#: As many words as have numbers of one byte in Arrow.
+#: The most words whose codes fit one byte in Arrow.
 _BYTE_OF_WORDS: Final = 255
 
 
@@ -36,8 +36,8 @@ class ColumnType:
     """The type of a column.
 
     Attributes:
-        name: what it is called.
-        words: the values there can be, in their order; none where there can be any.
+        name: name of the type.
+        words: the allowed values, in order; empty if every value is allowed.
 
     Example:
         >>> INT64.polars, INT64.arrow
@@ -51,17 +51,17 @@ class ColumnType:
 
     @property
     def polars(self) -> pl.DataType:
-        """The type as polars has it."""
+        """The corresponding type of polars."""
         return _polars(self)
 
     @property
     def arrow(self) -> pa.DataType:
-        """The type as Arrow has it, and as polars hands it over: a category is a dictionary of texts."""
+        """The corresponding type of Arrow, as polars exports it: a category is a dictionary of texts."""
         return _arrow(self)
 
     @property
     def is_category(self) -> bool:
-        """Texts of which few differ."""
+        """Texts with few distinct values."""
         return self.name == CATEGORY.name
 
     @property
@@ -71,7 +71,7 @@ class ColumnType:
 
     @property
     def is_integer(self) -> bool:
-        """Whole numbers that count or number something."""
+        """Counts and identifiers."""
         return self in {INT32, INT64}
 
 
@@ -79,16 +79,16 @@ TEXT: Final = ColumnType("text")
 FLAG: Final = ColumnType("flag")
 INT32: Final = ColumnType("int32")
 INT64: Final = ColumnType("int64")
-#: Numbers that only tell whether two things are the same.
+#: Hash values, which are only compared for equality.
 HASH: Final = ColumnType("hash")
 REAL: Final = ColumnType("real")
-#: UTC, in microseconds whatever was printed: spans need them, and polars joins no times of two units.
+#: UTC, always in microseconds: spans need that resolution, and polars does not join times of different units.
 TIME: Final = ColumnType("time, µs")
 CATEGORY: Final = ColumnType("category")
 
 
 def one_of(words: Sequence[str]) -> ColumnType:
-    """Texts of which there are only these."""
+    """Texts from a fixed list."""
     return ColumnType(CATEGORY.name, tuple(words))
 
 

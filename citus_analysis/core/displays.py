@@ -1,4 +1,4 @@
-"""How results show themselves: a few lines of text, and a small table in a notebook."""
+"""Display of results: a few lines of text, and a small table in a notebook."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Shown:
         return [type(self).__name__, *(f"  {name}: {_short(value)}" for name, value in values)]
 
     def summary_table(self) -> pl.DataFrame | None:
-        """The result as a table, where it has one."""
+        """The result as a table; None if it has none."""
         return None
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def html_table(table: pl.DataFrame) -> str:
-    """The first rows of a table as HTML; what is read from files is escaped.
+    """The first rows of a table as HTML; texts are escaped.
 
     Example:
         >>> import polars as pl

@@ -1,8 +1,8 @@
-"""Tables that callers pass: polars, pandas or Arrow frames, and things that give tables by name.
+"""Tables that callers pass: polars, pandas or Arrow frames, and objects that provide tables by name.
 
-Functions take any of them and give polars frames: results are often several frames in an object with its warnings, and
-what a caller needs of them is one call away (`to_pandas()`, `to_arrow()`, or Arrow's PyCapsule interface, which pandas,
-DuckDB and pyarrow read themselves).
+Functions accept any of them and return polars frames. Results are often objects that hold several frames and warnings;
+each frame converts with one call (`to_pandas()`, `to_arrow()`, or Arrow's PyCapsule interface, which pandas, DuckDB
+and pyarrow read themselves).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
 
 @runtime_checkable
 class TableSource(Protocol):
-    """Anything that gives tables by name, as a dataset does."""
+    """An object that provides tables by name, such as a dataset."""
 
     def table(self, name: str, /) -> Frame:
         """The table of that name."""
@@ -34,7 +34,7 @@ def as_polars(frame: Frame) -> pl.DataFrame:
     """A polars, pandas or Arrow frame as a polars frame.
 
     Raises:
-        UsageError: the object is no frame.
+        UsageError: the object is not a frame.
     """
     if isinstance(frame, pl.DataFrame):
         return frame
@@ -50,10 +50,10 @@ def as_polars(frame: Frame) -> pl.DataFrame:
 
 
 def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """Tables of a dataset, or of a mapping that has them, by name.
+    """Tables of a dataset or of a mapping, by name.
 
     Raises:
-        UsageError: it has not all of them.
+        UsageError: a table is missing.
     """
     if isinstance(source, TableSource):
         return {name: as_polars(source.table(name)) for name in names}

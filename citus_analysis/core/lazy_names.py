@@ -10,12 +10,12 @@ __all__ = ["imported_lazily"]
 
 
 def imported_lazily(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """A package's `__getattr__` that imports what is asked for, once.
+    """A package's `__getattr__` that imports each name at its first use.
 
     Args:
         package: its `__name__`.
-        names: name -> module that holds it, with `:name` behind where it is called differently there; a module's own
-            name -> nothing, for the module itself.
+        names: name -> module that defines it, followed by `:name` if the module uses another name; the name of a
+            module -> the empty string, for the module itself.
 
     Example:
         >>> imported_lazily("citus_analysis", {"errors": ""})("errors").__name__

@@ -1,8 +1,7 @@
-"""Files that a person names for results: whole or as they were before, whatever the name stands for.
+"""Result files named by the user: after a write they are either complete or unchanged.
 
-A file appears under its name only when it is complete. A link is followed, so that the file it leads to changes and
-the link stays. What is no regular file (a device, a named pipe) and what is our own output (`/dev/stdout`) is written
-into and never replaced.
+A file appears under its name only when it is complete. Links are followed: the target changes and the link remains.
+Devices, named pipes and the process's own output (`/dev/stdout`) are written to directly and never replaced.
 
 Example:
     >>> import pathlib, tempfile
@@ -33,7 +32,7 @@ _STANDARD_STREAMS = (1, 2)
 
 
 def is_replaced(path: str | PathLike[str]) -> bool:
-    """Whether a result goes into a file of its own, and not into a device, a pipe or our own output.
+    """Whether the result is a regular file, not a device, a pipe or the process's own output.
 
     Example:
         >>> is_replaced("/dev/null"), is_replaced("trace.json")
@@ -48,7 +47,7 @@ def is_replaced(path: str | PathLike[str]) -> bool:
 
 @contextmanager
 def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """A stream of bytes that becomes the file when the block ends well; after an error the file is as it was.
+    """A stream of bytes that becomes the file when the block succeeds; after an error the file is unchanged.
 
     Raises:
         OSError: the file cannot be written.
@@ -58,14 +57,14 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             yield out
         return
     stream = _own_stream(Path(path).stat())
-    # A stream of our own is shared, not opened again: that would write over what it holds already.
+    # The process's own streams are shared: opening one again would overwrite its earlier output.
     with Path(path).open("wb") if stream is None else os.fdopen(os.dup(stream), "wb") as out:
         yield out
 
 
 @contextmanager
 def naming(path: str | PathLike[str]) -> Iterator[None]:
-    """Errors of writing a file name it: the system names a file that cannot be opened, not one that has no room left.
+    """Add the file's name to errors of writing: the system names it only in errors of opening.
 
     Example:
         >>> with naming("runs/journal.jsonl"):
@@ -82,7 +81,7 @@ def naming(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def put_in_place(finished: Path, path: str | PathLike[str]) -> None:
-    """Give a finished file its final name; the same rules as for :func:`open_output` hold.
+    """Give a finished file its final name, by the rules of :func:`open_output`.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""Rows on their way from a file to Parquet: polars frames, or Arrow record batches where a parser makes them directly.
+"""Rows between file and Parquet: polars frames, or Arrow record batches if a parser builds them directly.
 
 Both hold columns of a table of :mod:`citus_analysis.schema`. As Arrow, a category is a dictionary of texts. Batches
 need no polars, which takes longer to import than a small log takes to read.
@@ -30,7 +30,7 @@ __all__ = [
     "texts_of",
 ]
 
-#: Nulls for which memory is kept: many columns are nothing else, and making them anew costs as much as values do.
+#: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
 Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
 
@@ -106,7 +106,7 @@ def record_batch(table: Table, rows: Rows) -> pa.RecordBatch:
 
 
 def text_array(texts: pl.Series) -> pa.Array:
-    """Texts as Arrow's plain ones, in memory of their own: views into a buffer would keep all of it.
+    """Texts as plain Arrow texts in separate memory: views would keep the whole buffer alive.
 
     Example:
         >>> import polars as pl
@@ -119,7 +119,7 @@ def text_array(texts: pl.Series) -> pa.Array:
 
 
 def texts_of(words: Iterable[str]) -> pa.Array:
-    """Words as Arrow's texts, by way of the buffers: `pyarrow.array` would import pandas.
+    """Words as Arrow texts, built from buffers: `pyarrow.array` would import pandas.
 
     Example:
         >>> texts_of(["one", "two"]).to_pylist()
@@ -160,7 +160,7 @@ def nulls(kind: pa.DataType, rows: int) -> pa.Array:
 
     if rows > _MOST_NULLS:
         return pa.nulls(rows, kind)
-    # By way of the buffer: it is the same for all types, and never written to, so it takes no memory.
+    # One shared buffer serves all types: it is never written to, so it takes no memory.
     zeros = [_zeros()] * kind.num_buffers
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_buffers(kind, rows, zeros, pa.nulls(0, kind.value_type), rows)
@@ -177,6 +177,6 @@ def _zeros() -> pa.Buffer:
 def _array(values: pl.Series, column: Column) -> pa.Array:
     if values.null_count() == len(values):
         return nulls(column.type.arrow, len(values))
-    # By way of the category, so that a value that is none fails here and not when the dataset is read.
+    # Cast through the category, so that an invalid value fails here and not when the dataset is read.
     typed = values if values.dtype == column.dtype else values.cast(column.dtype)
     return typed.rechunk().to_arrow()

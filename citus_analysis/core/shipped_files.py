@@ -1,6 +1,6 @@
-"""Where the files that ship with the library are: notebooks, published tables, experiments.
+"""Location of the files that ship with the library: notebooks, published tables, experiments.
 
-In a checkout they stand at the top level, in an installed wheel inside the package.
+In a checkout they are at the top level, in an installed wheel inside the package.
 
 Example:
     >>> shipped("published").name

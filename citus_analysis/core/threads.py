@@ -1,4 +1,4 @@
-"""Pieces of work done by threads, always handed on in order."""
+"""Iterators whose items are computed by threads and returned in order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 
 def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[Piece, None, None]:
-    """The same pieces in the same order; while one is used, a thread of its own makes the next.
+    """The same items in the same order; while one is used, a separate thread computes the next.
 
-    What fails fails where its piece would have come. Whoever stops early waits for the piece that is being made.
+    Exceptions are raised in order, at the failing item. Closing the iterator early waits for the item in progress.
 
     Args:
-        pieces: makes them.
-        name: of the thread.
-        ahead: how many pieces may be made before they are asked for.
+        pieces: computes the items.
+        name: name of the thread.
+        ahead: the most items that are computed in advance.
 
     Example:
         >>> list(work_ahead((number * number for number in range(4)), "squares"))
@@ -38,7 +38,7 @@ def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[
         following = deque(maker.submit(make) for _ in range(ahead))
         while made := following.popleft().result():
             following.append(maker.submit(make))
-            # Nothing but the caller holds it from now on.
+            # From here on, only the caller refers to the item.
             yield made.pop()
     finally:
         maker.shutdown(cancel_futures=True)
@@ -48,15 +48,15 @@ def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[
 def in_order(
     pieces: Iterator[Piece], work: Callable[[Piece], Result], jobs: int, name: str
 ) -> Generator[Result, None, None]:
-    """What becomes of each piece, worked on by up to `jobs` threads; one job needs no thread.
+    """Results of `work` for each item, computed by up to `jobs` threads; with one job, no thread is started.
 
-    The pieces are made by a thread of their own; at most `jobs` are made, worked on or wait to be taken.
+    A separate thread computes the items; at most `jobs` items are in progress or waiting at a time.
 
     Args:
-        pieces: makes them.
-        work: what is done with each; an exception of it comes where its result would have.
-        jobs: threads that work.
-        name: of the threads.
+        pieces: computes the items.
+        work: function applied to each item; its exceptions are raised in order, at the failing item.
+        jobs: number of working threads.
+        name: name of the threads.
 
     Example:
         >>> list(in_order(iter(range(4)), lambda number: number * number, 2, "squares"))

@@ -1,7 +1,7 @@
 """File formats: one module each, which detects its files and parses them to tables.
 
 The registry (:func:`formats`, :func:`detect_format`) finds the modules by itself; installed packages add their own
-through the entry point group ``citus_analysis.formats``. docs/add-a-format.md tells how to write one.
+through the entry point group ``citus_analysis.formats``. docs/add-a-format.md describes how to write one.
 """
 
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ __all__ = [
 
 __dir__ = public(__all__)
 
-# These bring polars, which formats import when they are loaded.
+# These import polars; formats load them only when needed.
 __getattr__ = imported_lazily(
     __name__, dict.fromkeys(("line_frame", "reject_runs"), "citus_analysis.formats.reading.lines")
 )

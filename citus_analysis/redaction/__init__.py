@@ -1,8 +1,8 @@
 """Secrets are replaced before anything is stored, shown or put into a message.
 
-Every text that comes from a file, a name or a person passes through here. A form says where a secret begins and where
-it ends (:mod:`._forms`); what a form leaves open is hidden too, so a text may lose more than its secret, never less.
-docs/datasets.md tells the forms to users.
+Every text from a file, a name or a user passes through here. Forms define where a secret begins and ends
+(:mod:`._forms`). If the end is unclear, the rest is hidden too: a text may lose more than its secret, never less.
+docs/datasets.md lists the forms for users.
 
 Example:
     >>> redact("-p db.user=monitor -p db.passwd=Tr0ub&S3cret -p recordcount=1")
@@ -36,14 +36,14 @@ __all__ = [
     "redacted_items",
 ]
 
-#: Raised whenever more, or less, is hidden; sources are then parsed again.
+#: Incremented whenever the rules hide more or less; sources are then parsed again.
 VERSION: Final = 1
 
 
 def redact(text: str) -> str:
     """The text with passwords, keys, tokens and other credentials replaced by ``***``.
 
-    What is redacted already stays as it is.
+    Redacted parts of the text stay unchanged.
     """
     if not is_suspicious(text):
         return text
@@ -57,7 +57,7 @@ def redact(text: str) -> str:
 
 
 def redact_name(name: str) -> str:
-    """A name (of a file, a resource, an application): behind the key of a secret all of it is hidden.
+    """A name (of a file, a resource, an application) in which everything after the key of a secret is hidden.
 
     Example:
         >>> redact_name("laptop token=s3cret, w2")
@@ -71,7 +71,7 @@ def redact_name(name: str) -> str:
 
 
 def redact_path(path: str) -> str:
-    """A path, each of its names by itself.
+    """A path in which each name is redacted separately.
 
     Example:
         >>> redact_path("/data/db.passwd=s3cret/pglogs/PGLOG-0-1.log")
@@ -81,11 +81,11 @@ def redact_path(path: str) -> str:
 
 
 def redact_values(value: object, name: str = "") -> object:
-    """Nested mappings and lists, as YAML and JSON give them, with the same shape and without secrets.
+    """Nested mappings and lists, as read from YAML or JSON, of the same shape but without secrets.
 
     Args:
         value: mappings, lists, texts and numbers.
-        name: what the value is called, with the names above it, joined by dots; it hides all that is below it.
+        name: dotted name of the value; if it is the name of a secret, everything below it is hidden.
 
     Example:
         >>> redact_values({"db": {"user": "bench", "passwd": 42}, "args": ["--password", "x", "-v"]})
@@ -104,7 +104,7 @@ def redact_values(value: object, name: str = "") -> object:
 
 
 def redacted_items(values: Mapping[Any, Any] | Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """One level of nested values: keys or indexes, and values, those hidden whose neighbour says that they are secrets.
+    """Keys or indexes of one level with their values; values that a neighbour marks as secrets are hidden.
 
     `name: PGPASSWORD` hides the `value` beside it, and `--password` the item that follows in a list.
     """
@@ -120,6 +120,6 @@ def redacted_items(values: Mapping[Any, Any] | Sequence[Any]) -> Iterator[tuple[
             hidden = isinstance(item, str) and item.startswith("-") and "=" not in item and names_secret(item)
 
 
-#: As containers are given their environment: {name: PGPASSWORD, value: ...}
+#: The environment of containers is written as {name: PGPASSWORD, value: ...}.
 _TITLES: Final = ("name", "key", "variable")
 _TITLED: Final = ("value", "val")

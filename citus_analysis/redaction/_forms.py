@@ -1,6 +1,6 @@
 """The forms in which secrets are written. Each function yields where secrets of its form begin and end in a text.
 
-All take time proportional to the text, whatever stands in it, for a text may be a hostile line of a megabyte.
+All take time proportional to the text for any content: a text may be a hostile line of a megabyte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from citus_analysis.redaction._values import (
 
 __all__ = ["FORMS"]
 
-#: Characters before the stem of a name that are looked at.
+#: Number of characters before the stem of a name that are examined.
 _LOOK_BACK: Final = 120
 _COMPARED: Final = r"=>|:=|[!<>=]?={1,2}|<>|!?~~?\*?|:(?!:)|%3[dD]"
 _NAMED: Final = re.compile(
@@ -61,7 +61,7 @@ def named_values(text: str) -> Iterator[Span]:
 
 
 def _stop(match: re.Match[str], before: str, name: str) -> re.Pattern[str] | None:
-    """What ends the value, by what stands around its name; None where no value follows."""
+    """The pattern that ends the value, derived from the characters around its name; None if no value follows."""
     if match["tag"]:
         return AT_TAG if before.endswith("<") else None
     if name.startswith("-") or _OPTION_BEFORE.search(before):
@@ -86,7 +86,7 @@ class _OpenQuotes:
         self._open = dict.fromkeys("'\"", False)
 
     def before(self, place: int) -> str:
-        """The quotes that stand there an odd number of times before a place."""
+        """The quotes that occur an odd number of times before a place."""
         for quote in self._open:
             self._open[quote] ^= bool(self._text.count(quote, self._place, place) % 2)
         self._place = place
@@ -99,7 +99,7 @@ _PORT: Final = re.compile(r"\d{0,5}(?![^/?#,;\s\"')\]}>])|/")
 
 
 def uri_passwords(text: str) -> Iterator[Span]:
-    """What stands between the user and the last `@` of `scheme://user:password@host`, or behind the cut of one."""
+    """The text between the user and the last `@` of `scheme://user:password@host`, or up to the end if it was cut."""
     if "://" not in text:
         return
     for token in _TOKEN.finditer(text):
@@ -124,7 +124,7 @@ _SHAPES: Final = re.compile(
 
 
 def tokens(text: str) -> Iterator[Span]:
-    """Bearer tokens, private keys, and what its shape tells: stored passwords of PostgreSQL, JWT, keys of services."""
+    """Bearer tokens, private keys, and secrets known by shape: PostgreSQL's stored passwords, JWT, keys of services."""
     quotes = _OpenQuotes(text)
     for match in _BEARER.finditer(text):
         yield from _shown(value_span(text, match.end(), AT_BLANK, quotes.before(match.start())))
@@ -135,7 +135,7 @@ def tokens(text: str) -> Iterator[Span]:
 
 
 def _shown(span: Span) -> Iterator[Span]:
-    """The span, unless there is nothing in it."""
+    """The span, unless it is empty."""
     if span[0] < span[1]:
         yield span
 

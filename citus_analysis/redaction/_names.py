@@ -1,7 +1,7 @@
-"""Which names are names of secrets, and which texts may hold one at all.
+"""Recognition of names of secrets, and of texts that may hold one at all.
 
-`pass` is a word of its own (`db.pass`, `userpass`), not a part of one (`bypass`, `passed`). A `key` is a secret where
-the word before it says so (`private_key`, `primaryKey`), not as in `primary_key` or `ycsb_key`, which name columns.
+`pass` matches as a separate word (`db.pass`, `userpass`), not within one (`bypass`, `passed`). A `key` is a secret only
+after certain words (`private_key`, `primaryKey`); `primary_key` and `ycsb_key` name columns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STEM: Final = (
     r"|(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![A-Za-z])"
     r"|(?<![A-Za-z0-9])(?:pw|creds?)(?![A-Za-z]))"
 )
-#: A text that matches none of this holds no secret. The pattern is one that Rust's regular expressions (polars) read.
+#: A text that does not match holds no secret. The pattern is also valid for Rust's regular expressions (polars).
 SUSPICIOUS: Final = (
     rf"(?i){_WORDS}|pass(?:[^a-z]|$)|(?:^|[^a-z0-9])(?:pw|creds?)(?:[^a-z]|$)"
     r"|bearer|://|private key|scram-sha|md5[0-9a-f]|eyj|akia|asia|gh[pousr]_"
 )
-#: In lower case, one of these stands in every suspicious text.
+#: Every suspicious text contains one of these in lower case.
 MARKERS: Final = (
     *("pass", "pwd", "pw", "secret", "token", "cred", "key", "auth", "signature", "identified", "bearer", "://"),
     *("scram", "md5", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
@@ -38,7 +38,7 @@ MARKERS: Final = (
 
 _SUSPICIOUS: Final = re.compile(SUSPICIOUS)
 _NAME: Final = re.compile(rf"(?i){STEM}")
-#: Settings of PostgreSQL that say how secrets are kept, not what they are.
+#: Settings of PostgreSQL that state how secrets are stored and hold none.
 _HARMLESS: Final = re.compile(r"(?i)(?:^|\.)(?:password_encryption|md5_password_warnings)$")
 
 
@@ -48,7 +48,7 @@ def is_suspicious(text: str) -> bool:
 
 
 def names_secret(name: str) -> bool:
-    """Whether what goes by this name is a secret.
+    """Whether values of this name are secrets.
 
     Example:
         >>> [names_secret(name) for name in ("db.passwd", "primaryKey", "primary_key", "password_encryption")]

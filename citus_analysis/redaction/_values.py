@@ -1,7 +1,7 @@
-"""Where the value of a secret ends.
+"""Recognition of the end of a secret's value.
 
-A value is a run of pieces: literals of SQL, JSON and shells, brackets that close, escaped characters, and others one by
-one, until the stop of the form it stands in. A literal or bracket that never closes was cut: what follows is hidden.
+A value is a sequence of parts: literals of SQL, JSON and shells, balanced brackets, escaped and single characters, up
+to the stop of its form. A literal or bracket that never closes was cut: the rest of the text is hidden.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = [
     "value_span",
 ]
 
-#: What stands in the place of a secret.
+#: Replacement of a secret.
 MASK: Final = "***"
 
 Span = tuple[int, int]
 
-#: How a literal begins: a quote, perhaps with a prefix of SQL or Python, perhaps escaped; or a tag between dollars.
+#: Beginning of a literal: a quote, optionally with a prefix of SQL or Python, optionally escaped; or a dollar tag.
 LITERAL: Final = r"(?:[EeBbXxNnRrFf]|[Uu]&)?\\*[\"'`]|\$(?:[A-Za-z_\x80-\U0010ffff]\w*)?\$"
 
 AT_BLANK: Final = re.compile(r"\s")
@@ -38,15 +38,15 @@ AT_NEXT_OPTION: Final = re.compile(r"[\r\n]|\s+--?[A-Za-z]")
 AT_TAG: Final = re.compile(r"<")
 
 _LITERAL: Final = re.compile(LITERAL)
-#: A value that was hidden before.
+#: A value that is already redacted.
 _MASKED: Final = re.compile(r"\*{3}(?=[\s/:;)\]}\"'`<]|,\s|$)")
 _QUOTE: Final = re.compile(r"[\"'`]")
 _BODIES: Final = {quote: re.compile(rf"(?s)(?:[^{quote}\\]|\\.|{quote}{quote})*+") for quote in "\"'`"}
-#: What makes the next literal part of the same value: an operator, or in SQL a line end.
+#: Text after which the next literal belongs to the same value: an operator, or in SQL a line end.
 _JOINT: Final = re.compile(rf"\s*\|\|\s*(?={LITERAL})|[ \t]*\r?\n\s*(?=')")
-#: What may follow a value behind the quote that was opened before its name.
+#: Text that may follow a value after the quote that was opened before its name.
 _CLOSED: Final = re.compile(r"[\s,;:.)\]}\"']|$")
-#: Glued to a literal, as shells allow: still the same value.
+#: Text adjacent to a literal, as shells allow, belongs to the same value.
 _GLUED: Final = re.compile(r"[\w\"'`\\$]")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@&=+%*?!#^~|-]+(?<![:;,])")
 _BRACKETED: Final = re.compile(r"[()\"'`\\]")
@@ -58,7 +58,7 @@ def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = ""
     Args:
         text: the whole text.
         place: where the value begins.
-        stop: what ends a value that is no literal.
+        stop: pattern that ends a value outside of literals.
         enclosing: quotes that are open there and so may end it too.
     """
     if masked := _MASKED.match(text, place):
@@ -83,7 +83,7 @@ def _literal_end(text: str, opening: re.Match[str]) -> int:
     closing = _closing(opening)
     if len(closing) == 1:
         body = _BODIES[closing].match(text, opening.end())
-        # A backslash that is the last of all was cut off what it escapes.
+        # A backslash at the end of the text lost the character that it escapes.
         end = body.end() if body else len(text)
         return end + 1 if text.startswith(closing, end) else len(text)
     end = text.find(closing, opening.end())
@@ -111,7 +111,7 @@ def _run_end(text: str, place: int, stop: re.Pattern[str], enclosing: str) -> in
 
 
 def _bracket_end(text: str, place: int) -> int:
-    """Behind the bracket that closes the one at a place."""
+    """The place after the bracket that closes the one at a place."""
     depth = 0
     while match := _BRACKETED.search(text, place):
         place = match.end()

@@ -1,4 +1,4 @@
-"""Numbers with their nouns, and lists, as they stand in sentences: the one place that knows singular from plural.
+"""Numbers with their nouns, and lists, for use in sentences: the one place that forms plurals.
 
 Example:
     >>> f"{counted(1, 'run')}, {size_text(0)}; {counted(1_200, 'run')}, {size_text(2)}"
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["counted", "counted_expr", "listed", "noun_for", "size_expr", "size_text"]
 
-#: Nouns whose plural is no `s` more.
+#: Nouns with an irregular plural.
 _PLURALS = {"series": "series", "child": "children", "stretch": "stretches"}
 
 
 def noun_for(number: float, noun: str) -> str:
-    """A noun (given in the singular) as it stands after a number.
+    """The form of a noun (given in the singular) after a number.
 
     Example:
         >>> noun_for(1, "worker"), noun_for(0, "worker"), noun_for(2, "series")
@@ -55,7 +55,7 @@ def counted_expr(column: str, noun: str) -> pl.Expr:
 
 
 def size_text(workers: int) -> str:
-    """The size of a cluster; without workers it is a server of its own.
+    """The size of a cluster; a cluster without workers is a single server.
 
     Example:
         >>> size_text(1), size_text(4), size_text(0)

@@ -1,4 +1,4 @@
-"""Numbers as people read them: in sentences and text tables, in the columns of HTML tables, in frames on a terminal.
+"""Numbers for readers: in sentences and text tables, in columns of HTML tables, in frames on a terminal.
 
 Example:
     >>> readable(62741.3), aligned(62741.3), in_full(62741.3)
@@ -51,7 +51,7 @@ def aligned(value: float) -> str:
 
 
 def in_full(value: float) -> str:
-    """Six significant digits, from a million on one decimal; without separators, so that programs read it too.
+    """Six significant digits, one decimal from a million on; without separators, so that programs can read it too.
 
     Example:
         >>> [in_full(v) for v in (0.1 + 0.2, 62741.3, 12345678.25)]

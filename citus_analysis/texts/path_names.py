@@ -1,7 +1,7 @@
-"""Names of systems, runs and experiments where they become names of files and folders.
+"""Names of systems, runs and experiments as names of files and folders.
 
-A name is data: it comes out of a configuration, a folder or an option. Before it becomes part of a path it either is
-one part of a path already (:func:`file_name_problem` says why not) or is encoded as one (:func:`partition_folder`).
+Names are data from configurations, folders and options. Before a name becomes part of a path, it is either checked
+(:func:`file_name_problem` gives the reason if it cannot be used) or encoded (:func:`partition_folder`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 __all__ = ["MOST_NAME_BYTES", "file_name_problem", "partition_folder"]
 
-#: What the file systems in use (ext4, XFS, btrfs, APFS, NTFS) take for one name.
+#: Longest name in bytes that the common file systems (ext4, XFS, btrfs, APFS, NTFS) accept.
 MOST_NAME_BYTES: Final = 255
-#: ASCII that no file system, shell pattern or reader of hive partitions gives a meaning.
+#: ASCII characters without a special meaning in file systems, shell patterns and readers of hive partitions.
 _PLAIN: Final = " +,()-_.~"
 
 
 def file_name_problem(name: str) -> str | None:
-    """Why a name cannot be the name of a file or folder as it is; None where it can.
+    """The reason why a name cannot be used for a file or folder unchanged; None if it can.
 
     Example:
         >>> file_name_problem("w2-t16"), file_name_problem("../escape"), file_name_problem("..")
@@ -40,11 +40,11 @@ def file_name_problem(name: str) -> str | None:
 def partition_folder(key: str, value: str) -> str:
     """Name of the folder of a hive partition, which every reader of such partitions turns back into the value.
 
-    Whatever has a meaning in paths or patterns is percent-encoded; letters of any script stay as they are, for encoded
-    they take up to nine bytes each.
+    Characters with a special meaning in paths or patterns are percent-encoded. Letters of any script are kept: encoded,
+    each would take up to nine bytes.
 
     Raises:
-        ValueError: the name is longer than file systems take, or is no text.
+        ValueError: the name is longer than file systems accept, or is not a string.
 
     Example:
         >>> partition_folder("resource", "V3/x"), partition_folder("resource", "größe=5 %")

@@ -1,4 +1,4 @@
-"""Texts for people: on one line, without characters that steer a terminal or turn the direction of what follows."""
+"""Texts for display: on one line, without control characters and marks that change the direction of writing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["printable"]
 
 
 def printable(text: str) -> str:
-    r"""The text with what cannot be seen written as its escape.
+    r"""The text with unprintable characters replaced by their escapes.
 
     Example:
         >>> print(printable("a\x1b[2Jb"))

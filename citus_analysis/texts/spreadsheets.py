@@ -1,8 +1,8 @@
-"""CSV that a spreadsheet may open: no cell of text begins like a formula.
+"""CSV that is safe to open in a spreadsheet: no text cell begins like a formula.
 
-A spreadsheet computes what begins with `=`, `+`, `-` or `@`, also behind a tab or line end, and formulas can send the
-sheet's other cells away. An apostrophe in front says that a cell is text. Numbers stay as they are, also where a column
-of texts holds them.
+Spreadsheets evaluate cells that begin with `=`, `+`, `-` or `@`, also after a tab or line end, and formulas can send
+the contents of other cells elsewhere. A leading apostrophe marks a cell as text. Numbers are unchanged, also in columns
+of texts.
 """
 
 from __future__ import annotations

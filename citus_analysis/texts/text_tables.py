@@ -1,7 +1,7 @@
-"""Tables as text: columns side by side, as wide as a terminal shows their characters.
+"""Tables as text, with columns aligned by the width of their characters on a terminal.
 
-The widths are rich's. The rows are not laid out by `rich.table.Table`, which takes a hundred times as long: a query's
-table may have a hundred thousand rows, and lines are never folded here, so that `grep` and `cut` work on them.
+The widths come from rich. `rich.table.Table` itself is not used: it takes a hundred times as long, a query's table may
+have a hundred thousand rows, and lines must never be folded, so that `grep` and `cut` work on them.
 
 Example:
     >>> for line in text_table(["node", "n"], [["a", "1"], ["worker", "20"]], right={1}):
@@ -28,9 +28,9 @@ def text_table(
 
     Args:
         head: names of the columns.
-        rows: cells, as many a row as there are columns.
-        right: columns whose cells stand at the right, as numbers do.
-        ruled: a line of dashes below the head.
+        rows: cells; each row has one per column.
+        right: indexes of the right-aligned columns, such as numbers.
+        ruled: whether a line of dashes follows the head.
     """
     from rich.cells import cell_len
 

@@ -1,8 +1,8 @@
-"""YAML that others wrote, read without trusting it.
+"""Reading of YAML from untrusted sources.
 
-libyaml builds objects by recursion in C and follows aliases without counting, so a file of a few kilobytes can end the
-process or stand for billions of values. Whatever decides that is known from the parser's events, which come one after
-the other: they are looked through first, and objects are built of what is harmless.
+libyaml builds objects by recursion in C and follows aliases without counting, so a file of a few kilobytes can crash
+the process or expand to billions of values. The parser's events show both in advance: they are checked one by one, and
+objects are built only from harmless documents.
 
 Example:
     >>> parse_yaml(b"threads: [4, 16]")
@@ -24,7 +24,7 @@ from citus_analysis.errors import FormatError
 
 __all__ = ["YAML_LIMIT_BYTES", "parse_yaml"]
 
-#: What people write by hand, or the runner for them, has a few kilobytes.
+#: Files written by hand or by the runner have a few kilobytes.
 YAML_LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 32
 _MOST_VALUES: Final = 100_000
@@ -32,16 +32,16 @@ _MOST_VALUES: Final = 100_000
 _LONGEST_NUMBER: Final = 1_000
 _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 
-#: libyaml's loader is ten times as quick; it is not in every build of PyYAML.
+#: libyaml's loader is ten times as fast, but not part of every build of PyYAML.
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_yaml(data: bytes) -> Any:  # noqa: ANN401 - a document is whatever it says
-    """The one document in `data`, as Python's plain types; None where it is empty.
+    """The one document in `data`, as Python's plain types; None if it is empty.
 
     Raises:
-        FormatError: it is not YAML, or larger than a file that a person wrote could be: more than
-            `YAML_LIMIT_BYTES`, 32 levels, or 100,000 values once each alias stands for what it names.
+        FormatError: the document is not YAML, or exceeds `YAML_LIMIT_BYTES`, 32 levels, or 100,000 values with
+            aliases expanded.
     """
     if len(data) > YAML_LIMIT_BYTES:
         raise FormatError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
@@ -56,11 +56,11 @@ def parse_yaml(data: bytes) -> Any:  # noqa: ANN401 - a document is whatever it 
 
 @dataclass
 class _Extent:
-    """How many values the document stands for so far.
+    """Number of values in the document so far, with aliases expanded.
 
     Attributes:
-        open: of each collection that is open, its anchor and the values that stood before it.
-        named: of each anchor, how many values it stands for.
+        open: for each open collection, its anchor and the number of values before it.
+        named: number of values of each anchor.
     """
 
     values: int = 0
@@ -68,7 +68,7 @@ class _Extent:
     named: dict[str, int] = field(default_factory=dict)
 
     def add(self, event: yaml.Event) -> str | None:
-        """Count an event; what is wrong with it, or None."""
+        """Count an event; return the reason to reject the document, or None."""
         before = self.values
         if isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in self.open):
@@ -86,7 +86,7 @@ class _Extent:
             self._name(*self.open.pop())
         if len(self.open) > _DEEPEST:
             return f"nested more than {_DEEPEST} levels deep"
-        return f"stands for more than {_MOST_VALUES:,} values" if self.values > _MOST_VALUES else None
+        return f"expands to more than {_MOST_VALUES:,} values" if self.values > _MOST_VALUES else None
 
     def _name(self, anchor: str | None, before: int) -> None:
         if anchor is not None:

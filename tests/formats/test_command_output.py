@@ -91,7 +91,7 @@ def test_the_heading_itself_holds_no_numbers(tmp_path: Path) -> None:
         (b'citus-analysis command {"tool": "t", "threads": 1, "summary": {"speed": "(x)"}}\n', "'speed'"),
         (
             b'citus-analysis command {"tool": "t", "threads": 1, "summary": {"runtime_s": "("}}\n',
-            "no regular expression",
+            "not a regular expression",
         ),
         (b'citus-analysis command {"tool": "t", "threads": 1, "interval": "(x)"}\n', "no group named elapsed_s"),
     ],

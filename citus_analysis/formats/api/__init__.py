@@ -1,1 +1,1 @@
-"""What a format is, which formats there are, and what every format hands out."""
+"""The interface of formats, their registry, and helpers for the tables that they yield."""

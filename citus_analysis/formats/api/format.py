@@ -1,9 +1,9 @@
-"""What a format is: a module that recognises files of one kind and turns them into tables.
+"""Interface of a format: a module that recognises files of one kind and turns them into tables.
 
 A format yields :class:`Parsed` pieces. Each piece holds frames of :meth:`citus_analysis.schema.Table.parsed`
-columns and says how many bytes ended as rows and how many are noise by the format's definition; whatever
-remains is in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset layer
-checks this sum for every source.
+columns and states how many bytes ended as rows and how many are noise by the format's definition; the
+remaining bytes are in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset
+layer checks this sum for every source.
 
 Other packages add a format with an entry point in the group ``citus_analysis.formats`` that names an
 instance of :class:`Format`.
@@ -33,10 +33,10 @@ EXCERPT_CHARS: Final = 200
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known of a file beside its bytes.
+    """Facts about a file other than its bytes.
 
     Attributes:
-        name: file name without folders; some formats carry facts in it.
+        name: file name without folders; some formats read facts from it.
         options: values of the options that the format declares, by name.
         jobs: threads a format may use for one file.
     """
@@ -60,7 +60,7 @@ class Reject:
 class Parsed:
     """A piece of a parsed source: tables, and an account of every byte.
 
-    Whatever a format puts into it, its texts hold no secret: they are redacted when the piece is made.
+    Its texts never hold secrets: they are redacted when the piece is created.
 
     Attributes:
         tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
@@ -81,7 +81,7 @@ class Parsed:
         object.__setattr__(self, "rejects", redact_rows(self.rejects))
 
     def frame(self, table: str) -> pl.DataFrame:
-        """The rows of a table, or of `rejects`, with its parsed() columns; no rows where the piece has none."""
+        """The rows of a table, or of `rejects`, with its parsed() columns; an empty frame if the piece has none."""
         parsed = TABLES[table].parsed()
         rows = self.rejects if table == "rejects" else self.tables.get(table)
         return parsed.empty() if rows is None else frame_of(parsed, rows)
@@ -96,13 +96,13 @@ class Format(ABC):
     """One file format. Instances hold no state; the registry keeps one of each.
 
     Attributes:
-        name: as `--format` and `sources.format` know it.
-        version: raised whenever the same bytes would give other rows; sources are then parsed again.
+        name: its name in `--format` and `sources.format`.
+        version: incremented whenever the same bytes would give other rows; sources are then parsed again.
         tables: names of the tables it can yield.
-        noise: what carries no data, and is neither parsed nor rejected.
-        options: what users may state about its files; `Hints.options` holds these and no others.
-        measures: of a load generator's format, names of values in `client_metrics` -> the columns of
-            `operation_latencies` that they are; values with a unit of time are converted.
+        noise: description of the bytes that carry no data and are neither parsed nor rejected.
+        options: options that users may set for its files; `Hints.options` holds these and no others.
+        measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
+            `operation_latencies`; values with a unit of time are converted.
     """
 
     name: ClassVar[str]
@@ -114,7 +114,7 @@ class Format(ABC):
 
     @abstractmethod
     def detect(self, name: str, head: bytes) -> float:
-        """How sure it is, from 0 (no) to 1 (certainly), that a file is of this format.
+        """Confidence, from 0 (no) to 1 (certain), that a file is of this format.
 
         Args:
             name: file name without folders.
@@ -148,11 +148,11 @@ def reject_rows(rejects: Iterable[Reject]) -> Rows:
         },
         schema=table.polars_schema(),
     )
-    # Redacted before the final cut, or a secret's key could be cut off its value.
+    # Redact before the final cut, which could separate a secret's key from its value.
     return frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
 
 
 def _shown(text: bytes | str) -> str:
-    # Cut before decoding: an excerpt of a 1 GiB line must not cost 1 GiB.
+    # Cut before decoding: an excerpt of a line of 1 GiB must not take 1 GiB of memory.
     decoded = text[: 4 * EXCERPT_CHARS].decode("utf-8", "replace") if isinstance(text, bytes) else text
     return decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0")

@@ -1,4 +1,4 @@
-"""Which printed numbers a column can hold: a line with one that it cannot hold is rejected, not the file.
+"""Range checks of printed numbers: a number that its column cannot hold rejects the line, not the file.
 
 Example:
     >>> frame = pl.DataFrame({"value": [1.0, 3e9, float("inf"), None]})
@@ -28,15 +28,15 @@ _SHOWN_CHARS: Final = 40
 
 
 def fits(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Whether a finite number is within a column's range; null where there is none."""
+    """Whether a finite number is within a column's range; null for a null."""
     return value.is_finite() & (value.cast(dtype, strict=False).is_not_null() | value.is_null())
 
 
 def whole_number(text: str, dtype: pl.DataType) -> int:
-    """A number in ASCII digits as an integer column holds it.
+    """The value of a number in ASCII digits, for an integer column.
 
     Raises:
-        ValueError: it is none, or out of the column's range.
+        ValueError: the text is not a whole number, or out of the column's range.
     """
     if _WHOLE.fullmatch(text.strip()):
         number = int(text)

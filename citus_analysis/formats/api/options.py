@@ -1,8 +1,8 @@
-"""Options of formats: facts that a file does not state, which users state with `--meta` or beside the files.
+"""Options of formats: facts missing from a file, which users state with `--meta` or in files next to it.
 
 A format lists the options that it reads in :attr:`Format.options`; the command line, the label files and the
 documentation take them from there. Options that several formats share are defined here once. The module imports neither
-polars nor a format, for `--help` shows it.
+polars nor a format, so that `--help` stays fast.
 
 Example:
     >>> FIRST_REPORT.value({"first_report": "interval"}), FIRST_REPORT.value({})
@@ -25,9 +25,9 @@ class Option:
     """An option that a format reads.
 
     Attributes:
-        name: as `--meta` knows it; two formats that read an option of the same name mean the same.
-        meaning: what it says about a file, and what holds without it.
-        choices: each possible value with its meaning; none where the values cannot be listed.
+        name: its name in `--meta`; in two formats, options of the same name have the same meaning.
+        meaning: the fact that it states, and the behaviour without it.
+        choices: each possible value with its meaning; empty if the values cannot be listed.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Option:
     choices: tuple[tuple[str, str], ...] = ()
 
     def value(self, options: Mapping[str, str]) -> str | None:
-        """The value that was stated; None where none was.
+        """The value that was given; None if none was.
 
         Raises:
-            UnknownNameError: it is none of the choices.
+            UnknownNameError: the value is none of the choices.
         """
         stated = options.get(self.name)
         if stated is not None:
@@ -46,10 +46,10 @@ class Option:
         return stated
 
     def check(self, stated: str) -> None:
-        """See whether a value is one of the choices, where there are any.
+        """Check that a value is one of the choices, if the option has any.
 
         Raises:
-            UnknownNameError: it is not.
+            UnknownNameError: the value is none of the choices.
         """
         known = [value for value, _ in self.choices]
         if known and stated not in known:
@@ -71,15 +71,15 @@ DATE_ORDER: Final = Option(
 )
 FIRST_REPORT: Final = Option(
     "first_report",
-    "what the first report of a sampler averages; without it, the time since boot where the file does not show that "
+    "period that the first report of a sampler averages; without it, the time since boot unless the file shows that "
     "`-y` left that report out",
-    (("since_boot", "the time since boot"), ("interval", "an interval, as all others do")),
+    (("since_boot", "the time since boot"), ("interval", "an interval, as in all other reports")),
 )
 VMSTAT_UNIT: Final = Option(
     "vmstat_unit",
-    "unit of the memory columns, which `vmstat -S` changes without a sign in the output; without it, `K`",
+    "unit of the memory columns; `vmstat -S` changes it without a trace in the output; without it, `K`",
     (("k", "1000 bytes"), ("K", "1024 bytes"), ("m", "1000000 bytes"), ("M", "1048576 bytes")),
 )
 
-#: Options of the formats of this package, in the order of the help; other packages bring their own.
+#: Options of the formats of this package, in the order of the help; other packages add their own.
 BUILT_IN_OPTIONS: Final = (LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT)

@@ -1,6 +1,6 @@
-"""Columns of texts without secrets: rows of any table, before they leave their format.
+"""Redaction of text columns: rows of any table, before they leave their format.
 
-Only texts that hold a suspicious word are looked at one by one, and each distinct text once.
+Only texts that hold a suspicious word are examined one by one, and each distinct text once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
 
 def redact_series(texts: pl.Series) -> pl.Series:
-    """:func:`redact` for a column of strings; the same object where there was nothing to hide.
+    """:func:`redact` for a column of strings; the same object if it holds no secret.
 
     Example:
         >>> import polars as pl
@@ -36,7 +36,7 @@ def redact_series(texts: pl.Series) -> pl.Series:
     redacted = [redact(text) for text in distinct]
     if redacted == distinct.to_list():
         return texts
-    # A copy, for scatter writes into the series itself.
+    # A copy, because scatter writes into the series itself.
     return texts.clone().scatter(rows, suspicious.replace_strict(distinct, redacted))
 
 
@@ -48,7 +48,7 @@ def redact_expr(text: pl.Expr) -> pl.Expr:
 
 
 def redact_rows(rows: Rows) -> Rows:
-    """Rows whose texts, categories among them, hold no secret; the same object where there was none to hide."""
+    """Rows with redacted texts and categories; the same object if they hold no secret."""
     import pyarrow as pa
 
     return _redact_batch(rows) if isinstance(rows, pa.RecordBatch) else _redact_frame(rows)
@@ -66,7 +66,7 @@ def _redact_frame(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _suspicious_columns(frame: pl.DataFrame) -> list[pl.Series]:
-    """The columns with a suspicious word in a text. One query for all: of a small file, queries are what takes time."""
+    """The columns with a suspicious word in a text, found by one query: in small files, queries dominate the time."""
     import polars as pl
 
     suspicious = []
@@ -126,10 +126,10 @@ def _redact_array(array: pa.Array) -> pa.Array:
 
 
 def may_hold_secret(texts: pa.Array) -> bool:
-    """Whether a secret may stand in one of the texts, told without a look at each and without polars."""
+    """Whether one of the texts may hold a secret, decided without reading each of them and without polars."""
     data = texts.buffers()[2]
     if data is None or not len(texts) or texts.null_count == len(texts):
         return False
     lower = data.to_pybytes().lower()
-    # Beyond ASCII, other letters have a lower case that is one of a marker.
+    # Outside ASCII, the lower case of other letters can be a letter of a marker.
     return not lower.isascii() or any(marker in lower for marker in _MARKERS)

@@ -1,6 +1,6 @@
 """docs/formats.md, written from what the formats declare.
 
-Command: ``python -m citus_analysis.formats.api.reference > docs/formats.md``; a test says when it is out of date.
+Command: ``python -m citus_analysis.formats.api.reference > docs/formats.md``; a test fails when it is out of date.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ __all__ = ["formats_markdown"]
 _INTRODUCTION = """# Formats
 
 Written from the formats' declarations by `python -m citus_analysis.formats.api.reference`. The tables are described in
-[tables.md](tables.md); [add-a-format.md](add-a-format.md) tells how to add one.
+[tables.md](tables.md); [add-a-format.md](add-a-format.md) describes how to add a format.
 
-A file's format is recognised by its content; `--format NAME` overrules that. Every byte of a file ends as a row, as
+A file's format is recognised by its content; `--format NAME` overrides this. Every byte of a file ends as a row, as
 part of a row, as noise, or in the table `rejects`.
 """
 
 _OPTIONS = """## Options
 
-Stated with `--meta NAME=VALUE`, in a `runs.csv`, an `identity.yml` or the block `facts` of a `config.yml`
-([datasets.md](datasets.md)). A value that is none of the choices is refused.
+Options are set with `--meta NAME=VALUE`, in a `runs.csv`, an `identity.yml` or the block `facts` of a `config.yml`
+([datasets.md](datasets.md)). A value that is none of the choices is an error.
 """
 
 _MEASURES = """## Measures of clients

@@ -1,7 +1,7 @@
-"""Which formats there are, which one a file is of, and what they declare.
+"""Registry of formats, detection of a file's format, and the declarations of all formats.
 
-Formats of this package are the instances `FORMAT` of the public modules of its families; other packages name theirs in
-the entry point group :data:`GROUP`. No list has to be edited for a new one.
+Formats of this package are the instances `FORMAT` of the public modules of its families; other packages register theirs
+in the entry point group :data:`GROUP`. No list has to be edited for a new format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options",
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each hold a format.
 FAMILIES: Final = ("catalogue", "clients", "perf", "samplers", "serverlog", "snapshots")
-#: Below this confidence a file is left alone rather than misread.
+#: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5
 _Declared = TypeVar("_Declared")
 
@@ -35,9 +35,9 @@ def formats() -> dict[str, Format]:
     """Name -> format: those of this package in order of their names, then those of installed packages (entry points).
 
     Raises:
-        UsageError: what two formats declare under the same name is not the same, or a measure is no column.
+        UsageError: two formats declare the same name differently, or a measure is not a column.
     """
-    # Takes as long as all formats together, and who names a format of this package needs none of it.
+    # Importing this takes as long as all formats together, and a format of this package, named, does not need it.
     from importlib.metadata import entry_points
 
     own = sorted((_built_in(module) for module in _modules().values()), key=lambda found: found.name)
@@ -56,9 +56,9 @@ def format_named(name: str) -> Format:
     """The format of that name.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: no format has that name.
     """
-    # Most modules are named as their formats are; then the others need not be imported.
+    # Most modules have the name of their format; then the others need not be imported.
     if name in _modules():
         found = _built_in(_modules()[name])
         if found.name == name:
@@ -86,9 +86,9 @@ def _built_in(module: str) -> Format:
 
 
 def detect_format(content: Content) -> Format | None:
-    """The format that is surest about the file, or None where none is sure enough, or it is in UTF-16.
+    """The format with the highest confidence; None if no format is confident enough or the file is in UTF-16.
 
-    Of several that are equally sure, the first in :func:`formats` is taken.
+    Ties go to the first in the order of :func:`formats`.
     """
     if content.wide_encoding is not None:
         return None
@@ -122,7 +122,7 @@ def _check_measures(one: Format) -> None:
     unknown = set(one.measures.values()) - set(TABLES["operation_latencies"].names())
     if unknown:
         raise UsageError(
-            f"the format {one.name} declares measures that are no columns of operation_latencies: "
+            f"the format {one.name} declares measures that are not columns of operation_latencies: "
             f"{', '.join(sorted(unknown))}",
             way_out="see docs/tables.md for the columns",
         )
@@ -135,10 +135,10 @@ def _options_of(one: Format) -> Mapping[str, Option]:
 def _agreed(
     declaring: Iterable[Format], declared: Callable[[Format], Mapping[str, _Declared]], kind: str
 ) -> dict[str, _Declared]:
-    """What formats declare, by name.
+    """Declarations of the formats, by name.
 
     Raises:
-        UsageError: two of them do not agree.
+        UsageError: two formats declare a name differently.
     """
     agreed: dict[str, tuple[_Declared, str]] = {}
     for one in declaring:
@@ -147,6 +147,6 @@ def _agreed(
             if first != meant:
                 raise UsageError(
                     f"the formats {owner} and {one.name} declare the {kind} {name!r} differently",
-                    way_out=f"rename that of {one.name}, or remove the package that brings it",
+                    way_out=f"rename that of {one.name}, or uninstall its package",
                 )
     return {name: meant for name, (meant, _) in agreed.items()}

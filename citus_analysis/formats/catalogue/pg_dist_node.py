@@ -5,7 +5,7 @@ Example::
     nodeid,groupid,nodename,nodeport,...
     3,2,worker2,5432,...
 
-The node's name in file names is taken to be its group (`0` = coordinator); `config.yml` may say otherwise.
+The node's name in file names is assumed to be its group (`0` = coordinator); `config.yml` may override it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PgDistNode(Format):
     tables: ClassVar[tuple[str, ...]] = ("nodes",)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the header names both ids of a node."""
+        """Certain if the header names both ids of a node."""
         header = head.split(b"\n", 1)[0].lstrip(b"\xef\xbb\xbf").strip().split(b",")
         return 1.0 if {b"nodeid", b"groupid", b"nodename"} <= set(header) else 0.0
 

@@ -37,7 +37,7 @@ class PgDistShard(Format):
     tables: ClassVar[tuple[str, ...]] = ("shards",)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the header names a relation and its shard."""
+        """Certain if the header names a relation and its shard."""
         header = head.split(b"\n", 1)[0].lstrip(b"\xef\xbb\xbf").strip().split(b",")
         return 1.0 if {b"logicalrelid", b"shardid"} <= set(header) else 0.0
 

@@ -41,14 +41,14 @@ _FIELDS: Final = {
 
 
 class RunOutcomes(Format):
-    """What the runner says of the runs it launched."""
+    """The runner's verdicts on the runs it launched."""
 
     name: ClassVar[str] = "run_outcomes"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("outcomes",)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the header is the runner's."""
+        """Certain if the header is the runner's."""
         return 1.0 if head.split(b"\n", 1)[0].strip() in _HEADERS else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:

@@ -30,7 +30,7 @@ from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
 
-#: A set-up has dozens.
+#: Limit of settings; real set-ups have dozens.
 _MOST_SETTINGS: Final = 5_000
 
 
@@ -38,11 +38,11 @@ def load_config(data: bytes) -> dict[str, Any]:
     """The mapping that a config.yml holds.
 
     Raises:
-        FormatError: not YAML, more than a set-up can hold, or not a mapping.
+        FormatError: the file is not YAML, exceeds the size of a set-up, or is not a mapping.
     """
     loaded = parse_yaml(data)
     if not isinstance(loaded, dict):
-        raise FormatError("holds no mapping of names to values")
+        raise FormatError("is not a mapping of names to values")
     return loaded
 
 
@@ -54,12 +54,12 @@ def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
         {'threads': '4, 16', 'settings.fsync': 'on', 'db.password': '***'}
 
     Raises:
-        FormatError: the file stands for more values than a set-up can have.
+        FormatError: the file expands to more values than a set-up can have.
     """
     flat: dict[str, str] = {}
     for name, value in _leaves("", config):
         if len(flat) >= _MOST_SETTINGS:
-            raise FormatError(f"stands for more than {_MOST_SETTINGS} values")
+            raise FormatError(f"expands to more than {_MOST_SETTINGS} values")
         flat[name] = value
     return flat
 
@@ -82,7 +82,7 @@ def _text(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _nodes(config: Mapping[str, Any]) -> pl.DataFrame:
+def _nodes(config: Mapping[str, object]) -> pl.DataFrame:
     rows = []
     stated = config.get("nodes")
     for nodeid, entry in stated.items() if isinstance(stated, dict) else ():
@@ -104,7 +104,7 @@ def _nodes(config: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _whole(value: object, column: str) -> int | None:
-    """A whole number as the column of `nodes` holds it; None for anything else."""
+    """A whole number within the range of its column in `nodes`; None for anything else."""
     try:
         return whole_number(str(value), TABLES["nodes"][column].dtype)
     except ValueError:
@@ -119,7 +119,7 @@ class StudyConfig(Format):
     tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
 
     def detect(self, name: str, head: bytes) -> float:
-        """By name: nothing in YAML itself says what it configures."""
+        """By file name: the content of a YAML file does not identify it."""
         return 0.9 if name.lower() in CONFIG_NAMES else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:

@@ -1,7 +1,7 @@
 """Error messages that a load generator prints, counted by class.
 
-A message's class is its text with whatever differs from one failure to the next replaced: numbers, addresses
-of objects, quoted literals. The names of exception classes are taken out of it into a column of their own.
+A message's class is its text with the variable parts replaced: numbers, addresses of objects, quoted
+literals. The names of exception classes move to a separate column.
 
 Example:
     >>> counted = count_messages(pl.DataFrame({"offset": [0, 90], "text": [
@@ -22,14 +22,14 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["MESSAGE_CHARS", "SEVERITY", "THROWABLE", "add_messages", "count_messages", "no_messages"]
 
-#: A Java class whose name says that it can be thrown.
+#: A Java class whose name is that of a throwable.
 THROWABLE: Final = r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure)\b"
-#: A severity word as loggers and PostgreSQL tools print it.
+#: A severity word of loggers and PostgreSQL tools.
 SEVERITY: Final = r"\b(FATAL|SEVERE|ERROR|WARN(?:ING)?|fatal|error|warning)\b"
 
 MESSAGE_CHARS: Final = 300
 
-#: More classes than this are no classes: a message that is different each time must not fill the memory.
+#: Limit of classes: messages that differ each time must not fill the memory.
 _MAX_CLASSES: Final = 1000
 _OTHER: Final = "(other messages)"
 
@@ -52,9 +52,9 @@ def count_messages(lines: pl.DataFrame) -> pl.DataFrame:
     """Messages by class: the parsed columns of `client_errors`.
 
     Args:
-        lines: the first line of each message as `text`, and where it stands as `offset`.
+        lines: the first line of each message as `text`, with its `offset`.
     """
-    # Few texts are distinct, so the replacements run on those alone.
+    # Few texts are distinct, so replacements run only on distinct texts.
     distinct = lines.group_by("text").agg(pl.len().alias("count"), pl.col("offset").min().alias("first_byte_offset"))
     text = redact_expr(pl.col("text").str.replace(_GLUED, "${1}${2}: ${3}"))
     named = distinct.with_columns(
@@ -73,7 +73,7 @@ def _class_of(text: pl.Expr) -> pl.Expr:
 
 
 def add_messages(counted: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
-    """Two counts of messages as one; of very many classes, those that came late are counted together."""
+    """The sum of two counts of messages; beyond the limit of classes, late ones are counted together."""
     total = _summed(pl.concat([counted, more]))
     if total.height <= _MAX_CLASSES:
         return total

@@ -1,4 +1,4 @@
-"""What each line of a pgbench report is, and the rows that come of it."""
+"""Classification of the lines of a pgbench report, and the resulting rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SETTINGS: Final = (
 
 
 def script_name(text: str) -> str:
-    """A script as a reader knows it: one of pgbench's own by its name, a file without its folders.
+    """Short name of a script: the name of a built-in script, or a file name without folders.
 
     Example:
         >>> script_name("<builtin: select only>"), script_name("/home/me/read.sql"), script_name("TPC-B (sort of)")
@@ -66,8 +66,8 @@ def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl
 
     Args:
         lines: in order, with `kind`.
-        section: the section that the previous block ended in.
-        commands: how many commands of it the previous blocks held.
+        section: the section at the end of the previous block.
+        commands: number of its commands in the previous blocks.
     """
     heading = pl.col("kind").is_in(["type", "script"])
     name = pl.coalesce(pl.col("text").str.extract(KINDS[kind]) for kind in ("type", "script"))

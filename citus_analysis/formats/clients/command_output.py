@@ -1,4 +1,4 @@
-r"""Output of a tool that has no format of its own, behind a heading that says where its numbers stand.
+r"""Output of a tool without a format module, after a heading that defines where its numbers are.
 
 Tables: `clients` (one row), `client_metrics`, `client_series`. `citus-analysis run` writes the heading, one line of
 JSON, before the tool's own output; the numbers are read off the output when it is ingested. For example::
@@ -10,16 +10,16 @@ JSON, before the tool's own output; the numbers are read off the output when it 
     General statistics:
         total time:                          10.0120s
 
-(the heading is one line; it is broken here for the page). What it holds:
+(the heading is one line, broken here for the page). Its fields:
 
 - `summary`: name -> regular expression whose group is the number. `operations_done` and `failed_operations` are sums
   over all lines that match (a tool may count each kind of transaction by itself); of all others the last line counts.
   Names: `throughput_ops_s`, `throughput_ops_min`, `operations_done`, `failed_operations`, `runtime_s`, `runtime_ms`;
-  what is not named is computed where the others tell it. The client is complete where it has a throughput;
+  missing ones are computed from the others if possible. The client is complete if it has a throughput;
 - `interval`: a status line, with groups named `elapsed_s` and `throughput_ops_s`;
 - `metrics`: further numbers with section, metric and unit.
 
-Expressions are those of Rust's `regex`, whose time is linear in the text. Noise: lines that none of them matches.
+Expressions have the syntax of Rust's `regex`, whose time is linear in the text. Noise: lines that match none of them.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _SERIES: Final = ("elapsed_s", "throughput_ops_s")
 
 
 def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
-    """Why a regular expression cannot be used; None where it can.
+    """The reason why a regular expression cannot be used; None if it can.
 
     Args:
         pattern: the expression.
-        groups: names of the groups it must have; without names it must have one group.
+        groups: names of the required groups; without names, one group is required.
 
     Example:
         >>> pattern_problem("tps: ([0-9.]+)"), pattern_problem("tps: [0-9.]+")
@@ -78,7 +78,7 @@ def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
     try:
         found = pl.Series([""]).str.extract_groups(pattern)
     except pl.exceptions.PolarsError as error:
-        return f"{pattern!r} is no regular expression: {str(error).strip().splitlines()[-1]}"
+        return f"{pattern!r} is not a regular expression: {str(error).strip().splitlines()[-1]}"
     names = found.struct.fields
     if missing := [name for name in groups if name not in names]:
         return f"{pattern!r} has no group named {missing[0]}"
@@ -87,13 +87,13 @@ def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """A number of the output: where it stands, and what it is called.
+    """A number in the output: its place and its name.
 
     Attributes:
         pattern: regular expression whose first group is the number.
         metric: name.
         section: operation that it belongs to.
-        unit: its unit; None where it has none.
+        unit: its unit; None if it has none.
     """
 
     pattern: str
@@ -109,7 +109,7 @@ class Heading:
     Attributes:
         tool: name of the tool.
         threads: client threads it was started with.
-        time_limit_s: it was to end after this time; None where it was not.
+        time_limit_s: time after which it had to end; None if none was set.
         command_line: program and arguments, for readers.
         summary: name of :data:`SUMMARY_NAMES` -> regular expression.
         interval: regular expression of a status line.
@@ -130,15 +130,15 @@ class Heading:
     metrics: Sequence[Reading] = ()
 
     def line(self) -> bytes:
-        """The line, its end included."""
+        """The heading as a line, line end included."""
         return f"{_SIGN}{json.dumps(asdict(self))}\n".encode()
 
     @classmethod
     def read(cls, line: bytes) -> Heading:
-        """From what :meth:`line` gave.
+        """The heading from a line made by :meth:`line`.
 
         Raises:
-            FormatError: it is no such line, or a regular expression in it is none.
+            FormatError: the line is not a heading, or holds an invalid regular expression.
         """
         try:
             stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
@@ -164,12 +164,12 @@ class Heading:
             texts += [one.pattern, one.metric, one.section, *([one.unit] if one.unit is not None else [])]
         numbers = [self.threads, *([] if self.time_limit_s is None else [self.time_limit_s])]
         if not all(isinstance(text, str) for text in texts) or len(texts) > _MAX_TEXTS:
-            raise TypeError("a name or an expression is no text, or there are too many")
+            raise TypeError("a name or an expression is not a string, or there are too many")
         if not all(type(number) is int and 0 < number <= _MAX_CLIENTS for number in numbers):
-            raise TypeError("threads or the time limit is no number of them")
+            raise TypeError("the number of threads or the time limit is not a number")
 
     def readings(self) -> list[Reading]:
-        """All numbers that are read once."""
+        """All numbers outside of status lines."""
         own = [Reading(pattern, name, unit=SUMMARY_NAMES[name]) for name, pattern in self.summary.items()]
         return [*own, *self.metrics]
 
@@ -180,11 +180,11 @@ class CommandOutput(Format):
     name: ClassVar[str] = "command_output"
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series")
-    noise: ClassVar[str] = "lines that no expression of the heading finds"
+    noise: ClassVar[str] = "lines that match no expression of the heading"
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the heading stands."""
+        """Certain if the heading is present."""
         return 1.0 if head.removeprefix(BOM_UTF8).startswith(f"{_SIGN}{{".encode()) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -242,7 +242,7 @@ class _Reader:
         return Parsed({"clients": self._client(), "client_metrics": frame}, 0)
 
     def _number(self, pattern: str) -> pl.Expr:
-        # Thousands are grouped by commas in what people read.
+        # Output for readers may group thousands by commas.
         found = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract(pattern, 1))
         return _as_number(found.str.replace_all(",", "", literal=True))
 

@@ -1,6 +1,6 @@
 """Output of go-ycsb, the YCSB client in Go (`outputstyle=plain`, its default).
 
-Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (what is printed while it runs),
+Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (progress while it runs),
 `client_errors`. For example::
 
     ***************** properties *****************
@@ -10,15 +10,15 @@ Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (wh
     Run finished, takes 11.722575701s
     READ   - Takes(s): 11.7, Count: 150, OPS: 12.8, Avg(us): 2280, Min(us): 544, Max(us): 12510, 99th(us): 5000
 
-What the lines become:
+Conversion of the lines:
 
 - names are those of YCSB: `READ_MODIFY_WRITE` is READ-MODIFY-WRITE, `READ_ERROR` READ-FAILED, Count Operations,
   99th(us) 99thPercentileLatency; of `TOTAL` runtime and throughput are metrics of OVERALL;
-- every line counts from the start: a row of `client_series` holds the operations since the line before, and no
-  latencies, for those of the interval cannot be told from means and percentiles since the start;
-- `runtime_ms` is what `Run finished` says.
+- every line counts from the start: a row of `client_series` holds the operations since the previous line, and no
+  latencies, because means and percentiles since the start do not determine those of the interval;
+- `runtime_ms` is the time in `Run finished`.
 
-The output of a second client behind the first one's is rejected: its numbers would be mixed.
+The output of a second client after the first is rejected, because the numbers of both would be mixed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GoYcsb(Format):
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where a line that only go-ycsb prints stands in the head."""
+        """Certain if the head has a line that only go-ycsb prints."""
         if b"- Takes(s): " not in head and b" properties *" not in head:
             return 0.0
         return 0.95 if line_frame(head)["text"].str.contains(rf"{_TITLE}|{_MEASURED}").any() else 0.0

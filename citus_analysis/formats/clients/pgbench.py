@@ -12,24 +12,24 @@ Tables: `clients` (one row), `client_metrics` (the report's lines), `client_seri
     latency average = 1.087 ms
     tps = 7220.163528 (without initial connection time)
 
-What the lines become:
+Conversion of the lines:
 
 - settings, connection times and tps are metrics of the section `OVERALL`; counts and latencies are metrics
   of the section that the transaction type names, and per script (`SQL script 1: ...`) of the script's;
-- a percentage in brackets is a metric of its own with the unit %; of `19/14954` the first number is the value;
-- the client's `script` is what the transaction type names, a file without its folders; of several scripts each
-  with its weight, as pgbench takes them (`select only@8, simple update@2`); that `--rate` was given is seen from
-  the schedule's lag, for the rate itself is not printed;
+- a percentage in brackets is a separate metric with the unit %; of `19/14954` the first number is the value;
+- the client's `script` is the transaction type, for a file without its folders; several scripts are listed with
+  their weights in pgbench's notation (`select only@8, simple update@2`); `--rate` is detected by the schedule's
+  lag, because the rate itself is not printed;
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
 - `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
-  (the duration of `-T` is what was asked for, not what was measured: it becomes `time_limit_s`);
+  (the duration of `-T` is requested, not measured: it becomes `time_limit_s`);
 - of a progress line, standard deviation, lag and numbers of failed and skipped transactions have no column;
 - with `--progress-timestamp` the line's time is kept as it is; `elapsed_s` then counts from one interval
   before the first line.
 
-What `pgbench -i` prints becomes metrics of the section `INIT`, and no client.
+The output of `pgbench -i` becomes metrics of the section `INIT`, without a client.
 
-The report of a second run behind the first one's is rejected: its numbers would be mixed.
+The report of a second run after the first is rejected, because the numbers of both would be mixed.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ _UNKNOWN: Final = "no line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
 _LONG: Final = "too long for a line of a pgbench report"
 _REJECTED: Final = "rejected"
-#: What runs longer is a time since 1970 (`--progress-timestamp`).
+#: Longer run times are times since 1970 (`--progress-timestamp`).
 _LONGEST_RUN_S: Final = 1e9
 _MAX_COUNT: Final = 10**15
 _MAX_CLIENTS: Final = 2**31 - 1
-#: pgbench takes no more.
+#: Limit of pgbench.
 _MAX_SCRIPTS: Final = 128
-#: Names of the throughput, from the one that counts the least of the connecting to the most.
+#: Names of the throughput, in ascending order of the share of connection time that it includes.
 _THROUGHPUT: Final = (
     "tps (without initial connection time)",
     "tps (excluding connections establishing)",
@@ -109,7 +109,7 @@ class Pgbench(Format):
     )
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where a line that only pgbench prints stands in the head."""
+        """Certain if the head has a line that only pgbench prints."""
         return 0.95 if _SIGNS.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -199,14 +199,14 @@ class _Report:
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
         weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
-        # A weight above the first script is nobody's.
+        # A weight before the first script belongs to no script.
         self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),
             pl.col("value").is_between(0, _MAX_COUNT),
         )
-        # Scripts repeat the names of the totals, which stand first.
+        # Scripts repeat the names of the totals, which come first.
         for metric, value in (
             counts.unique("metric", keep="first", maintain_order=True).select("metric", "value").iter_rows()
         ):
@@ -245,7 +245,7 @@ class _Report:
             "script": self._script(),
             "scale_factor": value("scaling factor"),
             "threads": threads,
-            # Versions before 14 go on without clients that could not connect, and do not say how many.
+            # Versions before 14 continue without clients that could not connect, and do not print their number.
             "connected_threads": threads if completed and "error" not in self._kinds else None,
             "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
@@ -258,7 +258,7 @@ class _Report:
         return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
 
     def _script(self) -> str | None:
-        """The script, or several with their weights, of which a single one has none."""
+        """The script, or several scripts with their weights; a single script has no weight."""
         if len(self._weights) > 1:
             return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in self._weights.items())
         return script_name(self._facts.get("type", "").removeprefix("transaction type: ")) or None

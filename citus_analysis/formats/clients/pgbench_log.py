@@ -1,7 +1,7 @@
 """Transaction logs of pgbench (`--log`): one line per transaction, or per interval (`--aggregate-interval`).
 
 pgbench writes one such file per thread (`PREFIX.PID`, `PREFIX.PID.1`, ...), without a header, so a file is
-known by what its lines look like, not by its name.
+recognised by the form of its lines, not by its name.
 
 Per transaction, table `client_latencies`: client, number, latency in us or `skipped`, `failed`,
 `serialization`, `deadlock`, `other`; script; end time in s and us; schedule lag (`--rate`), retries::
@@ -22,7 +22,7 @@ interval of a thread is shorter than that and shows less than was reached; the l
 is in no line (in the recordings of pgbench 15 up to 4 % of the transactions). The per-second summary that
 pgbench-tools exports (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
 
-A last line without a line end is rejected: what a killed pgbench leaves cannot be told from a whole line.
+A last line without a line end is rejected: the output of a killed pgbench may end in a line that was cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from citus_analysis.units import US_PER_MS, US_PER_S
 __all__ = ["FORMAT", "PgbenchLog"]
 
 _FAILURES: Final = ("failed", "serialization", "deadlock", "other")
-# Numbers are bounded to what their columns hold.
+# The digits are limited by the ranges of the columns.
 _N: Final = r"[0-9]{1,18}"
 _LATENCY: Final = rf"(?:{_N}|skipped|{'|'.join(_FAILURES)})"
 _TRANSACTION: Final = rf"^[0-9]{{1,9}} {_N} {_LATENCY} [0-9]{{1,9}} [0-9]{{9,11}} [0-9]{{1,6}}(?: {_N}){{0,2}}$"
@@ -53,7 +53,7 @@ _DECIMAL: Final = r"[0-9]{1,15}(?:\.[0-9]+)?"
 _EXPORTED: Final = rf"^[0-9]{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
 _PATTERNS: Final = (_TRANSACTION, _INTERVAL, _EXPORTED)
 _BEGINNING: Final = re.compile(rb"^[0-9]+[ ,][0-9]", re.MULTILINE)
-#: A line that was damaged does not make a log another file.
+#: A few damaged lines do not change the file's format.
 _MOST: Final = 0.5
 _EXPORTED_HEADER: Final = "collected,samples,min_latency,avg_latency,max_latency"
 
@@ -81,8 +81,8 @@ class PgbenchLog(Format):
     noise: ClassVar[str] = "the header of the exported summary"
 
     def detect(self, name: str, head: bytes) -> float:
-        """Sure where every whole line of the head has the form of one of the logs, less so where only most have."""
-        # Cheap, and enough to tell most other files: in every form a number is followed by a separator and a number.
+        """High if every whole line of the head has the form of one of the logs, lower if only most have."""
+        # A fast test that excludes most other files: every form begins with a number, a separator and a number.
         if len(_BEGINNING.findall(head)) <= _MOST * (head.count(b"\n") - head.count(_EXPORTED_HEADER.encode())):
             return 0.0
         _, share = _kind_of(head)
@@ -130,11 +130,11 @@ def _judged(block: Block, pattern: str) -> pl.DataFrame:
 
 
 def _transaction_fields(block: Block) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Fields of the block's transactions, and its lines as far as they had to be looked at one by one."""
+    """Fields of the block's transactions, and the lines that had to be examined one by one."""
     names = list(_TRANSACTION_COLUMNS)
     columns = block.data.partition(b"\n")[0].count(b" ") + 1
     more = {f"more{number}": pl.Int64() for number in range(columns - len(names))}
-    # Words instead of latencies are rare; where there are none, the column is read as numbers.
+    # Words instead of latencies are rare; without them, the column is read as numbers.
     for latency in (pl.Int64(), pl.String()):
         schema = pl.Schema({**_TRANSACTION_COLUMNS, "latency": latency, **more})
         fields = read_uniform(block.data, " ", schema)
@@ -205,7 +205,7 @@ def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
 
 def _smallest_step(fields: pl.DataFrame, before: int | None) -> int | None:
     steps = fields["start"].diff().drop_nulls()
-    # polars types the least of a column as any scalar.
+    # polars types a minimum as any scalar.
     known = [int(step) for step in (before, steps.filter(steps > 0).min()) if step is not None]  # type: ignore[arg-type] # integers
     return min(known, default=None)
 

@@ -1,7 +1,7 @@
-"""Columns of `perf report` entries, cut at the places that the ruler under the titles marks.
+"""Columns of `perf report` entries, split at the positions that the ruler below the titles marks.
 
-The ruler (`# ........  ........`) shows how wide each column is; entries are padded to it. Reports made with `-t`
-have no ruler, and the separator between the titles.
+The ruler (`# ........  ........`) shows the width of each column; entries are padded to it. Reports made with `-t`
+have no ruler; the separator is between the titles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLES: Final = (
 _GROUP: Final = re.compile(r"\{([^{}]*)\}")
 _FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
-#: Title -> column; other titles are read past.
+#: Title -> column; other titles are skipped.
 _TITLES: Final[Mapping[str, str]] = {
     "Overhead": "self_percent",
     "Self": "self_percent",
@@ -48,7 +48,7 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         rows: lines of entries, with `offset`, `entry`, `text`, `terminated`.
         samples: the section's line that names samples and event.
         titles: its line of titles.
-        ruler: the line under the titles, empty where there is none.
+        ruler: the line below the titles, empty if there is none.
     """
     events, total = _events(samples)
     cells = _separated(titles) if not ruler else _ruled(titles, ruler)
@@ -103,7 +103,7 @@ def _events(samples: str) -> tuple[list[str], int | None]:
 
 
 def _ruled(titles: str, ruler: str) -> dict[str, pl.Expr]:
-    """Cells by column name, and `aligned`: nothing stands between the columns."""
+    """Cells by column name, and `aligned`: whether the gaps between the columns are blank."""
     spans = [match.span() for match in re.finditer(r"\.+", ruler)]
     ends = [begin for begin, _ in spans[1:]] + [max(len(titles), len(ruler)) + 1]
     cells: dict[str, pl.Expr] = {}

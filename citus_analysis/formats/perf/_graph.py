@@ -1,20 +1,20 @@
-"""Call graphs of `perf report --stdio`: from the lines under an entry to whole stacks.
+"""Call graphs of `perf report --stdio`: from the lines below an entry to whole stacks.
 
-Under an entry stands a tree of the paths that lead to its symbol, drawn with lines or, `-g folded`, one path per
-line. What differs between reports is decided for all entries of a report together, by their evidence:
+An entry is followed by a tree of the paths that lead to its symbol, drawn with lines or, with `-g folded`, one path
+per line. Two properties differ between reports; they are detected from all entries of a report together:
 
 - the order: callees first (the entry's symbol begins its paths) or callers first (it ends them);
 - the shares: of all samples (`-g graph`), or of the parent (`-g fractal`), where branches add up to more than
   their parent.
 
-perf hides branches below a limit (0.5 % by default), and a path may end where others go on. What a node's branches
-do not add up to therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
+perf hides branches below a limit (0.5 % by default), and a path may end where others continue. The share that a node's
+branches do not cover therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
 shares of an entry's stacks add up to its own.
 
 Under `--children` an entry's tree also holds the samples of the functions that it called, from itself downwards; its
-own samples stand there from the root of their stacks. Callers first, a path that ends with the entry's symbol is one
-of its own; callees first, the two can only be told apart where the entry called nothing. What cannot be told becomes
-a stack with :data:`REST`, so that every sample counts once.
+own samples are there from the root of their stacks. Callers first, a path that ends with the entry's symbol is one of
+its own; callees first, the two can be distinguished only if the entry called nothing. Ambiguous shares become a stack
+with :data:`REST`, so that every sample counts once.
 
 Example:
     >>> lines = ["---work", "   |", "   |--6.00%--main", "   |", "    --3.00%--serve", "             main"]
@@ -32,7 +32,7 @@ from typing import Final
 
 __all__ = ["FOLDED", "REST", "Entry", "report_stacks"]
 
-#: Where a stack goes on in ways that perf did not print.
+#: Placeholder for the frames of a stack that perf did not print.
 REST: Final = "[...]"
 
 #: A path of `-g folded`: share, then frames joined by semicolons.
@@ -50,13 +50,13 @@ _HALF_DIGIT: Final = 0.005
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a report: its own share, its symbol, the lines under it, and under --children the share of all below.
+    """An entry of a report: its share, symbol and call graph, and under --children its share with callees.
 
     Attributes:
         percent: share of the samples taken in the function itself.
         symbol: its name.
         lines: its call graph as printed.
-        children_percent: share of the samples taken in it or in what it called; None under --no-children.
+        children_percent: share of the samples taken in it or in its callees; None under --no-children.
     """
 
     percent: float
@@ -95,7 +95,7 @@ class _Node:
         return left if left > _HALF_DIGIT * (len(self.children) + 1) else 0.0
 
     def paths(self, before: list[str]) -> list[tuple[list[str], float, bool]]:
-        """Frames in printed order, share, and whether the path goes on in ways not printed."""
+        """Frames in printed order, share, and whether the path continues in frames that were not printed."""
         frames = before + self.frames
         own = [(frames, self.rest(), bool(self.children) or not frames)] if self.rest() else []
         return [path for child in self.children if child.frames != [REST] for path in child.paths(frames)] + own
@@ -120,16 +120,16 @@ def report_stacks(entries: Sequence[Entry]) -> list[list[tuple[str, float]]]:
 
 
 def _has_own_path(tree: _Node, symbol: str) -> bool:
-    """Whether a path leads from somewhere else to the entry's symbol."""
+    """Whether a path leads from another function to the entry's symbol."""
     return any(frames[-1] == symbol != frames[0] for frames, _, goes_on in tree.paths([]) if frames and not goes_on)
 
 
 def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[str, float]]:
     """Stacks of the entry's own samples in a report made with --children."""
     if (entry.children_percent or 0.0) - entry.percent <= _HALF_DIGIT:
-        # It called nothing: its tree holds no samples but its own.
+        # It called nothing: its tree holds only its own samples.
         return _stacks(tree, entry.symbol, callers_first)
-    # The symbol alone is what it called, where perf hides all of that.
+    # The symbol alone represents its callees if perf hides all of them.
     own = [
         (";".join(frames), share)
         for frames, share, goes_on in tree.paths([])
@@ -152,7 +152,7 @@ def _tree(entry: Entry) -> _Node:
     path = [root]
     for line in entry.lines:
         if (branch := _BRANCH.match(line)) is not None:
-            # A node's last branch has a blank where the others have their line.
+            # A node's last branch has a blank in place of the line of the other branches.
             column = len(branch[1]) - 1
             while len(path) > 1 and path[-1].column >= column:
                 path.pop()

@@ -1,15 +1,15 @@
 """`perf report --stdio`: flat or with call graphs, of one event or several.
 
-Tables: `perf_symbols`, one row per entry and event; `perf_stacks`, the call graphs. Understood: any `--sort` (columns
-that no table has are read past), `-n`, event groups, `-t` separators, call graphs `graph`, `fractal` and `folded`,
+Tables: `perf_symbols`, one row per entry and event; `perf_stacks`, the call graphs. Supported: any `--sort` (columns
+that no table has are skipped), `-n`, event groups, `-t` separators, call graphs `graph`, `fractal` and `folded`,
 callers or callees first.
 
-Under `--children` (perf's default) each sample also stands in the trees of all its callers; only the stacks of an
+Under `--children` (perf's default) each sample also appears in the trees of all its callers; only the stacks of an
 entry's own samples are taken from its tree (:mod:`._perf_graph`), so that no sample counts twice. Graphs that print
 counts or periods instead of shares, and `-g flat` (whose paths overlap), are rejected with that reason.
 
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
-entries whose graph perf did not print stand as `[...];symbol`, so that the shares add up to those of the entries.
+entries without a printed graph become `[...];symbol`, so that the shares add up to those of the entries.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_ENTRY: Final = "no entry of a report above this line"
 
 @dataclass(frozen=True)
 class _Section:
-    """What a block must know of the section that goes on in it."""
+    """State of the section that continues in the next block."""
 
     samples: str = ""
     titles: str = ""
@@ -60,7 +60,7 @@ class PerfReport(Format):
     noise: ClassVar[str] = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
-        """By the comment lines that name event and columns."""
+        """Detects the comment lines that name the event and the columns."""
         if b"# Samples" not in head and b"# Events" not in head:
             return 0.0
         text = line_frame(head)["text"]
@@ -78,13 +78,13 @@ class PerfReport(Format):
 
 
 def _complete_bytes(data: bytes, offset: int) -> int:
-    """Bytes in front of the last entry, whose call graph may go on; all where there is none."""
+    """Number of bytes before the last entry, whose call graph may continue; all if there is no entry."""
     entries = _classified(line_frame(data, offset), _Section()).filter(pl.col("kind") == "entry")["offset"]
     return int(entries[-1]) - offset if entries.len() else len(data)
 
 
 def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
-    """Lines with `kind`, the number of their entry, and what their section says of them."""
+    """Lines with `kind`, the number of their entry, and the properties of their section."""
     text = pl.col("text")
     kind = (
         pl.when((text == "") | text.str.contains(_DRAWN))
@@ -101,7 +101,7 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
         section=titled.cum_sum(),
         samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
         titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
-        # Titles without a ruler under them are those of a report made with -t.
+        # Titles without a ruler belong to a report made with -t.
         ruler=pl.when(titled)
         .then(pl.lit(""))
         .when(text.str.contains(_RULER))
@@ -166,7 +166,7 @@ def _symbols(entries: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
-    """Stacks of the entries, those without a drawn graph as one of unknown callers."""
+    """Stacks of the entries; an entry without a drawn graph gives one stack with unknown callers."""
     if entries.is_empty():
         return table("perf_stacks", pl.DataFrame())
     under = graphs.group_by("entry").agg(graph=pl.col("text"))

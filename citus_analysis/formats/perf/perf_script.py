@@ -1,23 +1,23 @@
 r"""Text of `perf script`, with call stacks or with one frame per line.
 
-Table: `perf_stacks`, samples aggregated per event, command, process and stack. Frames stand from root to leaf.
+Table: `perf_stacks`, samples aggregated per event, command, process and stack. Frames are ordered from root to leaf.
 A frame without symbol is named after its binary in brackets (`[postgres]`): its raw address differs from run to
-run, and would keep equal stacks apart. `shared_object` is the leaf's binary without its folder.
+run, and would separate equal stacks. `shared_object` is the leaf's binary without its folder.
 
-`samples` are counted; `event_count` sums the printed periods. `self_percent` is the share of the event's count,
+`samples` counts samples; `event_count` sums the printed periods. `self_percent` is the share of the event's count,
 as `perf report` computes it, or of its samples where perf printed no periods.
 
 The file is read in blocks, and only the distinct stacks are held: memory does not grow with the number of
-samples. When more than :data:`MAX_STACKS` distinct stacks pile up, those so far are handed out and counting
-starts anew, so a stack can have several rows; the shares then need a first pass over the file.
+samples. When more than :data:`MAX_STACKS` distinct stacks accumulate, they are yielded and counting restarts, so a
+stack can have several rows; the shares then need a first pass over the file.
 
-`pid` is the number in front of the time: perf prints the thread (`tid`) unless told `-F pid` or `+pid`; of
-`pid/tid` the process is taken. For PostgreSQL backends both are the same.
+`pid` is the number before the time: perf prints the thread (`tid`) without `-F pid` or `+pid`; of `pid/tid`
+the process is used. For PostgreSQL backends both are the same.
 
-A sample without a frame that can be read counts under the stack `[unknown]`.
+A sample without a readable frame counts under the stack `[unknown]`.
 
-A line that is neither a sample's first nor a frame, and what stands under it up to the next sample, is rejected. The
-time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
+A line that is neither a sample's first nor a frame is rejected, together with the lines after it up to the next sample.
+The time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
 
 Example:
     >>> import pathlib, tempfile
@@ -49,17 +49,17 @@ from citus_analysis.formats.sources.content import Content
 
 __all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
 
-#: Distinct stacks held before they are handed out; a stack of 40 frames takes about 1 kB.
+#: Distinct stacks held before they are yielded; a stack of 40 frames takes about 1 kB.
 MAX_STACKS: Final = 200_000
 
-#: command pid/tid [cpu] time: period event: frame-or-arguments; the time stands there unless -F left it out
+#: command pid/tid [cpu] time: period event: frame-or-arguments; -F can leave out the time
 _HEADER: Final = (
     r"^\s*(?P<command>\S.*?)\s+(?P<pid>[0-9]{1,9})(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:(?P<time>[0-9]+\.[0-9]+):\s+)?"
     r"(?:(?P<period>[0-9]{1,15})\s+)?(?P<event>[A-Za-z][\w.:/=,%-]*?):(?:\s+(?P<rest>.*))?$"
 )
-#: Cheaper than the whole pattern, for every line.
+#: Faster than the whole pattern, for every line.
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
-#: The same of bytes, and less strict: what does not have it is not even decoded.
+#: The same for bytes, and less strict: data without a match are not decoded.
 _MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
@@ -77,7 +77,7 @@ class PerfScript(Format):
     noise: ClassVar[str] = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
-        """By a first sample: its header, and a frame behind it or under it."""
+        """Detects a first sample: its header, followed by a frame on the same or the next line."""
         beginning = _beginning(head)
         if not _MAY_BE_MARKED.search(beginning):
             return 0.0
@@ -103,7 +103,7 @@ class PerfScript(Format):
 
 
 def _beginning(head: bytes) -> bytes:
-    """The lines up to the second that is neither empty nor a comment: more is not looked at to recognise a file."""
+    """The lines up to the second that is neither empty nor a comment; detection needs no more."""
     end = lines = 0
     for line in BytesIO(head):
         end += len(line)
@@ -129,7 +129,7 @@ def _pieces(content: Content) -> Iterator[Parsed]:
 
 
 def _complete_bytes(data: bytes, offset: int) -> int:
-    """Bytes in front of the last sample, whose stack may go on; all where no sample begins."""
+    """Number of bytes before the last sample, whose stack may continue; all if no sample begins."""
     headers = _classified(line_frame(data, offset)).filter("is_header")["offset"]
     return int(headers[-1]) - offset if headers.len() else len(data)
 
@@ -153,7 +153,7 @@ def _time() -> pl.Expr:
 def _with_samples(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines with the number of their `sample`, and whether it is `lost`: its first line cannot be read.
 
-    The frames of such a sample must not count as those of the sample in front of it.
+    The frames of such a sample must not count as frames of the previous sample.
     """
     lines = lines.with_columns(noise=pl.col("noise") & ~pl.col("is_header"))
     begins = pl.col("noise").shift().fill_null(value=True) & ~pl.col("noise") & ~pl.col("is_header")
@@ -172,7 +172,7 @@ def _parse_lines(lines: pl.DataFrame) -> Parsed:
         frames.select("offset", is_frame=pl.lit(value=True)), on="offset", how="left", maintain_order="left"
     )
     known = pl.col("noise") | pl.col("is_header") | pl.col("is_frame").fill_null(value=False)
-    # A frame ends with its binary in parentheses: one that matches is whole even where the file ends behind it.
+    # A frame ends with its binary in parentheses: a match is complete even at the end of the file.
     cut = ~pl.col("terminated") & ~pl.col("is_frame").fill_null(value=False)
     reason = pl.when(cut).then(pl.lit(UNTERMINATED)).when(~known).then(pl.lit(_STRAY))
     lines = lines.with_columns(reason=reason)
@@ -210,7 +210,7 @@ def _frames(lines: pl.DataFrame) -> pl.DataFrame:
         text=pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
     )
     texts = pl.concat([behind.filter(pl.col("text") != ""), under]).sort("offset", maintain_order=True)
-    # A program has far fewer places than samples of them: each distinct line is taken apart once.
+    # Samples far outnumber distinct lines: each distinct line is parsed once.
     part = pl.col("text").str.extract_groups(_FRAME).struct
     places = texts.select(pl.col("text").unique()).with_columns(
         symbol=part.field("symbol").str.replace(_OFFSET, ""),

@@ -1,10 +1,10 @@
 """`perf stat`: text and `-x` separated values, whole runs, `-I` intervals and `-r` repeats.
 
-Table: `perf_counters`, one row per printed counter. Understood: `<not supported>` and `<not counted>`, derived
+Table: `perf_counters`, one row per printed counter. Supported: `<not supported>` and `<not counted>`, derived
 metrics (also those on lines of their own, which become rows of the event above), multiplexing shares, `-A`,
 `--per-socket`, `--per-core`, `--per-thread` (`scope`), numbers with separators of any locale, and the `user`
-and `sys` seconds behind the counters. `elapsed_s` is the interval's end under `-I`, else the elapsed time at the
-end of the block; separated values without `-I` do not hold it.
+and `sys` seconds after the counters. `elapsed_s` is the interval's end under `-I`, else the elapsed time at the
+end of the block; separated values without `-I` do not contain it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FIELDS: Final = (
     + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?SEP[0-9]"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
-#: How often one stands in `_FIELDS` at least.
+#: Minimum number of separators in a line that matches `_FIELDS`.
 _FEWEST_SEPARATORS: Final = 4
 
 _STATUS: Final = {"<not supported>": "not supported", "<not counted>": "not counted"}
@@ -72,8 +72,8 @@ class PerfStat(Format):
     noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its title, its header under -I, or fields in the order of -x."""
-        # Few files hold the words, and to look for them costs less than to take a file apart into lines.
+        """Detects the title, the header under -I, or fields in the order of -x."""
+        # Few files contain the words, and searching for them costs less than splitting a file into lines.
         may_be_marked = b"Performance counter stats for " in head or (b"counts" in head and b"events" in head)
         if may_be_marked and line_frame(head)["text"].str.contains(_MARKS).any():
             return 0.9
@@ -94,7 +94,7 @@ class PerfStat(Format):
 def _separator(head: bytes) -> str | None:
     """The separator of `-x`, None for text."""
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
-    # The expressions of polars take time in proportion to the text, whatever it is; those of Python do not.
+    # The regular expressions of polars take linear time for any text; those of Python do not.
     line = next(lines, "")
     likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS]
     first = pl.Series([line])
@@ -134,7 +134,7 @@ def _parse_block(block: Block, separator: str | None, last_event: str | None) ->
 
 
 def _printed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Fields of text lines, as text; `read` says whether the line is understood."""
+    """Fields of text lines, as text; `read` is true for recognised lines."""
     row = pl.col("text").str.extract_groups(_ROW).struct
     metric = pl.col("text").str.extract_groups(_METRIC_ROW).struct
     seconds = pl.col("text").str.extract_groups(_SECONDS).struct
@@ -152,7 +152,7 @@ def _printed(lines: pl.DataFrame) -> pl.DataFrame:
     )
     ended = pl.when(what == "time elapsed").then(seconds.field("seconds"))
     read = lines.select("offset", "run", **fields, what=what, ended=ended, read=understood)
-    # The elapsed time stands behind the counters it is about, and in front of the user and sys seconds of its run.
+    # The elapsed time follows the counters of its run and precedes their user and sys seconds.
     behind, before = (fill.over("run") for fill in (pl.col("ended").backward_fill(), pl.col("ended").forward_fill()))
     spent = pl.col("what").is_in(["user", "sys"]).fill_null(value=False)
     return read.with_columns(elapsed=pl.when(spent).then(before).otherwise(behind)).drop("ended", "run")
@@ -209,9 +209,9 @@ def _counters(fields: pl.DataFrame) -> pl.DataFrame:
 
 
 def _decimal(text: pl.Expr) -> pl.Expr:
-    """A number whose last separator is the decimal one; what is no finite number is null."""
+    """A number whose last separator is the decimal one; null if it is not a finite number."""
     plain = text.str.strip_chars().str.replace_all(",", ".", literal=True)
-    # Thousands separators before the last one go.
+    # Remove the thousands separators before the last separator.
     digits = (
         plain.str.replace_all(r"[' \u00a0\u202f]", "")
         .str.replace(r"\.([0-9]+)$", ",$1")
@@ -222,7 +222,7 @@ def _decimal(text: pl.Expr) -> pl.Expr:
 
 
 def _count(text: pl.Expr) -> pl.Expr:
-    """A counter's value: one kind of separator with three digits behind each groups thousands (`1.234.567`)."""
+    """A counter's value: separators of one kind, each followed by three digits, group thousands (`1.234.567`)."""
     plain = text.str.strip_chars().str.replace_all(r"[' \u00a0\u202f]", "")
     grouped = plain.str.contains(r"^[0-9]{1,3}(?:,[0-9]{3})+$") | plain.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+$")
     whole = plain.str.replace_all(r"[.,]", "").cast(pl.Float64, strict=False)

@@ -1,4 +1,4 @@
-"""How much cumulative counters grew between two snapshots, and where that cannot be told.
+"""Growth of cumulative counters between two snapshots, with a note if it is unknown.
 
 Example:
     >>> import polars as pl
@@ -30,7 +30,7 @@ _BESIDE: Final = ("sample_time", "key", *_FACTS)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The newest snapshot so far, which the next one is compared with.
+    """The newest snapshot so far, with which the next one is compared.
 
     Attributes:
         sample: its number within the source.
@@ -49,10 +49,10 @@ def growth(
     Args:
         view: name of the view.
         rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (begin of the entry's counting),
-            `evicted` (number of evictions so far), each null where it is not stated, and one column per counter.
+            `evicted` (number of evictions so far), each null if not stated, and one column per counter.
         before: the snapshot before the first of them.
-        alone: no snapshot follows. Of the first, rows stand for themselves only where it is the last as well: a
-            difference states the counter too.
+        alone: no snapshot follows. The first snapshot yields rows only if it is also the last: otherwise the
+            differences state its counters too.
 
     Returns:
         the rows, and the newest snapshot.
@@ -72,7 +72,7 @@ def growth(
 
 
 def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
-    """Each entry beside itself in the snapshot before (columns `..._before`), and what holds for both snapshots."""
+    """Each entry with its values in the previous snapshot (columns `..._before`), and facts about both snapshots."""
     key = ["sample", "key"]
     earlier = numbered.with_columns(pl.col("sample") + 1).filter(pl.col("sample") <= newest)
     there = pl.lit(value=True)
@@ -90,7 +90,7 @@ def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
 
 
 def _with_notes(compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
-    """`note`, and `born`: true where the entry is known to have begun at 0 since the snapshot before."""
+    """`note`, and `born`: whether the entry is known to have begun at 0 since the previous snapshot."""
     went_back = pl.any_horizontal(*(pl.col(name) < pl.col(f"{name}_before") for name in counters), False)
     other = {name: pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in ("reset", "since")}
     both = pl.col("now") & pl.col("then")

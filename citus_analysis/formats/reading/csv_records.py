@@ -37,7 +37,7 @@ class Records:
     """A block's records.
 
     Attributes:
-        fields: the header's columns as texts, null where a field is empty, and `offset`.
+        fields: the header's columns as texts, null for empty fields, and `offset`.
         lines: one row per record with `offset`, `length`, `text`, `noise` and `reason` (why it is not in `fields`).
     """
 
@@ -45,11 +45,11 @@ class Records:
     lines: pl.DataFrame
 
     def parsed(self, tables: Mapping[str, Rows], reasons: pl.DataFrame) -> Parsed:
-        """The piece that these records become.
+        """The piece for these records.
 
         Args:
             tables: the rows.
-            reasons: `offset` and `reason` of records in `fields` that became no row; null where they did.
+            reasons: `offset` and `reason` of records in `fields` that were rejected; null for the others.
         """
         misread = reasons.select("offset", misread="reason")
         lines = self.lines.join(misread, on="offset", how="left", maintain_order="left")
@@ -60,7 +60,7 @@ class Records:
 
 
 def header_of(head: bytes) -> list[str]:
-    """Names of the columns in lower case; empty where the first line is no CSV."""
+    """Names of the columns in lower case; empty if the first line is not CSV."""
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
     try:
         names = next(csv.reader([first.decode("utf-8", "replace").strip()], strict=True), [])
@@ -70,14 +70,14 @@ def header_of(head: bytes) -> list[str]:
 
 
 def read_records(content: Content) -> Iterator[Records | Parsed]:
-    """The file's records block by block; a line too long to be a record comes as the piece that rejects it.
+    """The file's records block by block; a line too long for a record yields a piece that rejects it.
 
     Raises:
-        FormatError: the header is none: a name is missing or stands there twice.
+        FormatError: the header is invalid: a name is missing or occurs twice.
     """
     names = header_of(content.head)
     if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
-        raise FormatError("the first line is no header of distinct names", place="line 1")
+        raise FormatError("the first line is not a header of distinct names", place="line 1")
     header = line_frame(content.head.lstrip(b"\r\n"))["text"].head(1).to_list()[0]
     for block in chunks(content, _complete):
         yield reject_oversized(block) if block.oversized else _records(block, names, str(header))
@@ -107,7 +107,7 @@ def _records(block: Block, names: Sequence[str], header: str) -> Records:
 
 
 def _joined(lines: pl.DataFrame) -> pl.DataFrame:
-    """Records instead of lines: one goes on where a line ends inside quotes."""
+    """Records instead of lines: a record continues if a line ends inside quotes."""
     quotes = lines["text"].str.count_matches('"', literal=True)
     if not (quotes % 2 == 1).any():
         return lines

@@ -1,4 +1,4 @@
-"""Blocks of delimited numbers, read at the speed of a CSV reader where every line fits."""
+"""Blocks of delimited numbers, read by a CSV reader if every line fits the schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["read_uniform"]
 def read_uniform(data: bytes, separator: str, schema: pl.Schema) -> pl.DataFrame | None:
     r"""The block as columns, or None where any line does not fit the schema or lacks its end.
 
-    None is no verdict: the caller then looks at the lines one by one.
+    After None, the caller examines the lines one by one.
 
     Example:
         >>> schema = pl.Schema({"operation": pl.String(), "latency_us": pl.Int64()})

@@ -1,8 +1,8 @@
-"""Lines of JSON objects as columns, whatever stands between them.
+"""Lines of JSON objects as columns; other lines may come between them.
 
-polars decodes a block of lines at once and each line by itself, but gives up at the first that is no object. Then
-Python's own decoder, some hundred times slower, says which lines those are. A line's fate never depends on its
-neighbours: what polars reads, Python reads.
+polars decodes a whole block of lines at once, but fails at the first that is not an object. Python's own decoder, some
+hundred times slower, then finds those lines. The result for a line never depends on its neighbours: Python reads every
+line that polars reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONE: Final = 6
 
 
 def lines_of(data: bytes) -> tuple[Integers, Integers]:
-    r"""Where each line of `data` begins, and its length with the line end.
+    r"""Offset of each line of `data`, and its length with the line end.
 
     Example:
         >>> [numbers.tolist() for numbers in lines_of(b"ab\n\nc")]
@@ -47,7 +47,7 @@ def lines_of(data: bytes) -> tuple[Integers, Integers]:
 
 
 def without_lone_surrogates(data: bytes) -> bytes:
-    r"""JSON in which each escaped half of a character that lacks the other half is `\ufffd`; offsets stay.
+    r"""JSON with each lone escaped surrogate replaced by `\ufffd`; offsets do not change.
 
     Example:
         >>> without_lone_surrogates(rb'"\ud83d\ude00 \ud83d \\ud83d"')
@@ -55,7 +55,7 @@ def without_lone_surrogates(data: bytes) -> bytes:
     """
     text = np.frombuffer(data, np.uint8)
     escapes = np.flatnonzero(text[:-2] == ord("\\"))
-    # In logs few bytes are escaped, and few of these by number.
+    # Logs contain few escapes, and few of them are numeric.
     if not ((text[escapes + 1] == ord("u")) & (text[escapes + 2] | 32 == ord("d"))).any():
         return data
     return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
@@ -72,10 +72,10 @@ def decode_lines(
 
     Args:
         data: whole lines.
-        starts: as :func:`lines_of` says.
-        sizes: likewise.
-        names: keys to read; other keys are left out, absent ones are null. Of keys that repeat the first counts.
-        within: keys to read of objects within an object, by the key of each; they become columns of structures.
+        starts: offsets of the lines, from :func:`lines_of`.
+        sizes: lengths of the lines, from :func:`lines_of`.
+        names: keys to read; other keys are left out, absent ones are null. Of repeated keys, the first counts.
+        within: keys to read of nested objects, by the key of each object; they become columns of structures.
 
     Returns:
         One row per object, every value as text; and the number of the line of each.
@@ -99,14 +99,14 @@ def decode_lines(
 
 
 def blank_lines(data: bytes, starts: Integers, sizes: Integers, among: npt.NDArray[np.bool_]) -> Integers:
-    """Numbers of the lines, among some, that hold nothing but blanks."""
+    """Numbers of the blank lines among the given ones."""
     numbers = np.flatnonzero(among)
     blank = [not data[starts[number] : starts[number] + sizes[number]].strip(_BLANKS) for number in numbers]
     return numbers[np.array(blank, np.bool_)]
 
 
 def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) -> Iterator[tuple[int, int]]:
-    """Begin and end of each run of lines that are wanted."""
+    """Begin and end of each run of selected lines."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
     ends = starts + sizes
     for first, behind in edges.reshape(-1, 2).tolist():
@@ -156,4 +156,4 @@ def _integer(text: str) -> None:
 
 
 def _refuse(text: str) -> None:
-    raise ValueError(f"no number that polars reads: {text}")
+    raise ValueError(f"not a number that polars can read: {text}")

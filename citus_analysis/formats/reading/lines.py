@@ -24,7 +24,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["UNTERMINATED", "chunks", "line_frame", "reject_oversized", "reject_runs"]
 
-#: Why a last line without a line end is not trusted: a number that was cut still reads as a number.
+#: Reason to reject a last line without a line end: a truncated number is still a valid number.
 UNTERMINATED: Final = "the file ends inside this line"
 
 _NEWLINE: Final = 10
@@ -33,8 +33,8 @@ _NEWLINE: Final = 10
 def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
 
-    `text` lacks white space at its end, and at the source's beginning the mark of byte order that some editors put
-    there; bytes that are not UTF-8 become U+FFFD, which moves no offset.
+    `text` lacks trailing white space and, at the beginning of the source, the byte order mark that some editors
+    write; bytes that are not UTF-8 become U+FFFD, without a change of offsets.
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
     bounds = _bounds(ends, len(data))
@@ -75,11 +75,11 @@ def _texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> p
 
 
 def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[Block]:
-    """Blocks that end where a record ends; what may go on in the next block is held back.
+    """Blocks that end where a record ends; an incomplete record is held back for the next block.
 
     Args:
         content: the source.
-        complete: of bytes and their offset, how many of them are surely whole records; the rest is held back.
+        complete: function of bytes and their offset; number of bytes of complete records. The rest is held back.
 
     Yields:
         Blocks of whole records, and oversized ones as they come.
@@ -90,19 +90,19 @@ def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[
             yield held
         elif held is not None:
             data = held.data
-            # A record longer than a block is cut: memory stays bounded whatever stands in a file.
+            # A record longer than a block is cut: memory stays bounded for any file.
             cut = complete(data, held.offset) or (len(data) if len(data) >= BLOCK_BYTES else 0)
             if cut:
                 yield Block(held.offset, data[:cut], cut)
             block = Block(held.offset + cut, data[cut:] + block.data, len(data) - cut + block.length)
         held = block
     if held is not None:
-        # The last of all: nothing can go on behind it.
+        # This is the end of the source: no record continues.
         yield held
 
 
 def reject_oversized(block: Block) -> Parsed:
-    """A line that is too long to be anything a sampler or profiler prints."""
+    """A line that is too long for the output of a sampler or profiler."""
     line = line_frame(block.data, block.offset).head(1)
     return Parsed(
         {}, 0, rejects=reject_runs(line.with_columns(length=pl.lit(block.length), reason=pl.lit("line too long")))
@@ -115,7 +115,7 @@ def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:
     Args:
         lines: a frame of :func:`line_frame` with the column `reason` (null = not rejected).
     """
-    # Mostly there are none, and to find it out by the query below costs a small file several percent of its time.
+    # Most files have no rejects, and the query below would take several percent of the time of a small file.
     if lines["reason"].null_count() == lines.height:
         return TABLES["rejects"].parsed().empty()
     bad = lines.filter(pl.col("reason").is_not_null())
@@ -131,7 +131,7 @@ def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:
             pl.col("text").first().str.head(4 * EXCERPT_CHARS).alias("excerpt"),
         )
         .drop("run")
-        # Before the final cut, or a secret's key could be cut off its value.
+        # Redact before the final cut, which could separate a secret's key from its value.
         .with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
         .pipe(TABLES["rejects"].parsed().conform)
     )

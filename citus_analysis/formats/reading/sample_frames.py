@@ -1,4 +1,4 @@
-"""What iostat and vmstat formats share: the first report, stamped lines, and frames of samples."""
+"""Helpers shared by the iostat and vmstat formats: the first report, stamped lines, and frames of samples."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
 
-#: A time that a logging wrapper put in front of each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
+#: A time that a logging wrapper wrote before each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:
-    """The option `first_report` as "averages since boot?"; None where it is not given.
+    """Whether, by the option `first_report`, the first report averages since boot; None if the option is not given.
 
     Raises:
-        UnknownNameError: it is none of the choices.
+        UnknownNameError: the value is none of the choices.
     """
     choice = FIRST_REPORT.value(options)
     return None if choice is None else choice == "since_boot"
@@ -32,8 +32,8 @@ def is_stamped(lines: pl.DataFrame) -> bool:
 
 
 def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
-    """Move the stamp off `text` into `stamp` (null where a line has none)."""
-    # A stamp in front of an empty line lost its tab when white space at the end was cut.
+    """Move the stamp from `text` to `stamp` (null if a line has none)."""
+    # A stamp before an empty line lost its tab when trailing white space was removed.
     stamped = pl.col("text") + pl.lit("\t")
     return lines.with_columns(
         stamped.str.extract(STAMP).alias("stamp"),
@@ -44,5 +44,5 @@ def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
 def table(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """A frame in the columns that a format yields for a table; a frame without columns has no rows."""
     columns = TABLES[name].parsed()
-    # Selecting only literals from a frame without columns would make one row of nulls.
+    # Selecting only literals from a frame without columns would give one row of nulls.
     return columns.conform(frame) if frame.width else columns.empty()

@@ -25,9 +25,9 @@ Value = str | int | datetime | None
 
 @dataclass(frozen=True)
 class Field:
-    """Where a column comes from: the header's name, how a text is converted, whether it must be there.
+    """The source of a column: its name in the header, the conversion of its text, whether it is required.
 
-    Without a conversion it is a whole number.
+    Without a conversion, the column holds whole numbers.
     """
 
     header: str

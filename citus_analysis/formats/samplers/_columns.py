@@ -1,4 +1,4 @@
-"""What the columns of iostat and vmstat mean, over all their versions, and how their numbers read.
+"""Meaning of the columns of iostat and vmstat in all versions, and the syntax of their numbers.
 
 A printed column maps to a schema column and a factor that converts its unit to the schema's: kilobytes of
 1024 bytes. iostat's text and JSON share one map: JSON names are the text's without `%`.
@@ -65,7 +65,7 @@ def _device_columns() -> dict[str, tuple[str, float]]:
 
 
 #: iostat's device columns without `%`. Totals since the previous report (kB_read ...) repeat the rates; they
-#: are read past.
+#: are skipped.
 DEVICE: Final[Mapping[str, tuple[str, float]]] = _device_columns()
 
 #: vmstat's columns outside `cpu`.
@@ -98,19 +98,19 @@ _HUMAN: Final[Mapping[str, float]] = {
 }
 
 
-#: A line in which a word ends as `iostat --human` lets numbers end.
+#: A line in which a word ends with a suffix of `iostat --human`.
 HUMAN_NUMBERS: Final = r"[BkMGTP]%?(?:\s|$)"
 
 
 def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl.Expr:
-    """A printed number times `factor`; a human-readable suffix (`1.5M`) says its own unit and replaces it.
+    """A printed number times `factor`; a human-readable suffix (`1.5M`) states the unit and replaces the factor.
 
-    Decimal commas are read as points (iostat prints no thousands separators); text that is no number is null.
+    Decimal commas are read as points (iostat prints no thousands separators); other text is null.
 
     Args:
         text: printed numbers.
-        factor: what converts their unit.
-        human: suffixes may stand there; without them numbers are read several times as fast.
+        factor: factor that converts their unit.
+        human: suffixes may occur; without them numbers are read several times as fast.
 
     Example:
         >>> frame = pl.DataFrame({"text": ["1.50", "1,50", "1.5M", "15.2%", "x"]})
@@ -127,9 +127,9 @@ def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl
 
 
 def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:
-    """Fill `await_ms`, where iostat does not print it, with the mean of the kinds' awaits weighted by requests.
+    """Fill a missing `await_ms` with the mean of the awaits of reads, writes and discards, weighted by requests.
 
-    Flush requests are left out, as in sysstat's own combined figure. No requests, no await: null.
+    Flush requests are left out, as in sysstat's own combined figure. Without requests the result is null.
     """
     kinds: Sequence[tuple[str, str]] = (
         ("reads_per_s", "read_await_ms"),

@@ -1,4 +1,4 @@
-"""Which kind each line of an iostat text is of, and where its samples begin."""
+"""Classification of the lines of an iostat text, and the beginnings of its samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS: Final = (
 
 
 def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFrame:
-    """Lines with their `kind`; stamps go to a column `stamp` where lines carry them (None: find out)."""
+    """Lines with their `kind`; stamps move to a column `stamp` if lines have them (None: detect it)."""
     if is_stamped(lines) if stamped is None else stamped:
         lines = split_stamp(lines)
     return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
@@ -39,7 +39,7 @@ def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFr
 
 @cache
 def _shape() -> pl.Expr:
-    """What a line is by its text alone."""
+    """The kind of a line by its text alone."""
     shape = pl.lit("row")
     for name, pattern in reversed(_KINDS):
         shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
@@ -48,18 +48,18 @@ def _shape() -> pl.Expr:
 
 @cache
 def _kind() -> pl.Expr:
-    """What a line is, by its shape and that of the line before."""
+    """The kind of a line, by its form and that of the previous line."""
     behind_header = pl.col("kind").shift() == "cpu_header"
     values = (pl.col("kind") == "row") & behind_header & pl.col("text").str.contains(_NUMBERS)
     return pl.when(values).then(pl.lit("cpu_values")).otherwise("kind")
 
 
 def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
-    """Add where samples begin.
+    """Mark the beginnings of samples.
 
     Adds `segment` (counts banners: one run of iostat each), `starts` (the line begins a sample), `start` (number
     of the line's sample within the frame, null before the first), `banner_date`, and `omits_first` (two empty
-    lines behind the segment's banner: `-y`).
+    lines after the segment's banner: `-y`).
     """
     kind = pl.col("kind")
     lines = lines.with_columns(segment=(kind == "banner").cum_sum())
@@ -82,7 +82,7 @@ def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def complete_bytes(data: bytes, offset: int, *, stamped: bool) -> int:
-    """Bytes in front of the last run or sample, which may go on in the next block; all where there is one only."""
+    """Number of bytes before the last run or sample, which may continue in the next block; all if there is only one."""
     lines = with_starts(classified(line_frame(data, offset), stamped=stamped))
     behind_first = pl.col("starts").cum_sum().over("segment") > 1
     cuts = lines.filter((pl.col("kind") == "banner") | (pl.col("starts") & behind_first))["offset"]

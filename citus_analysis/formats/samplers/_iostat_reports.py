@@ -1,6 +1,6 @@
 """CPU and device reports of iostat: from classified lines to sample frames.
 
-Both functions add to the lines a `reason` where a line could not be read.
+Both functions add a `reason` to lines that could not be read.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def device_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _device_block(header: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows under one header; the name stands first, or last in the layouts made to be read by people."""
+    """Rows under one header; the name comes first, or last in human-readable layouts."""
     names = header.split()
     name_last = names[-1] == "Device"
     printed = [name.lstrip("%") for name in (names[:-1] if name_last else names[1:])]
     wanted = {index: DEVICE[name] for index, name in enumerate(printed) if name in DEVICE}
     numbers = _numbers(rows, wanted, count=len(printed), named=True, name_last=name_last)
-    # Groups are indented where the name stands first; elsewhere every line is.
+    # Groups are indented if the name comes first; in the other layouts every line is.
     is_group = pl.lit(None, pl.Boolean) if name_last else pl.col("indented")
     return numbers.with_columns(block=pl.lit(header), is_group=is_group).drop("indented")
 
@@ -73,13 +73,13 @@ def _device_block(header: str, rows: pl.DataFrame) -> pl.DataFrame:
 def _numbers(
     rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool = False
 ) -> pl.DataFrame:
-    """Rows of `count` printed numbers, with a name of one word or more beside them where `named`.
+    """Rows of `count` printed numbers, with a name of one or more words if `named`.
 
     Args:
         rows: classified lines.
         wanted: position among the numbers -> (column, factor).
-        count: how many numbers the header announces.
-        named: a name stands in front of the numbers, or behind them with `name_last`.
+        count: number of numbers according to the header.
+        named: a name precedes the numbers, or follows them with `name_last`.
         name_last: see `named`.
     """
     # Taken apart once: every column below reads from this list.
@@ -91,7 +91,7 @@ def _numbers(
     )
     name = (words.list.tail("name_words") if name_last else words.list.head("name_words")).list.join(" ")
     fitting = pl.col("name_words") >= 1 if named else pl.col("name_words") == 0
-    # A test for the whole block spares most files the far slower way to read numbers.
+    # One test for the whole block avoids the far slower conversion of numbers in most files.
     human = bool(rows["text"].str.contains(HUMAN_NUMBERS).any())
     columns = {column: _number(index, factor, human=human) for index, (column, factor) in wanted.items()}
     frame = rows.select(
@@ -118,13 +118,13 @@ def _numbers(
 
 @lru_cache(maxsize=1024)
 def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
-    """The number that is printed at that position. Kept: to make one costs more than to use it on a small file."""
+    """The number printed at a position. Cached: in small files, building the expression costs more than its use."""
     return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
 
 
 def _merge_blocks(devices: pl.DataFrame) -> pl.DataFrame:
     """One row per sample and device: `--pretty` prints reads, writes and discards in blocks of their own."""
-    # With -g a device can stand in two groups of one block; its occurrences must not melt into one.
+    # With -g a device can occur in two groups of one block; its occurrences must stay separate.
     keyed = devices.with_columns(occurrence=pl.int_range(pl.len()).over("sample", "device", "block"))
     return (
         keyed.group_by("sample", "device", "occurrence", maintain_order=True)

@@ -1,6 +1,6 @@
 """Counters of a Linux host, as the runner samples them, to `pressure_samples`, `net_samples`, `throttle_samples`.
 
-Each sample is a line with the time in UTC, then the lines of files of the kernel, each with its file's name in front as
+Each sample is a line with the time in UTC, then the lines of files of the kernel, each preceded by its file's name as
 `grep -H` writes it (the runner's sampler is such a loop of `date` and `grep`)::
 
     sampled 2026-03-01 12:00:00.120456789
@@ -8,12 +8,12 @@ Each sample is a line with the time in UTC, then the lines of files of the kerne
     /proc/net/dev:    lo: 2302032   10551    0    0    0     0          0         0  2302032   10551 ...
     /sys/fs/cgroup/cpu.stat:nr_throttled 12
 
-The kernel counts since boot; rates are differences to the sample before, over the time between the two. They are null
-in the first sample, and where a counter went back (the host was started again, the interface was made anew).
+The kernel counts since boot; rates are differences to the previous sample, over the time between the two. They are null
+in the first sample, and if a counter decreased (the host was restarted, the interface was created again).
 `throttled_percent` counts the time that all CPUs of the group were held back, so it may exceed 100. Control groups of
 version 1 state times in nanoseconds, those of version 2 in microseconds.
 
-A sample whose last line is cut is rejected there; the rest of it is kept.
+If the last line of a sample is cut, that line is rejected; the rest of the sample is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _THROTTLE: Final = (
     r"(nr_periods|nr_throttled|throttled_time|throttled_usec|usage_usec) ([0-9]{1,18})$"
 )
 _KNOWN: Final = r"^(?:/proc/pressure/|/proc/net/dev:|/sys/fs/cgroup/|absent: )"
-#: Lines of these files that carry nothing the tables have a place for.
+#: Lines of these files without data for the tables.
 _NOISE: Final = (
     r"^(?:|/proc/net/dev:(?:Inter-\|.*| face \|.*)|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+|absent: .*)$"
 )
@@ -71,17 +71,17 @@ class HostCounters(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("pressure_samples", "net_samples", "throttle_samples")
     noise: ClassVar[str] = (
-        "headers of `/proc/net/dev`, empty lines, lines of other files that the tables have no place for, and what the "
-        "sampler says of files that a host does not have (`absent: /proc/pressure`)"
+        "headers of `/proc/net/dev`, empty lines, lines of other files without data for the tables, and the sampler's "
+        "notes about files that a host does not have (`absent: /proc/pressure`)"
     )
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where a sample begins and a file of the kernel follows."""
+        """Certain if a sample begins and a file of the kernel follows."""
         whole = head.replace(b"\r\n", b"\n")
         return 1.0 if _BEGINS.match(whole) and re.search(rb"(?m)^(?:/proc/|/sys/)[^\s:]+:", whole) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per block; a block's last sample is looked at again with the next, for the differences."""
+        """One piece per block; a block's last sample is read again with the next block, for the differences."""
         held: pl.DataFrame | None = None
         samples = 0
         for block in chunks(content, _whole_samples):
@@ -101,7 +101,7 @@ class HostCounters(Format):
 
 
 def _whole_samples(data: bytes, _offset: int) -> int:
-    """Bytes up to where the last sample begins."""
+    """Number of bytes before the last sample."""
     return data.rfind(b"\nsampled ") + 1
 
 
@@ -119,7 +119,7 @@ def _placed(lines: pl.DataFrame, samples: int) -> pl.DataFrame:
 
 
 def _judged(lines: pl.DataFrame) -> pl.DataFrame:
-    """Placed lines with `reason` where one becomes no row."""
+    """Placed lines with the `reason` why a line becomes no row."""
     text = pl.col("text")
     read = pl.any_horizontal(text.str.contains(pattern) for pattern in (_PRESSURE, _NET, _THROTTLE))
     strange = pl.when(text.str.contains(_KNOWN)).then(pl.lit("not as the kernel writes it"))
@@ -145,7 +145,7 @@ def _number(group: int) -> pl.Expr:
 
 
 def _growth(counter: str, series: list[str]) -> pl.Expr:
-    """Difference to the sample before in the same series; null where there is none or the counter went back."""
+    """Difference to the previous sample in the same series; null if there is none or the counter decreased."""
     grown = pl.col(counter) - pl.col(counter).shift().over(series)
     return pl.when(grown >= 0).then(grown)
 

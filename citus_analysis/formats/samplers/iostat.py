@@ -1,21 +1,21 @@
 """`iostat` text output (sysstat 9 to 12): CPU and device reports, once or per interval.
 
-Tables: `cpu_samples`, `device_samples`. Understood: all column sets (plain, `-x`, `-s`, `-xs`, `-d`, `-c`,
+Tables: `cpu_samples`, `device_samples`. Supported: all column sets (plain, `-x`, `-s`, `-xs`, `-d`, `-c`,
 `-k`, `-m`, `-h`, `-g`, `-N`, `-j`, `-p`, `--pretty`, `--compact`, `--dec`), with and without `-t`, dates of any
-locale that prints numbers (:mod:`._clock`), decimal commas, and files that several runs of iostat were
-appended to. Sizes become kB.
+locale that prints numbers (:mod:`citus_analysis.formats.times.sampler_clock`), decimal commas, and files with the
+output of several runs of iostat. Sizes become kB.
 
 A *sample* is one report: it begins with its time line, without `-t` with its CPU block, without either with
 its first device header. `sample_time` is the time line; without one it is null, unless a logging wrapper
-stamped every line. A banner holds a date only, which is no time of a sample.
+stamped every line. A banner holds only a date, which is not the time of a sample.
 
 `since_boot`: the first report of a run averages since boot, unless `-y` left it out. The text does not show
-`-y` itself, but sysstat 10.1.3 to 12.7.6 print one more empty line behind the banner under `-y`, and only
+`-y` itself, but sysstat 10.1.3 to 12.7.6 print one more empty line after the banner under `-y`, and only
 then: two empty lines there prove that the first report is an interval. Otherwise (newer versions print the
 same with and without `-y`) the first report counts as since boot: at worst one good sample is left out,
-never an average over weeks let in. The option `first_report` overrules both.
+but an average over weeks is never included. The option `first_report` overrides both.
 
-A last line without line end is rejected: a number that was cut in the middle still reads as a number.
+A last line without line end is rejected: a truncated number is still a valid number.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class _Style:
-    """What holds for the whole file."""
+    """Facts about the whole file."""
 
     stamped: bool
     order: str
@@ -56,7 +56,7 @@ class _Style:
 
 @dataclass(frozen=True)
 class _Position:
-    """What a chunk must know of the chunks before it."""
+    """State of the previous chunks that a chunk needs."""
 
     samples: int = 0
     banner_date: str | None = None
@@ -73,7 +73,7 @@ class Iostat(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its CPU and device headers, which no other sampler prints."""
+        """Detects the CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0
         lines = iostat_lines.classified(line_frame(head))
@@ -101,7 +101,7 @@ def _style(head: bytes, hints: Hints) -> _Style:
     return _Style(
         stamped="stamp" in lines.columns,
         order=date_order(
-            # A banner's kernel version reads like a date.
+            # A banner's kernel version looks like a date.
             [re.sub(r"^.*\)", "", text) for text in dated],
             hints.options,
             decimal_comma=bool(values.str.contains(r"[0-9],[0-9]").any()),
@@ -130,7 +130,7 @@ def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Pars
 
 
 def _samples(lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[pl.DataFrame, _Position]:
-    """One row per sample of the chunk: start, sample, sample_time, since_boot; and the position behind it."""
+    """One row per sample of the chunk: start, sample, sample_time, since_boot; and the position after it."""
     starts = lines.filter("starts").with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + position.samples)
     starts = starts.with_columns(sample_time=_times(starts, style, position))
     first = (pl.col("sample") == 0) | (
@@ -155,7 +155,7 @@ def _last(times: pl.Series) -> datetime | None:
 
 
 def _times(starts: pl.DataFrame, style: _Style, position: _Position) -> pl.Series:
-    """Times of samples; a `Time:` line of sysstat 9 gets the banner's date, and a day more after each midnight."""
+    """Times of samples; a `Time:` line of sysstat 9 gets the banner's date, plus one day after each midnight."""
     date = pl.col("banner_date").fill_null(pl.lit(position.banner_date, pl.String))
     undated = pl.col("text").str.starts_with("Time:")
     raw = (

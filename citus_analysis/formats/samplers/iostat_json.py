@@ -5,11 +5,11 @@ one as the file is read, so a file that ends in the middle of a report yields al
 rest is rejected. Names, units and options are those of the text output (:mod:`.iostat`).
 
 `since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line behind `"statistics": [` under `-y`, and
-only then. A file that another tool has laid out again has lost that sign; its first report counts as since
-boot unless the option `first_report` says `interval`.
+only then. A file that was reformatted by another tool lacks that sign; its first report counts as since
+boot unless the option `first_report` is `interval`.
 
-`is_group`: sysstat puts a blank in front of the name of a group (`-g`), which is true there and null elsewhere, for
-not every version need do so.
+`is_group`: sysstat writes a blank before the name of a group (`-g`). The column is true there and null elsewhere,
+because not every version may do so.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _BETWEEN: Final = " \t\r\n,"
 _BROKEN: Final = "not JSON from here on"
 _NO_NUMBER: Final = "a number in this report is too large to be one"
 _BLOCK_BYTES: Final = 2**20
-#: Python refuses to read integers of very many digits; as a real number such a one is infinite.
+#: Python refuses to read integers with very many digits; as real numbers they are infinite.
 _DECODER: Final = json.JSONDecoder(parse_int=float)
-#: An error this close to the end of what was read is put down to what was not read yet.
+#: An error this close to the end of the data read so far is attributed to the missing rest.
 _TAIL: Final = 64
 
 
@@ -71,7 +71,7 @@ class _Reader:
     rejects: list[Reject] = field(default_factory=list)
 
     def feed(self, block: Block) -> list[_Report]:
-        """The reports that a block completes; what is left over stays in `text`, which begins at `offset`."""
+        """The reports that a block completes; the rest stays in `text`, which begins at `offset`."""
         self.text += block.data.decode("latin-1")
         self.parsed_bytes = position = 0
         self.rejects = []
@@ -86,11 +86,11 @@ class _Reader:
         return reports
 
     def skip_text(self) -> None:
-        """Forget the text left over."""
+        """Discard the rest of the text."""
         self.offset, self.text = self.offset + len(self.text), ""
 
     def _enter(self, position: int) -> int | None:
-        """Behind the next opening of `statistics`, or as far as none can begin; None where that is nowhere new."""
+        """The position after the next opening of `statistics`, or before which none can begin; None if unchanged."""
         opening = _REPORTS.search(self.text, position)
         if opening is None:
             seen = max(position, len(self.text) - _TAIL)
@@ -99,7 +99,7 @@ class _Reader:
         return opening.end()
 
     def _decode(self, position: int, reports: list[_Report]) -> int | None:
-        """Behind the next report, or behind the array's end; None where more text is needed."""
+        """The position after the next report or after the array's end; None if more text is needed."""
         start = self._skip(position)
         if start == len(self.text):
             return None
@@ -128,7 +128,7 @@ class _Reader:
         return gap.end() if gap else position
 
     def _may_go_on(self, error: Exception) -> bool:
-        """Whether a report that does not decode may merely be cut off where the text ends."""
+        """Whether a report that does not decode may be merely incomplete at the end of the text."""
         position = getattr(error, "pos", 0)
         cut = str(error).startswith("Unterminated string") or position > len(self.text) - _TAIL
         return cut and len(self.text) < LINE_CAP
@@ -140,18 +140,18 @@ class IostatJson(Format):
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
-    noise: ClassVar[str] = "what stands around the reports"
+    noise: ClassVar[str] = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
+        """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
         start = head[:4096].lstrip()
         if not start.startswith(b"{") or b'"sysstat"' not in start:
             return 0.0
         return 0.95 if b'"avg-cpu"' in head or b'"disk_device"' in head else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Reports in order; what follows a report that does not decode is rejected."""
+        """Reports in order; the text after a report that does not decode is rejected."""
         dates = _DATES.findall(content.head.decode("latin-1"))
         order = date_order(dates, hints.options)
         zone = timezone_of(hints.options)
@@ -183,7 +183,7 @@ def _lost(offset: int, length: int, reason: str, excerpt: str = "") -> Parsed:
 
 
 def _rest(reader: _Reader) -> Parsed:
-    """What stands behind the last complete report: the end of the document, or half a report."""
+    """The text after the last complete report: the end of the document, or an incomplete report."""
     if reader.inside and reader.text.strip(_BETWEEN):
         return _lost(reader.offset, len(reader.text), "the file ends inside this report", reader.text)
     return Parsed({}, 0, len(reader.text))
@@ -211,15 +211,15 @@ def _tables(reports: list[_Report], order: str, zone: str) -> dict[str, pl.DataF
     }
 
 
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+def _frame(rows: list[dict[str, object]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _cpu(load: Mapping[str, Any]) -> dict[str, float]:
+def _cpu(load: Mapping[str, object]) -> dict[str, float]:
     return {CPU[name]: value for name, value in load.items() if name in CPU and isinstance(value, int | float)}
 
 
-def _device(disk: Mapping[str, Any]) -> dict[str, Any]:
+def _device(disk: Mapping[str, object]) -> dict[str, object]:
     name = disk.get("disk_device")
     numbers = {
         DEVICE[key][0]: float(value) * DEVICE[key][1]
@@ -228,7 +228,7 @@ def _device(disk: Mapping[str, Any]) -> dict[str, Any]:
     }
     if not isinstance(name, str):
         return {"device": None, **numbers}
-    # The document was decoded byte by byte; only names can hold more than ASCII.
+    # The document was decoded as Latin-1; only names can contain other characters than ASCII.
     name = name.encode("latin-1", "replace").decode("utf-8", "replace")
     return {"device": name.strip(), "is_group": True if name.startswith(" ") else None, **numbers}
 

@@ -4,17 +4,17 @@ Tables: `vm_samples`, and `cpu_samples` with `sampler` = vmstat (whole percent; 
 user). Each data line is one sample.
 
 `sample_time` comes from `-t`, or from a logging wrapper that stamped every line; else it is null. The header of
-`-t` names the recorder's time zone. UTC, GMT and offsets (`+03`) are taken as they stand; for other abbreviations
-the option `timezone` (IANA name) decides; without it those with one meaning (PDT, CEST ...) are understood, those
-with several (IST, BST, CST) are refused, and under unknown ones the times stay null.
+`-t` names the recorder's time zone. UTC, GMT and offsets (`+03`) are unambiguous; for other abbreviations the
+option `timezone` (IANA name) decides. Without it, abbreviations with one meaning (PDT, CEST ...) are accepted, those
+with several (IST, BST, CST) are refused, and unknown ones leave the times null.
 
 `since_boot`: the first line averages since boot, unless `vmstat -y` left it out, which no version shows in its
-output: the first line counts as since boot unless the option `first_report` says `interval`. Its memory and
-process columns are momentary values all the same.
+output: the first line counts as since boot unless the option `first_report` is `interval`. Its memory and
+process columns are momentary values in either case.
 
-`-S k|m|M` changes the unit of the memory columns without a sign in the output: the option `vmstat_unit` says which.
+`-S k|m|M` changes the unit of the memory columns without a trace in the output: the option `vmstat_unit` states it.
 
-Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) hold counters since boot, which no table has a place for:
+Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) hold counters since boot, for which there is no table:
 they are recognised and rejected with a reason.
 """
 
@@ -54,7 +54,7 @@ _DTYPES: Final = TABLES["vm_samples"].parsed().polars_schema()
 _KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
 _MEMORY: Final = ("swpd", "free", "buff", "cache", "inact", "active")
 
-#: First line of outputs without interval samples -> how they were made.
+#: First line of outputs without interval samples -> the option that produces them.
 _OTHERS: Final = (
     (r"^disk-\s*-+reads-+", "-d"),
     (r"^\s*[0-9]+ disks\s*$", "-D"),
@@ -66,7 +66,7 @@ _OTHERS: Final = (
 
 @dataclass(frozen=True)
 class _Style:
-    """Options, and what a block must know of the blocks before it."""
+    """Options, and the state of the previous blocks that a block needs."""
 
     stamped: bool
     local: LocalTime
@@ -86,7 +86,7 @@ class Vmstat(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its title and header among the first lines."""
+        """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
         lines = _lines(head, 0, stamped=None)
@@ -97,7 +97,7 @@ class Vmstat(Format):
         """Samples in order.
 
         Raises:
-            FormatError: the header names a time zone that could be several.
+            FormatError: the header names an ambiguous time zone.
         """
         style = _style(content, hints)
         other = _other_output(content.head)
@@ -127,7 +127,7 @@ def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
 
 
 def _other_output(head: bytes) -> str | None:
-    """The option that made an output without samples, None for vmstat's report."""
+    """The option that produced an output without samples, None for vmstat's report."""
     first = head.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace")
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 
@@ -166,7 +166,7 @@ def _parse_block(block: Block, style: _Style) -> tuple[Parsed, _Style]:
 
 
 def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
-    """Rows under one header as columns of the tables, with `reason` where a row does not fit it."""
+    """Rows under one header as columns of the tables, with `reason` if a row does not fit it."""
     names, zone = _split_header(header)
     # Taken apart once: every column below reads from this list.
     rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
@@ -200,7 +200,7 @@ def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
 
 
 def _split_header(header: str) -> tuple[list[str], str]:
-    """Column names, and what stands behind them: the time zone, empty without `-t`."""
+    """Column names, and the time zone after them, empty without `-t`."""
     words = header.split()
     names = [word for word in words if word in VM or word in _CPU]
     return names, " ".join(words[len(names) :])

@@ -1,8 +1,8 @@
 """PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18) to `log_events` and `checkpoints`.
 
-A record is one CSV row, which may span lines. Its detail, hint, context and query columns become rows of their
-own, as the stderr log has them; they have the record's offset and are tied to it. What is no whole row is rejected:
-a row has 23 columns (24 since PostgreSQL 13, 26 since 14), which neither one cut short nor two in one line have.
+A record is one CSV row, which may span lines. Its detail, hint, context and query columns become separate rows, as in
+the stderr log; they have the record's offset and are tied to it. Incomplete rows are rejected: a row has 23 columns
+(24 since PostgreSQL 13, 26 since 14), unlike a truncated row or two rows in one line.
 
 Example of a row::
 
@@ -38,7 +38,7 @@ from citus_analysis.formats.times.zones import LocalTime
 __all__ = ["FORMAT", "PgCsvLog"]
 
 _CHUNK: Final = 16 * 2**20
-#: A doubled quote ends one stretch and begins the next: no byte leaves a choice, which the matcher rewards.
+#: A doubled quote ends one stretch and begins the next: the match never has to backtrack, which makes it fast.
 _FIELD = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
 #: A virtual transaction: backend and its own number, as far as their columns hold them.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
@@ -57,9 +57,9 @@ _DETAILS: Final = {
 
 
 class _CsvHeads:
-    """How a csvlog row begins: its columns up to the severity."""
+    """The beginning of a csvlog row: its columns up to the severity."""
 
-    #: A line may be any part of a row: what is none shows when rows are read.
+    #: A line may be any part of a row: damaged rows are detected when rows are read.
     continuation_pattern: ClassVar[str | None] = None
     stray_pattern: ClassVar[str | None] = None
     timed: ClassVar[bool] = False
@@ -71,13 +71,13 @@ class _CsvHeads:
 
 
 _HEADS: Final = _CsvHeads()
-#: Cheap to look for in every file; `_HEADS` says for sure.
+#: A fast test for every file; `_HEADS` decides.
 _MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
 _KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
 _END: Final = r"(?:\r?\n|$))"
-#: Behind the application stand the kind of backend since PostgreSQL 13, leader and query since 14.
+#: The application is followed by the kind of backend since PostgreSQL 13, and by leader and query since 14.
 _TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
-#: As exports have it that leave one of these out.
+#: The form of exports that leave one of these out.
 _LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
 
 
@@ -90,7 +90,7 @@ class PgCsvLog(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Sure where a line begins as a csvlog row does."""
+        """High if a line begins like a csvlog row."""
         return 0.97 if _has_rows(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -98,11 +98,11 @@ class PgCsvLog(Format):
 
         Raises:
             FormatError: no line at the beginning is a csvlog row.
-            UsageError: the option `timezone` names no time zone.
+            UsageError: the option `timezone` is not a time zone.
         """
         if content.head.strip() and not _has_rows(content.head):
             raise FormatError(
-                "no line begins as a csvlog row does", path=content.path, place="line 1", way_out="pass --format pglog"
+                "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         local = LocalTime.of(content.path, hints.options)
 
@@ -122,7 +122,7 @@ def _has_rows(head: bytes) -> bool:
 
 
 def _tail_pattern(head: bytes) -> str:
-    """What stands behind the severity in rows of this log: the loose one where no first row is of any version."""
+    """The pattern of the columns after the severity; the loose one if the first rows fit no version."""
     scanned = scan_with(Chunk(0, head), _HEADS, partial(_frame, tail_pattern=_TAIL))
     return _TAIL if scanned.parsed_bytes else _LOOSE_TAIL
 
@@ -141,9 +141,9 @@ def _frame(
 
 
 def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> Integers:
-    """How many bytes of each record are a row: fewer than it has where something else stands behind it, or none.
+    """Number of bytes of each record that form a row: fewer than it has if other text follows the row, or 0.
 
-    Of a record longer than the cap only the beginning is known, which is taken for that of a row if it is none.
+    Of a record longer than the cap only the beginning is known, which counts as the beginning of a row.
     """
     row = tail.select(row=pl.col("row").str.len_bytes().cast(pl.Int64)).to_series()
     known = pl.DataFrame({"row": row, "head": heads.get_column("head").str.len_bytes().cast(pl.Int64)}).hstack(

@@ -1,10 +1,10 @@
 """PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18) to `log_events` and `checkpoints`.
 
-One object per line. Its detail, hint, context and statement become rows of their own, as the stderr log has them;
-they have the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an
-object with `textPayload`; its prefix is detected, its time is the object's `timestamp` where the prefix has none.
-CloudNativePG wraps the columns of each csvlog row in an object with `record`, and what its own programs say between
-them, objects with a `logger`, is noise.
+One object per line. Its detail, hint, context and statement become separate rows, as in the stderr log; they have
+the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an object with
+`textPayload`; its prefix is detected, its time is the object's `timestamp` if the prefix has none. CloudNativePG wraps
+the columns of each csvlog row in an object with `record`; messages of its own programs, objects with a `logger`, are
+noise.
 
 Example of a line::
 
@@ -55,7 +55,7 @@ _DETAILS: Final = {
     "context": "CONTEXT",
     "statement": "STATEMENT",
 }
-#: Keys of an object -> the escape of a prefix that says the same.
+#: Keys of an object -> the equivalent escape of a prefix.
 _KEYS: Final = {
     "timestamp": "m",
     "user": "u",
@@ -69,7 +69,7 @@ _KEYS: Final = {
     "error_severity": "severity",
     "message": "text",
 }
-#: Keys of a CloudNativePG record that a jsonlog object names differently -> that name.
+#: Keys of a CloudNativePG record -> the different name in a jsonlog object.
 _NESTED: Final = "record"
 _NESTED_KEYS: Final = {
     "log_time": "timestamp",
@@ -102,7 +102,7 @@ class PgJsonLog(Format):
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Sure where one of the first lines is an object with a severity and a message, or a wrapped log line."""
+        """High if one of the first lines is an object with a severity and a message, or a wrapped log line."""
         return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -114,7 +114,7 @@ class PgJsonLog(Format):
         sample = [found for found in _objects(content.head) if _is_record(found)]
         if content.head.strip() and not sample:
             raise FormatError(
-                "no line is an object of a jsonlog", path=content.path, place="line 1", way_out="pass --format pglog"
+                "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         given = LOG_LINE_PREFIX.value(hints.options)
         wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
@@ -137,7 +137,7 @@ def _object(line: bytes) -> Object | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        # As text: of bytes the decoder guesses the encoding, and reads UTF-16, too.
+        # Passed as text: from bytes, the decoder would guess the encoding and accept UTF-16 too.
         found = json.loads(valid_utf8(line).decode())
     except (ValueError, RecursionError):
         return None
@@ -186,7 +186,7 @@ def _scanned(block: Block, prefix: Prefix, *, nested: bool) -> Scanned:
 
 
 def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) -> tuple[pl.DataFrame, Integers]:
-    """Objects as columns with the names of `_NAMES`, where records are nested also `logger`; numbers of their lines."""
+    """Objects as columns with the names of `_NAMES`, for nested records also `logger`; numbers of their lines."""
     if not nested:
         frame, numbers = decode_lines(data, starts, sizes, _NAMES)
         return frame.rename(_NAMES), numbers

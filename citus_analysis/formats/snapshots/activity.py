@@ -1,6 +1,6 @@
 r"""Snapshots of `pg_stat_activity` or `citus_stat_activity` as CSV with a column for the time, to `activity_samples`.
 
-Written by the runner each second, or by anybody with::
+Written by the runner each second, or by hand with::
 
     COPY (SELECT statement_timestamp() AS sample_time, * FROM pg_stat_activity) TO STDOUT (FORMAT csv, HEADER)
     \watch 1                          -- in `psql --csv`: SELECT now() AS sample_time, * FROM pg_stat_activity
@@ -49,7 +49,7 @@ _CHILD: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
 
 
 class Activity(Format):
-    """Snapshots of `pg_stat_activity`: sessions and what they wait for."""
+    """Snapshots of `pg_stat_activity`: sessions and their wait events."""
 
     name: ClassVar[str] = "activity"
     version: ClassVar[int] = 1
@@ -58,7 +58,7 @@ class Activity(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the header has a time and the columns that no other view of PostgreSQL has together."""
+        """Certain if the header has a time and a combination of columns that no other view of PostgreSQL has."""
         header = header_of(head)
         return 1.0 if {"pid", "wait_event", "state"} <= set(header) and time_column(header) else 0.0
 
@@ -89,7 +89,7 @@ class Activity(Format):
 
 
 def _rows(records: Records, header: list[str], time: str, zone: str) -> pl.DataFrame:
-    """The table's columns, `offset`, and `reason` where a cell cannot be read."""
+    """The table's columns, `offset`, and `reason` if a cell cannot be read."""
     sources = {"sample_time": time}
     for column in _TABLE:
         source = _NAMED.get(column.name, column.name)
@@ -120,7 +120,7 @@ def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
 
 
 def _gpid(rows: pl.DataFrame) -> pl.Series:
-    # Citus shows 0 for a session that it has given none yet.
+    # Citus shows 0 for a session that has no gpid yet.
     stated = (
         rows["gpid"].replace(0, None) if "gpid" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int64())
     )

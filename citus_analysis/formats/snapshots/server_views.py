@@ -1,6 +1,6 @@
 r"""Snapshots of a server's cumulative views as CSV with a column for the time, to `server_counters`.
 
-Written by the runner before and after each run, or by anybody with::
+Written by the runner before and after each run, or by hand with::
 
     SELECT now() AS sample_time, * FROM pg_stat_wal \watch 10          -- in `psql --csv`
 
@@ -9,14 +9,14 @@ One file holds one view: `pg_stat_statements` (with or without the text), `pg_st
 `citus_stat_statements`; it is known by its columns, whatever their order. The header has a column with the time, as
 :mod:`citus_analysis.formats.snapshots.activity` describes. Records with the same time are one snapshot.
 
-Two snapshots give one row for each entry of the view and counter: `value` is how much the counter grew. A difference
-is never taken across a reset: `note` says `reset` where `stats_reset` (or the entry's `stats_since`, PostgreSQL 17)
-changed and `decreased` where a counter went back without that. An entry that is absent before counts from 0 where the
-snapshots show that nothing was evicted in between (the column `dealloc`, of `pg_stat_statements_info`) or that it is
-younger than the snapshot before (`stats_since`); else its value is not known (`new`). Where entries were evicted in
-between and `stats_since` is missing, an entry may have been evicted and have come back: `evictions`.
+Two snapshots give one row for each entry of the view and counter: `value` is the growth of the counter. A difference
+is never taken across a reset: `note` is `reset` if `stats_reset` (or the entry's `stats_since`, PostgreSQL 17)
+changed and `decreased` if a counter decreased without that. A new entry counts from 0 if the snapshots show that
+nothing was evicted in between (the column `dealloc`, of `pg_stat_statements_info`) or that it is younger than the
+previous snapshot (`stats_since`); otherwise its value is unknown (`new`). If entries were evicted in between and
+`stats_since` is missing, an entry may have been evicted and created again: `evictions`.
 
-Not kept: columns that are no counters (texts, means, smallest and largest times, numbers of connections). A record
+Not kept: columns that are not counters (texts, means, smallest and largest times, numbers of connections). A record
 whose time or one of whose counters cannot be read is rejected.
 """
 
@@ -43,7 +43,7 @@ __all__ = ["FORMAT", "ServerViews"]
 
 @dataclass(frozen=True)
 class _View:
-    """How a view is known, and which columns name its entries."""
+    """Columns by which a view is recognised, and columns that name its entries."""
 
     name: str
     signature: frozenset[str]
@@ -73,7 +73,7 @@ _NUMBER: Final = r"^-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 
 @dataclass(frozen=True)
 class _Layout:
-    """What the header says."""
+    """Facts from the header."""
 
     view: _View
     time: str
@@ -95,7 +95,7 @@ class ServerViews(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where the header has a time and the columns of one of the views."""
+        """Certain if the header has a time and the columns of one of the views."""
         return 1.0 if _layout(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -163,7 +163,7 @@ def _time_of(name: str, header: set[str], zone: str) -> pl.Expr:
 
 
 def _split(rows: pl.DataFrame, held: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Snapshots that are surely whole, and the last one, which may go on in the next block."""
+    """Complete snapshots, and the last one, which may continue in the next block."""
     rows = rows if held is None else pl.concat([held, rows])
     last = pl.col("sample_time") == pl.col("sample_time").tail(1).first()
     return rows.filter(~last), rows.filter(last)

@@ -35,7 +35,7 @@ __all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "C
 
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
-#: Read at once; what takes several reads is copied once more.
+#: Size of one read; data from several reads are copied once more.
 _READ_BYTES: Final = 32 * 2**20
 HEAD_BYTES: Final = 64 * 2**10
 EXCERPT_BYTES: Final = 4096
@@ -52,9 +52,9 @@ class Block:
     Attributes:
         offset: where it begins in the decompressed source.
         data: its bytes; of an oversized block only the first :data:`EXCERPT_BYTES`.
-        length: how many bytes of the source it stands for.
+        length: number of bytes of the source that it covers.
         oversized: it is one line longer than :data:`LINE_CAP`.
-        unfinished: it ends where a line ends, for in :data:`LINE_CAP` bytes there was no better place.
+        unfinished: it ends at a line end, because :data:`LINE_CAP` bytes had no better place.
     """
 
     offset: int
@@ -74,12 +74,12 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class Unread:
-    """A block of an uncompressed file that was only looked at: whoever works on it reads it, into memory of their own.
+    """A block of an uncompressed file that is not read yet; the thread that works on it reads it into its own memory.
 
     Attributes:
         offset: where it begins in the source.
-        length: how many bytes it has, unless the file loses some of them meanwhile.
-        path: of the file.
+        length: number of bytes, unless the file is truncated meanwhile.
+        path: path of the file.
         file: the file.
     """
 
@@ -89,7 +89,7 @@ class Unread:
     file: OpenFile
 
     def read_into(self, memory: memoryview) -> int:
-        """Read it to the beginning of some memory; how many bytes were read.
+        """Read it into the beginning of some memory; return the number of bytes read.
 
         Raises:
             InputError: the file cannot be read.
@@ -103,7 +103,7 @@ class Unread:
         return done
 
     def read(self) -> Block:
-        """Read it to memory of its own.
+        """Read it into new memory.
 
         Raises:
             InputError: the file cannot be read.
@@ -114,19 +114,19 @@ class Unread:
 
 
 class Cut(Protocol):
-    """Tells where a block may end."""
+    """A function that decides where a block may end."""
 
     def __call__(self, data: bytes, *, lines_only: bool) -> int:
-        """The end of a block, at most where the last line ends; 0 for nowhere yet.
+        """The end of a block, at most the end of the last line; 0 if there is none yet.
 
         Args:
-            data: what was read.
-            lines_only: `data` is only the last lines of what will be read; 0 where more would have to be seen.
+            data: the bytes read.
+            lines_only: `data` is only the last lines of the block; the result is 0 if more bytes are needed.
         """
 
 
 def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - as `Cut` has it
-    """Where the last whole line ends; 0 where none does."""
+    """The end of the last whole line; 0 if there is none."""
     return data.rfind(b"\n") + 1
 
 
@@ -142,7 +142,7 @@ class Content:
 
     @cached_property
     def compression(self) -> str:
-        """`none`, `gzip`, `zstd` or `bzip2`, told by the first bytes, not by the name."""
+        """`none`, `gzip`, `zstd` or `bzip2`, detected from the first bytes, not from the name."""
         try:
             with self.path.open("rb") as file:
                 start = file.read(4)
@@ -152,13 +152,13 @@ class Content:
 
     @cached_property
     def head(self) -> bytes:
-        """The first :data:`HEAD_BYTES` of the content, for detection; without the mark that some editors begin with."""
+        """The first :data:`HEAD_BYTES` of the content, for detection; without a byte order mark."""
         with closing(self.open()) as stream:
             return _Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
 
     @cached_property
     def wide_encoding(self) -> str | None:
-        """UTF-16 or UTF-32, as `iconv` calls it; None for all others, which are read."""
+        """UTF-16 or UTF-32, by the name in `iconv`; None for all other encodings, which are read."""
         return wide_encoding(self.head)
 
     def open(self) -> BinaryIO:
@@ -209,13 +209,13 @@ class Content:
     def pieces(
         self, block_bytes: int, cut: Cut = line_cut, *, first_bytes: int | None = None
     ) -> Iterator[Block | Unread]:
-        """The content in order as blocks of about `block_bytes` each, read only where reading tells their ends.
+        """The content in order as blocks of about `block_bytes` each, read only if needed to find their ends.
 
         Args:
-            block_bytes: how much a block has.
+            block_bytes: size of a block.
             cut: where a block may end.
-            first_bytes: how much the first block has; then twice as much each time, up to `block_bytes`. Where
-                others work on the blocks, they can begin earlier.
+            first_bytes: size of the first block, which then doubles up to `block_bytes`, so that other threads can
+                begin earlier.
 
         Raises:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
@@ -253,10 +253,10 @@ class Content:
 
 
 class _Reader:
-    """Reads a stream; what stands before a damage is handed out before the damage is raised."""
+    """Reads a stream; the data before a damaged place are returned before its error is raised."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
-        # read1 of a decompressor returns what it has; read would lose it to a damage further on.
+        # read1 of a decompressor returns the data it has; read would lose them at a later damaged place.
         self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._stream = stream
         self._path = path
@@ -264,7 +264,7 @@ class _Reader:
         self._file = OpenFile(stream) if isinstance(stream, io.FileIO) and stream.seekable() else None
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end or before a damage."""
+        """Up to `size` bytes; fewer only at the end or before a damaged place."""
         self.raise_damage()
         pieces: list[bytes] = []
         try:
@@ -281,10 +281,10 @@ class _Reader:
         return b"".join(pieces)
 
     def unread(self, size: int, cut: Cut) -> Unread | None:
-        """The next block of about `size` bytes, which count as read; None where only reading them tells its end.
+        """The next block of about `size` bytes, which count as read; None if its end can be found only by reading it.
 
-        A look at its end spares copying it: memory that is fresh each time costs more than the reading. What comes
-        out of a decompressor cannot be looked at ahead, nor what is to come out of a pipe.
+        Examining only its end avoids a copy: new memory for each block costs more than the reading. The output of
+        decompressors and pipes cannot be examined in advance.
         """
         if self._file is None or size <= LOOK_BYTES:
             return None
@@ -299,13 +299,13 @@ class _Reader:
         return Unread(begin, length, self._path, self._file)
 
     def raise_damage(self) -> None:
-        """Raise what stands behind the bytes that were handed out last."""
+        """Raise the error that followed the last returned bytes."""
         if self._damage is not None:
             raise self._damage
 
 
 def _skip_line(reader: _Reader) -> tuple[int, bytes]:
-    """Bytes skipped up to and with the next line end, and what was read behind it."""
+    """Number of bytes skipped up to and including the next line end, and the bytes read after it."""
     skipped = 0
     while piece := reader.read(BLOCK_BYTES):
         cut = piece.find(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Texts in UTF-16 and UTF-32, which no tool that is read here writes, but Windows' shells and editors do."""
+"""Detection of UTF-16 and UTF-32, which shells and editors of Windows write, but none of the supported tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKS: Final = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-#: So many bytes are looked at; fewer than the least tell nothing.
+#: Number of bytes examined, and the minimum for a decision.
 _LOOKED_AT: Final = 1024
 _LEAST: Final = 16
 _TEXT: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})

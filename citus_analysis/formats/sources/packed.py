@@ -1,7 +1,7 @@
 """Compressed files as streams of their decompressed bytes, forwards only.
 
-What stands before a damage is handed out, a file that was cut off is told from one that ends, and memory stays bounded
-however much a hostile file expands.
+The data before a damaged place are returned, a truncated file is distinguished from a complete one, and memory stays
+bounded for any rate of expansion.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PackedStream(io.RawIOBase):
         """The next few bytes, perhaps none yet; None at the end."""
 
     def _refill(self) -> bool:
-        """See that there are compressed bytes to feed; false at the end of the file."""
+        """Ensure that there are compressed bytes to feed; false at the end of the file."""
         if self._fed == len(self._packed):
             self._packed, self._fed = self._file.read(_READ_BYTES), 0
         return bool(self._packed)
@@ -96,13 +96,13 @@ class GzipStream(PackedStream):
     def _step(self) -> bytes | None:
         at_end = not self._refill()
         if self._member is None:
-            # Behind a member there may be zeros, for tapes are written in blocks.
+            # Zeros may follow a member, because tapes are written in blocks.
             self._packed, self._fed = self._packed[self._fed :].lstrip(b"\0"), 0
             if not self._packed:
                 return None if at_end else b""
             self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
         member = self._member
-        # Around a damage byte by byte, for what comes of bytes that are fed together with it is lost.
+        # Near a damaged place, feed byte by byte: the output of bytes that are fed together with it is lost.
         fed = self._packed[self._fed : self._fed + 1 if self._careful else None]
         before = None if self._careful else member.copy()
         try:

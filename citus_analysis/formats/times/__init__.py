@@ -1,1 +1,1 @@
-"""Times as programs print them, and the zones that they are of."""
+"""Times as programs print them, and their time zones."""

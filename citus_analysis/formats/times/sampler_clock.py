@@ -1,8 +1,8 @@
 """Times as samplers print them, to UTC.
 
 iostat prints dates and times in the recorder's locale (`11/20/26 21:10:57`, `20.11.2026 21:10:57`,
-`11/20/2026 09:10:57 PM`) or in ISO 8601 with an offset (`S_TIME_FORMAT=ISO`). Nothing says which locale it
-was, so the order of day and month is decided from evidence, in this sequence: a year of four digits in front;
+`11/20/2026 09:10:57 PM`) or in ISO 8601 with an offset (`S_TIME_FORMAT=ISO`). The output does not name the
+locale, so the order of day and month is decided from evidence, in this sequence: a leading year of four digits;
 the option `date_order`; a number above 12 in one of the two places; dots or dashes between the numbers, or a
 decimal comma elsewhere in the file (neither is used where the month comes first); else month first.
 
@@ -41,10 +41,10 @@ _PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z
 
 
 def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False) -> str:
-    """Order of day, month and year in a file's dates: `mdy`, `dmy` or `ymd`; the module says by what evidence.
+    """Order of day, month and year in a file's dates: `mdy`, `dmy` or `ymd`; by the evidence that the module describes.
 
     Raises:
-        UnknownNameError: the option `date_order` names no order.
+        UnknownNameError: the option `date_order` is not an order.
     """
     stated = DATE_ORDER.value(options)
     if stated is not None:
@@ -60,12 +60,12 @@ def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comm
 
 
 def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> pl.Series:
-    """Date and time texts as UTC milliseconds; null where there is no date and time, or an impossible one.
+    """Date and time texts as UTC milliseconds; null if there is no date and time, or an impossible one.
 
     Args:
         texts: such as `11/20/2026 09:10:57 PM` or `2026-11-20T21:10:57+0200`.
         order: of day, month and year where the year has no four digits in front, see :func:`date_order`.
-        timezone: of texts without an offset. Of an hour that a change of the clocks repeats, the first is meant.
+        timezone: of texts without an offset. An hour repeated by a change of the clocks counts as the first.
     """
     if texts.null_count() == len(texts):
         return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))

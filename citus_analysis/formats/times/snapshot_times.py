@@ -1,4 +1,4 @@
-"""The column of a snapshot that says when it was taken, and times as PostgreSQL prints them.
+"""The column with the time of a snapshot, and times as PostgreSQL prints them.
 
 Example:
     >>> import polars as pl
@@ -16,7 +16,7 @@ import polars as pl
 
 __all__ = ["time_column", "time_expr"]
 
-#: What people call that column, in the order of preference.
+#: Usual names of that column, in the order of preference.
 _NAMES: Final = (
     *("sample_time", "snapshot_time", "captured_at", "collected_at", "clock_timestamp", "statement_timestamp"),
     *("snap_time", "timestamp", "now", "time", "ts"),

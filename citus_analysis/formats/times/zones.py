@@ -1,8 +1,8 @@
-"""Time zones as programs name them: what an abbreviation means, and which zone a source's times are of.
+"""Time zones as programs name them: the meaning of abbreviations, and the zone of a source's times.
 
-A log or a report prints an abbreviation (`CET`) or an offset (`+02`). Abbreviations that no two zones use for
-different offsets mean one thing. Those that several do (`IST` is India's, Israel's and Ireland's) mean nothing until
-the option `timezone` names the zone: to guess would shift a whole source by hours.
+A log or a report prints an abbreviation (`CET`) or an offset (`+02`). An abbreviation is accepted if all zones use it
+for the same offset. Ambiguous ones (`IST` is India's, Israel's and Ireland's) are refused unless the option `timezone`
+names the zone: a guess could shift a whole source by hours.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ AMBIGUOUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _OFFSET: Final = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})?")
 #: Years whose abbreviations a zone is taken to use.
 _YEARS: Final = range(1990, 2040)
-#: How many names an error shows, and which where none is like the one given.
+#: Number of names that an error shows, and the names shown if none resembles the given one.
 _SHOWN: Final = 5
 _SOME: Final = ("America/New_York", "Asia/Kolkata", "Europe/Berlin", "UTC")
 
@@ -83,7 +83,7 @@ def is_offset(name: str) -> bool:
 
 
 def zone_minutes(name: str) -> int | None:
-    """Minutes east of UTC of an abbreviation or offset; None where it says too little or is unknown.
+    """Minutes east of UTC of an abbreviation or offset; None if it is ambiguous or unknown.
 
     Example:
         >>> zone_minutes("PDT"), zone_minutes("-0330"), zone_minutes("IST"), zone_minutes("XYZ")
@@ -115,11 +115,11 @@ def _known_zones() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class LocalTime:
-    """How the times of one source are to be read.
+    """Rules for the times of one source.
 
     Attributes:
-        path: of the source.
-        zone: where its clock stood, None where nobody said.
+        path: path of the source.
+        zone: zone of its clock; None if the option `timezone` is not given.
     """
 
     path: Path
@@ -135,7 +135,7 @@ class LocalTime:
         return cls(path, ZoneInfo(timezone_of(options)) if TIMEZONE.value(options) else None)
 
     def check(self, names: Iterable[str]) -> None:
-        """See whether the zones that a source names mean something.
+        """Check that the zones that a source names are unambiguous.
 
         Raises:
             FormatError: one of them is ambiguous, and the zone is not given or never uses it.
@@ -154,6 +154,6 @@ class LocalTime:
 
 @lru_cache(maxsize=16)
 def _abbreviations(zone: ZoneInfo) -> frozenset[str]:
-    """What a zone has called its time in the middle of any month of some decades."""
+    """Abbreviations of a zone in the middle of each month of some decades."""
     months = (datetime(year, month, 15, tzinfo=zone) for year in _YEARS for month in range(1, 13))
     return frozenset((moment.tzname() or "").upper() for moment in months)

@@ -3,7 +3,7 @@
 Tables: `clients` (one row), `client_metrics` (the final summary), `client_series` (status lines, time series),
 `client_histogram` (verbose histograms), `client_latencies` (measurementtype=raw), `client_errors`.
 
-Read are the text exporter and both JSON exporters, of versions 0.1 to 0.18 and of forks that keep
+The format covers the text exporter and both JSON exporters, of versions 0.1 to 0.18 and of forks that keep
 their line forms, for example::
 
     Command line: -load -db site.ycsb.db.JdbcDBClient -s -threads 8 -p recordcount=20000 -p db.passwd=***
@@ -11,16 +11,15 @@ their line forms, for example::
     [OVERALL], Throughput(ops/sec), 5217.845030002609
     [INSERT], Return=OK, 20000
 
-What the lines become:
+Conversion of the lines:
 
-- a status line that standard output and standard error both show is taken once;
-- text that another thread's message follows without a line end is taken apart again;
-- exceptions and error messages are counted by class; their stack traces and details are part of them;
-- an object or a number that the file's end cuts off cannot be told from a whole one where only a line end is
-  missing, so a last line of the right form is taken.
+- a status line on both standard output and standard error counts once;
+- text that is followed by another thread's message without a line end is split again;
+- exceptions and error messages are counted by class; their stack traces and details belong to them;
+- a last line of the right form is accepted without a line end, although its last number may have been cut.
 
-Anything beside :attr:`Ycsb.noise` that the client did not print itself is rejected, and so is the output of a second
-client behind the first one's: its numbers would be mixed.
+Text that the client did not print itself is rejected, except :attr:`Ycsb.noise`; so is the output of a second client
+after the first, because the numbers of both would be mixed.
 """
 
 from __future__ import annotations
@@ -70,14 +69,14 @@ class Ycsb(Format):
     )
     noise: ClassVar[str] = (
         "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "
-        "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and what loggers of bindings "
-        "print below warning level"
+        "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and messages of the bindings' "
+        "loggers below warning level"
     )
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain where a line that only YCSB prints stands in the head."""
+        """Certain if the head has a line that only YCSB prints."""
         return 0.95 if _SIGNS.search(head) and not _USAGE.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:

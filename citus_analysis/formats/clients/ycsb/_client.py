@@ -1,4 +1,4 @@
-"""What is known of one YCSB client: how it was started, and what its summary adds up to."""
+"""Facts of one YCSB client: its launch options, and the totals of its summary."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from citus_analysis.schema import TABLES
 __all__ = ["Client"]
 
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
-#: The code of an operation that did not fail; clients whose status has no name print none.
+#: Codes of operations that succeeded; clients print an empty code for a status without a name.
 _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")
 _MAX_COUNT: Final = 10**15
-#: No summary has more values that count operations; what claims to is kept from filling the memory.
+#: Limit of values that count operations, so that a malformed summary cannot fill the memory.
 _MAX_VALUES: Final = 10_000
 _OPERATIONS: Final = ("Operations", "Total Operations")
 
@@ -29,8 +29,8 @@ class Client:
     """Facts of a client, gathered block by block.
 
     Attributes:
-        arguments: what followed `Command line:`, or the launch line's part behind the class name.
-        measured: measurement types that were seen at work, strongest evidence first.
+        arguments: the text after `Command line:`, or after the class name in the launch line.
+        measured: measurement types found in the output, strongest evidence first.
         values: (section, metric) -> value of the summary's metrics, the first of each.
     """
 
@@ -46,7 +46,7 @@ class Client:
     failed_so_far: int = 0
 
     def add_banner(self, lines: pl.DataFrame) -> None:
-        """Read how the client was started off its banner and off the line that launched it."""
+        """Read the launch options from the client's banner and from its launch line."""
         banner = lines.filter(pl.col("kind").is_in(["command", "launch", "version", "limit"]))
         for kind, text in banner.select("kind", "text").iter_rows():
             if kind == "command" and self.arguments is None:
@@ -59,7 +59,7 @@ class Client:
                 self.time_limit_s = float(text.split()[-2])
 
     def add_metrics(self, metrics: pl.DataFrame) -> None:
-        """Keep what the totals are computed from; it is a few values per operation."""
+        """Keep the values from which the totals are computed, a few per operation."""
         wanted = metrics.filter(
             pl.col("value").is_between(0, _MAX_COUNT)
             & (
@@ -76,7 +76,7 @@ class Client:
             self.saw(["histogram"])
 
     def add_status(self, status: pl.DataFrame, series: pl.DataFrame) -> None:
-        """Keep the clock's ends, and how far the client came."""
+        """Keep the first and last time, and the number of operations done."""
         times = status["log_time"].drop_nulls()
         if not times.is_empty():
             self.end_time = times[-1]
@@ -87,7 +87,7 @@ class Client:
             self.saw(["hdrhistogram"])
 
     def saw(self, measurement_types: Iterable[str]) -> None:
-        """Note which measurement types were at work."""
+        """Record the measurement types found in the output."""
         self.measured += [kind for kind in measurement_types if kind not in self.measured]
 
     def row(self) -> pl.DataFrame:
@@ -134,13 +134,13 @@ class Client:
 
     @property
     def _connected_threads(self) -> float | None:
-        """Threads that closed their connection in the end: one that could not open it ends without that."""
+        """Threads that closed their connection at the end; threads that could not connect do not."""
         if not self._completed:
             return None
         return next((n for name in _OPERATIONS if (n := self.values.get(("CLEANUP", name))) is not None), None)
 
     def _totals(self, *, loading: bool) -> tuple[int | None, int | None]:
-        """Operations that succeeded, and that failed; from the last status line where no summary was printed."""
+        """Numbers of successful and failed operations; from the last status line if no summary was printed."""
         returns = {key: n for key, n in self.values.items() if key[1].startswith("Return=") and key[0] != "VERIFY"}
         if returns:
             succeeded = sum(n for (_, metric), n in returns.items() if metric in _PLAIN_RETURN)
@@ -172,7 +172,7 @@ def _split_failed(counts: dict[str, float]) -> tuple[float, float]:
 
 
 def _parsed_arguments(command_line: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Options with their values (`-load` and `-t` with none) and the `-p` properties; the last one counts."""
+    """Options with their values (`-load` and `-t` have none) and the `-p` properties; the last value wins."""
     options: dict[str, str] = {}
     properties: dict[str, str] = {}
     words = iter(command_line.split())

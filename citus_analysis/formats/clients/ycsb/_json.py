@@ -25,11 +25,11 @@ _FIELDS: Final = {
 
 
 def json_values(lines: pl.DataFrame, before: tuple[str | None, str | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Values of JSON lines, and the lines' fields, of which the last is where the next block goes on.
+    """Values of JSON lines, and the fields of the lines; the last fields are needed by the next block.
 
     Args:
         lines: lines of kind json, in order.
-        before: section and name of the object that the previous block ended in.
+        before: section and name of the object at the end of the previous block.
 
     Returns:
         A frame as `named_values` of the text summary gives it (`offset`, `length`, `section`, `name`,

@@ -1,4 +1,4 @@
-"""What each line of a YCSB client's output is."""
+"""Classification of the lines of a YCSB client's output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOISE: Final = "|".join(
         r"^Maximum time elapsed\. Requesting stop for the workload\.$",
         r"^Stop requested for workload\. Now Joining!$",
         r"^Still waiting for thread .* to complete\.",
-        # Loggers below warning level, as bindings print them: a time, then the level somewhere behind it.
+        # Messages of the bindings' loggers below warning level: a time, followed somewhere by the level.
         r"^[0-9][0-9:.,/TZ -]*\s.*\b(?:INFO|DEBUG|TRACE)\b",
     )
 )
@@ -79,7 +79,7 @@ _KINDS: Final = {
     "error": _ERROR,
 }
 
-# Threads share the stream: what one prints can follow another's text without a line end between them.
+# Threads share the stream: the text of one can follow that of another without a line end.
 _STATUS_BEGIN: Final = rf"{_CLOCK} -?[0-9]+ sec: "
 _TEXT_BEGIN: Final = (
     r"\[OVERALL\], RunTime|Adding shard node URL: |Using shards: |DBWrapper: report |Error in processing |"
@@ -89,10 +89,10 @@ _TEXT_BEGIN: Final = (
 _GLUED: Final = (
     rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
     rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
-    # A status line that breaks off inside a group: what is left of the group is no data.
+    # A status line that was cut inside a group: the rest of the group is not data.
     rf"|^((?: ?{_CLOCK})? ?-?[0-9]+ sec: [^\[]*(?:\[[^\[\]]*\][^\[]*)*)\[[^\[\]]*$"
 )
-#: More pieces than this are no accident of a few threads.
+#: Limit of parts per line; interleaved threads produce only a few.
 _MAX_PIECES: Final = 16
 _WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
 
@@ -103,7 +103,7 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
     """
     lines = line_frame(data, offset).drop("terminated").with_columns(glued=pl.lit(value=False))
-    # The bulk of a large file are lines of these two kinds; they are spared the search for everything else.
+    # Large files consist mainly of these two kinds of lines, so they skip the search for other kinds.
     lines = lines.with_columns(kind=_kind_of("raw", "summary"))
     others = lines.filter(pl.col("kind").is_null()).drop("kind")
     others = _split_glued(others).with_columns(kind=_kind_of(*_KINDS))
@@ -121,7 +121,7 @@ def _kind_of(*kinds: str) -> pl.Expr:
 
 
 def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines cut where another message begins inside them; each turn cuts off one piece."""
+    """Lines split where another message begins inside them; each pass splits off one part."""
     done: list[pl.DataFrame] = []
     groups = pl.col("text").str.extract_groups(_GLUED).struct
     head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))

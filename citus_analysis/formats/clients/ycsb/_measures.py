@@ -1,4 +1,4 @@
-"""Names in the summaries of YCSB and its forks that are columns of `operation_latencies`."""
+"""Names in the summaries of YCSB and its forks that correspond to columns of `operation_latencies`."""
 
 from __future__ import annotations
 

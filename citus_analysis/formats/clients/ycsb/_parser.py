@@ -1,4 +1,4 @@
-"""From blocks of lines to tables: what one block cannot know is carried to the next."""
+"""Conversion of blocks of lines to tables, with state carried from block to block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["Parser"]
 
-#: Each stands once in a client's output; the second one begins another client's.
+#: Each occurs once in a client's output; a second occurrence begins the output of another client.
 _ONCE: Final = (
     r"^Command line: ",
     r"^YCSB Client ",
@@ -32,7 +32,7 @@ _ONCE: Final = (
 )
 #: Kinds of lines that nothing but a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
-#: Status lines that a repetition is looked for among: a day of them, one a second.
+#: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
 _REJECTED: Final = "rejected"
 _UNKNOWN: Final = "no line of a YCSB client"
@@ -47,7 +47,7 @@ class Parser:
 
     Attributes:
         timezone: IANA zone of the client's clock.
-        recognised: a line that only a YCSB client prints was seen.
+        recognised: whether a line occurred that only a YCSB client prints.
     """
 
     timezone: str
@@ -88,16 +88,16 @@ class Parser:
         return _accounted(block, lines, points, tables)
 
     def finish(self) -> Parsed:
-        """The client's own row and its errors, which are known at the end."""
+        """The client's own row and its errors, which are complete at the end."""
         return Parsed({"clients": self.client.row(), "client_errors": self._errors}, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines with the `reason` for which they are rejected, null where they are not."""
+        """Lines with the `reason` of their rejection, null if they are not rejected."""
         foreign = self._from_second_client(lines)
         self.client.add_banner(lines.filter(~foreign))
         error = pl.col("kind") == "error"
         stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | self._failing)
-        # The label (-l) stands before the time of each status line, with nothing between them.
+        # The label (-l) directly precedes the time of each status line.
         label = pl.col("glued") & (pl.col("text") == pl.lit(self.client.label, pl.String))
         unknown = pl.col("kind").is_null() & ~label.fill_null(value=False)
         reason = (
@@ -125,7 +125,7 @@ class Parser:
         return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
 
     def _values(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
-        """Named values of the summary, of whichever exporter."""
+        """Named values of the summary, for every exporter."""
         found = [_summary.named_values(of_kind["summary"])] if "summary" in of_kind else []
         if "json" in of_kind:
             values, fields = json_values(of_kind["json"], self._json)
@@ -143,7 +143,7 @@ class Parser:
         return metrics
 
     def _series(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
-        """Rows of status lines; one that was shown before (on the other stream) is left out."""
+        """Rows of status lines; repetitions (on the other stream) are left out."""
         if "status" not in of_kind:
             return TABLES["client_series"].parsed().empty()
         status = _status.status_fields(of_kind["status"], self.timezone)

@@ -26,7 +26,7 @@ def raw_fields(lines: pl.Series) -> pl.DataFrame:
 
 
 def uniform_fields(data: bytes) -> pl.DataFrame | None:
-    """The fields of a block that holds nothing but raw lines, as the bulk of a raw log does; else None."""
+    """The fields of a block that consists of raw lines only, as most of a raw log does; else None."""
     first, last = data.partition(b"\n")[0], data[data.rfind(b"\n", 0, -1) + 1 : -1]
     if not all(re.match(RAW.encode(), line) for line in (first, last)):
         return None
@@ -40,12 +40,12 @@ def uniform_fields(data: bytes) -> pl.DataFrame | None:
 def latency_rows(fields: pl.DataFrame, first_ms: int | None) -> tuple[pl.DataFrame, int]:
     """Rows of `client_latencies`, and the time (ms since 1970) from which `elapsed_s` counts.
 
-    YCSB prints operation by operation, each in the order of time. `elapsed_s` counts from the first line of
-    the file, so another operation that began a moment earlier has a small negative value.
+    YCSB prints one operation after another, each in the order of time. `elapsed_s` counts from the first line of
+    the file, so a line of another operation that began slightly earlier has a small negative value.
 
     Args:
         fields: a frame of :func:`raw_fields`.
-        first_ms: where an earlier block of the file began, None in the first.
+        first_ms: the start of the first block, None in that block.
     """
     start = int(fields["time_ms"][0]) if first_ms is None else first_ms
     rows = fields.select(

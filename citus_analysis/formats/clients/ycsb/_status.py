@@ -1,6 +1,6 @@
 """Status lines (`-s`) of a YCSB client as rows of `client_series`.
 
-One row for the line's total over operations, and one per operation group behind it, in any of the three
+One row for the line's total over operations, and one for each operation group after it, in any of the three
 forms that the measurement types print::
 
     [READ: Count=100, Max=13287, Min=476, Avg=1799.44, 90=3309, 99=8131, 99.9=13287, 99.99=13287]
@@ -34,7 +34,7 @@ _HDR_FIELDS: Final = {
     "p999_us": r"99\.9",
     "p9999_us": r"99\.99",
 }
-#: The printed clock has milliseconds, `sec` only whole seconds; where they differ by more, the clock was set.
+#: The printed clock has milliseconds, `sec` only whole seconds; a larger difference means that the clock was set.
 _CLOCK_JUMP_S: Final = 1.5
 
 
@@ -58,7 +58,7 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
 
     Args:
         status: a frame of :func:`status_fields`.
-        start: the client's start on its own clock, as far as it is known.
+        start: the client's start on its own clock, if known.
     """
     by_clock = ((pl.col("log_time") - start).dt.total_milliseconds() / 1000).round(3)
     plausible = (by_clock - pl.col("seconds")).abs() <= _CLOCK_JUMP_S
@@ -117,5 +117,5 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _number(text: pl.Expr) -> pl.Expr:
-    """Java prints numbers in the client's locale (`37,02`), and what is none as NaN, U+FFFD or the infinity sign."""
+    """Parse numbers in the client's locale (`37,02`); Java prints invalid ones as NaN, U+FFFD or infinity signs."""
     return text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_nan(None)

@@ -1,7 +1,7 @@
 """The final summary of a YCSB client: metrics, histogram buckets and time series.
 
-All three are printed as `[SECTION], name, value`. A name that is a number is a bucket or a point in time;
-which of these it is follows from the measurement type that printed the section:
+All three are printed as `[SECTION], name, value`. A numeric name is a bucket or a point in time, depending on
+the measurement type that printed the section:
 
 - `histogram`: percentiles are printed, counts are whole numbers; the name is a latency in ms, `>1000` the rest;
 - `hdrhistogram`: percentiles are printed, counts have a decimal point; the name is the largest latency in us
@@ -39,7 +39,7 @@ _PERCENTILE: Final = "PercentileLatency("
 #: HdrHistogram with three significant digits, as YCSB records: exact up to 2^11 us.
 _HDR_DIGIT_BITS: Final = 11
 
-#: Of measurementtype=raw, whose unit stands in a line of its own.
+#: Metrics of measurementtype=raw, whose unit is printed in a separate line.
 _RAW_SUMMARY: Final = r"^(?:Average|Min|Max|p[0-9.]+)$"
 
 
@@ -56,8 +56,8 @@ def no_values() -> pl.DataFrame:
 
 
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `client_metrics` for the values whose name is no number."""
-    # Before the unit is taken out of it: what looks like one may be the end of a secret.
+    """Rows of `client_metrics` for the values without a numeric name."""
+    # Redact before the unit is split off: apparent units may be the end of a secret.
     name = redact_expr(pl.col("name"))
     unit = name.str.extract(r"\(([^()]*)\)$")
     return (
@@ -81,7 +81,7 @@ def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
 
 
 def point_kind(with_percentiles: set[str]) -> pl.Expr:
-    """Measurement type of a value whose name is a number; null for a bucket that no histogram of YCSB has."""
+    """Measurement type of a value with a numeric name; null for a bucket that no histogram of YCSB has."""
     count = pl.col("value").cast(pl.Float64)
     is_count = count.is_between(0, _MAX_COUNT) & (count % 1 == 0)
     highest = pl.col("name").cast(pl.Int64, strict=False)

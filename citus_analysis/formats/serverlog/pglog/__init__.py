@@ -1,31 +1,31 @@
 """PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`.
 
-A record is a line that begins with the prefix and a severity, and the lines behind it up to the next such line.
-PostgreSQL begins those with a tab (spaces, too, are taken for one); lines that begin otherwise are other programs' or
-damaged and become rejects, and so do lines with zero bytes and those in which a second record begins.
+A record is a line that begins with the prefix and a severity, and the lines after it up to the next such line.
+PostgreSQL begins continuation lines with a tab (spaces are accepted too); other lines come from other programs or are
+damaged and become rejects, and so do lines with zero bytes and lines in which a second record begins.
 Text is not copied: a row has the record's place in the source, a fingerprint and the kind of its statement, and a
-message only where the record carries no statement.
+message only if the record carries no statement.
 
-Technique. The limit is the walk over the bytes. Regular expressions (polars, DuckDB) need several walks and a string
-per field. One walk in C fills numeric columns in place and numbers the distinct texts, so that Python sees no row; it
-reads some 1,400 MB/s on one thread, and a process can begin at once, for polars, which takes longest to import, is left
-out where nothing needs it. What it filled goes as Arrow arrays over the same memory to the Parquet writer, which then
-takes longest. numba got as far in the walk, but costs half a second in each process and most of a minute of compilation
-on each machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches
-for the build, and called through ctypes, so that it depends on no version of Python. What it
-must give is defined in Python, with regular expressions: `tests/formats/pglog/oracle`, to whose rows tests hold it.
+Technique. The pass over the bytes limits the speed. Regular expressions (polars, DuckDB) need several passes and a
+string per field. One pass in C fills numeric columns in place and numbers the distinct texts, without Python code per
+row; it reads some 1,400 MB/s on one thread. A process starts quickly, because polars, the slowest import, is loaded
+only if needed. The filled memory goes as Arrow arrays to the Parquet writer, which then takes longest. numba was as
+fast in the pass, but costs half a second in each process and most of a minute of compilation on each machine. The C
+code is built when the package is installed, by the machine's compiler or by one that pip fetches for the build, and
+called through ctypes, so that it depends on no version of Python. Its results are defined by an implementation in
+Python with regular expressions, `tests/formats/pglog/oracle`, with which the tests compare it.
 
-- `_prefix`: `log_line_prefix` to elements, a regular expression, and (`_program`) numbers for the compiled scanner;
-- `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
-- `_records`, `_messages`: what a scanner is given and gives; messages, redacted and cut;
+- `_prefix`: `log_line_prefix` to elements and a regular expression;
+- `_detect`: the prefix of a log; `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
+- `_records`, `_messages`: input and output of a scanner; messages, redacted and cut;
 - `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
-- `native/`, `_layout`, `_native`, `_fast`, `_arrays`: the compiled scanner, its structures, its interface, its columns
-  as Arrow arrays, and (`_rooms`) the memory that they stand in;
-- `_pieces`, `_ties`, `_times`, `_checkpoints`: what needs the order of the source.
+- `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
+  Arrow arrays, reused memory, and details tied to their records;
+- `_pieces`, `_times`, `_checkpoints`: results in the order of the source.
 
-Limits: a shard's number is read off the first name that is qualified with a schema and ends in six or more digits,
-which a user's own partition `public.events_202401` does too (traces believe it in a cluster only); syslog lines have
-no year, so their time is null; a second record in a line is not noticed where the prefix does not begin with a time.
+Limits: a shard's number is taken from the first name that is qualified with a schema and ends in six or more digits,
+which also matches a user's partition `public.events_202401` (traces use it in a cluster only); syslog lines have no
+year, so their time is null; a second record in a line is detected only if the prefix begins with a time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PgLog(Format):
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Sure where a common prefix fits; fairly sure where lines at least carry severities."""
+        """High if a common prefix fits; lower if lines only have severities."""
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0

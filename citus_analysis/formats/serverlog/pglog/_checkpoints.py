@@ -1,4 +1,4 @@
-"""Checkpoints and restartpoints: their `starting` and `complete` records brought together."""
+"""Checkpoints and restartpoints, combined from their `starting` and `complete` records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Checkpoints", "checkpoint_records"]
 
 _STARTING: Final = r"^(?:checkpoint|restartpoint) starting: ([^\n]*)"
 _COMPLETE: Final = r"^(?:checkpoint|restartpoint) complete: "
-#: Numbers of a `complete` record, each by its own words: versions of PostgreSQL differ in what stands between.
+#: Numbers of a `complete` record, each with its own words: versions of PostgreSQL differ in the text between them.
 _NUMBERS: Final = {
     "buffers_written": r"wrote ([0-9]+) buffers",
     "buffers_percent": r"buffers \(([0-9.]+)%\)",
@@ -37,12 +37,12 @@ _NUMBERS: Final = {
 
 
 def checkpoint_records(events: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Where, when and what of the records about checkpoints, each of which is a row."""
+    """Offsets, times and messages of the records about checkpoints, one row per record."""
     about = events.select(["byte_offset", "log_time", "message"])
     numbers = events.column("kind").indices
-    # By way of the buffer: `to_numpy` would import pandas.
+    # Read from the buffer: `to_numpy` would import pandas.
     kinds = np.frombuffer(numbers.buffers()[1], np.uint8)[numbers.offset : numbers.offset + len(numbers)]
-    # Row by row, for there are few: all messages as a frame would be copied.
+    # Row by row, because there are few; a frame would copy all messages.
     return [about.slice(row, 1) for row in np.flatnonzero(kinds == KINDS.index("checkpoint")).tolist()]
 
 
@@ -66,7 +66,7 @@ class Checkpoints:
         begun = pl.when(reason.is_not_null()).then("log_time")
         marks = rows.select(reason=reason, complete=complete, start_time=begun)
         marks = pl.concat([begun_before, marks], how="diagonal")
-        # A `complete` closes what is open, so a later one whose `starting` is missing does not take its start.
+        # A `complete` closes the open checkpoint, so that a later one without `starting` does not take its start.
         closed = pl.col("complete").fill_null(value=False)
         episode = closed.cast(pl.Int32).cum_sum().shift(1, fill_value=0)
         filled = marks.with_columns(pl.col("start_time", "reason").forward_fill().over(episode))
@@ -80,7 +80,7 @@ def _numbers(table: Table) -> dict[str, pl.Expr]:
     import polars as pl
 
     message = pl.col("message")
-    # A number that no column holds is null; the message stays as it is in `log_events`.
+    # A number out of its column's range is null; `log_events` keeps the message.
     return {
         name: message.str.extract(pattern, 1).cast(table[name].dtype, strict=False)
         for name, pattern in _NUMBERS.items()

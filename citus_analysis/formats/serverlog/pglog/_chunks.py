@@ -1,8 +1,8 @@
 """A source cut into chunks of whole records.
 
-A record belongs to the chunk in which its prefix stands, however long it is and wherever a block ends: the last
-record of a block waits for the next block, since its continuation lines may follow. What waits is bounded: of a
-record longer than the cap only the beginning is kept, and its length.
+A record belongs to the chunk that contains its prefix, independently of its length and the end of the block: the last
+record of a block is held back for the next block, since its continuation lines may follow. The held part is bounded:
+of a record longer than the cap only the beginning and the length are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WINDOWS: Final = (16 * 2**10, 2**20)
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Bytes of the source, and how many behind them belong to the only record (or stray line) in them."""
+    """Bytes of the source, and the number of bytes after them that belong to their only record (or stray line)."""
 
     offset: int
     data: bytes
@@ -41,7 +41,7 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
     held, fresh = _NOTHING, True
     for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
         if isinstance(piece, Unread) and not held.data:
-            # A record begins behind it, so nothing in it goes on, and what follows does not begin with blank lines.
+            # A record begins after it, so it is complete, and the following bytes do not begin with blank lines.
             yield Chunk(piece.offset, piece, fresh=fresh)
             fresh = False
             continue
@@ -54,7 +54,7 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
 
 
 def _ready(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
-    """What is complete with a block laid behind what was held, and what is to be held."""
+    """The complete part of the held bytes followed by a block, and the part to hold back."""
     if block.oversized or held.tail:
         return _grow(held, block, prefix)
     whole = _Stretch(held.offset if held.data else block.offset, held.data + block.data)
@@ -62,17 +62,17 @@ def _ready(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch],
 
 
 def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
-    """Where the last record begins, which may go on behind `data`; what stands before it is complete."""
+    """The beginning of the last record, which may continue after `data`; everything before it is complete."""
     end = line_cut(data)
     begin = _last_record(data, end, prefix) if end else 0
     if begin is None:
-        # Either no record opens last, or none does in these lines.
+        # Either the last opener is not a record, or there is none in these lines.
         return 0 if lines_only else end
     return begin
 
 
 def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
-    """The part of a stretch that is complete, and the record at its end that may go on."""
+    """The complete part of a stretch, and the record at its end that may continue."""
     begin = _last_record(stretch.data, len(stretch.data), prefix)
     if begin is None:
         return [stretch], _NOTHING
@@ -83,7 +83,7 @@ def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
 
 
 def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
-    """Lay a block behind a record that is, or with it becomes, longer than the cap."""
+    """Append a block to a record that is, or thereby becomes, longer than the cap."""
     from citus_analysis.formats.serverlog.pglog._scan import find_openers
 
     data = block.data
@@ -104,7 +104,7 @@ def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], 
 
 
 def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
-    """Where the last record of the first `size` bytes begins; None where the last opener is none."""
+    """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     if isinstance(prefix, Prefix):
         return native.last_record(data, size, prefix)
     from citus_analysis.formats.serverlog.pglog._scan import find_openers

@@ -1,4 +1,4 @@
-"""Details of records, which are columns of csvlog and jsonlog, as rows of their own, as the stderr log has them."""
+"""Details of records, which are columns of csvlog and jsonlog, as separate rows, as in the stderr log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.Dat
 
     Args:
         rows: records with `severity` and `text`.
-        details: severity of the detail's row -> its text per record; null or empty where it has none.
+        details: severity of the detail's row -> its text per record; null or empty if it has none.
     """
     frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
     for severity, text in details.items():

@@ -1,4 +1,4 @@
-"""Which `log_line_prefix` a log was written under."""
+"""Detection of the `log_line_prefix` of a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
 
 _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
-#: Two spaces stand behind a severity; behind the process in brackets and a colon, as RDS has it, copies keep one.
+#: Two spaces follow a severity; after the process in brackets and a colon (RDS), copies may have one.
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
@@ -35,17 +35,17 @@ _SHOWN: Final = 160
 
 
 def looks_like_log(head: bytes) -> bool:
-    """Whether lines with a time before a severity are in it, whatever the prefix."""
+    """Whether some lines have a time before a severity, with any prefix."""
     marks = [(line, _MARK.search(line[:1000])) for line in head.splitlines()[:200]]
     return any(mark and _TIME.search(line[: min(mark.start(), 200)]) for line, mark in marks)
 
 
 def is_server_log(head: bytes, prefix: Prefix) -> bool:
-    """Whether what a prefix fits is a server's log and not what a client shows of the server's messages.
+    """Whether the text is a server's log, not a client's output of the server's messages.
 
-    Without any prefix a record looks as psql prints it. Then a log is what holds a `LOG` record, which is sent to no
-    client by default, and next to nothing but records and their continuation lines (those begin with a tab), where
-    psql prints rows, command tags and `LINE 1: ...` in between.
+    Without any prefix a record looks like the output of psql. Then the text is a log if it holds a `LOG` record, which
+    by default is sent to no client, and almost only records and their continuation lines (which begin with a tab);
+    psql also prints rows, command tags and `LINE 1: ...`.
     """
     if prefix.text:
         return True
@@ -55,7 +55,7 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
 
 
 def best_prefix(head: bytes) -> Prefix | None:
-    """The common prefix that fits the most lines; None where none fits any."""
+    """The common prefix that fits the most lines; None if none fits any line."""
     head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
     marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
     best, most = None, 0
@@ -72,11 +72,11 @@ def best_prefix(head: bytes) -> Prefix | None:
 
 
 def find_prefix(content: Content, given: str | None) -> Prefix:
-    """The prefix to read a log with: the given one where it fits, else the best of the common ones.
+    """The prefix of a log: the given one if it fits, else the best of the common ones.
 
     Raises:
-        FormatError: none fits a line of the first megabyte.
-        UsageError: the given one is malformed.
+        FormatError: no prefix fits a line of the first megabyte.
+        UsageError: the given prefix is malformed.
     """
     prefix = None if given is None else compile_prefix(given)
     wanted = () if prefix is None else (prefix, replace(prefix, syslog=True))
@@ -93,7 +93,7 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
 
 
 def _samples(content: Content) -> Iterator[bytes]:
-    """The first 64 KiB, which mostly suffice, then the first megabyte."""
+    """The first 64 KiB, which usually suffice, then the first megabyte."""
     yield content.head
     with closing(content.open()) as stream:
         yield stream.read(_SAMPLE)

@@ -1,4 +1,4 @@
-"""Messages of records: redacted, and cut to a length that tells what happened."""
+"""Messages of records: redacted, and cut to a limited length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MESSAGE_CHARS", "MESSAGE_SCAN", "redacted", "redacted_array"]
 
 MESSAGE_CHARS: Final = 500
-#: Bytes that are searched for secrets before a message is cut, lest a secret lose its key.
+#: Bytes searched for secrets before a message is cut, so that no secret is separated from its key.
 MESSAGE_SCAN: Final = 2000
 
 
@@ -28,7 +28,7 @@ def redacted(messages: pl.Series) -> pl.Series:
 
 
 def redacted_array(messages: pa.Array) -> pa.Array:
-    """Like :func:`redacted`, for Arrow's texts without nulls; plain ones without secrets need no polars."""
+    """Like :func:`redacted`, for Arrow texts without nulls; short texts without secrets need no polars."""
     _, bounds, data = messages.buffers()
     if not data.to_pybytes().isascii() or may_hold_secret(messages):
         return text_array(redacted(series_of("message", messages)))

@@ -1,7 +1,7 @@
-"""Scanned chunks to pieces of tables.
+"""Conversion of scanned chunks to pieces of tables.
 
-Whatever a chunk tells alone is prepared by the thread that scanned it; what needs the order of the source (details
-tied to their records, checkpoints brought together, rejects joined) is left for the one that writes.
+The thread that scanned a chunk prepares everything that depends on this chunk alone. The writing thread does the work
+that needs the order of the source: tying details to their records, combining checkpoints, joining rejects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["SCANNED", "Prepared", "pieces", "prepared"]
 _EVENTS: Final = TABLES["log_events"].parsed()
 SCANNED: Final = Table(
     "scanned",
-    "Records as a scanner reads them: what the clock showed, not yet the time.",
+    "Records as a scanner reads them: clock readings, not yet converted to UTC.",
     _EVENTS.source,
     (
         Column("clock", INT64, "microseconds since 1970 as the server's clock showed them"),
@@ -40,12 +40,12 @@ SCANNED: Final = Table(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A scanned chunk with all that it tells alone.
+    """A scanned chunk with everything that depends on it alone.
 
     Attributes:
         scanned: rejects and bytes.
-        rows: the rows of `log_events`, `record_byte_offset` still null where details are to be tied.
-        checkpoints: the records about checkpoints, each of which is a row.
+        rows: the rows of `log_events`; `record_byte_offset` is still null for details that are not tied yet.
+        checkpoints: the records about checkpoints, one row each.
         tied: whether the format itself ties details.
     """
 
@@ -56,7 +56,7 @@ class Prepared:
 
 
 def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
-    """A scanned chunk made ready, given how its times are to be read."""
+    """A scanned chunk, prepared with the rules for its times."""
     found = record_batch(SCANNED, scanned.rows)
     log_time = to_utc(found.column("clock"), found.column("zone"), local)
     rows = record_batch(_EVENTS, found.drop_columns(["clock", "zone"]).append_column("log_time", log_time))

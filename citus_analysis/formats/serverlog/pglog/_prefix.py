@@ -1,8 +1,8 @@
 r"""`log_line_prefix` compiled from its string.
 
-A prefix is a row of :class:`Element`: literal bytes and escapes. The elements give one small pattern each;
-joined, and followed by the severity word, they tell where a record begins. Every escape of PostgreSQL 12 to 18
-is known, with padding (``%-10u``), and ``%q``: what stands behind it is absent in lines of background processes.
+A prefix is a sequence of :class:`Element`: literal bytes and escapes. Each element has a small pattern; joined, and
+followed by the severity word, they match the beginning of a record. Every escape of PostgreSQL 12 to 18 is
+supported, with padding (``%-10u``), and ``%q``: the elements after it are absent in lines of background processes.
 
 Example:
     >>> prefix = compile_prefix("%m [%p] %q%u@%d ")
@@ -40,10 +40,10 @@ __all__ = [
 STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "
 
-#: Prefix and severity must stand within so many bytes of a line.
+#: Prefix and severity must be within this many bytes of a line.
 HEAD_LIMIT: Final = 1000
 
-#: Elements that the compiled scanner has room for, syslog's header included.
+#: Limit of elements of the compiled scanner, syslog's header included.
 MAX_ELEMENTS: Final = 64
 
 #: Words as the server prints them; DEBUG carries a digit.
@@ -122,18 +122,18 @@ _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 
 _SEVERITY = rf"(?:{'|'.join(SEVERITY_WORDS)})[1-5]?"
 SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
-#: What the end of a record's head looks like, wherever it stands.
+#: The end of a record's head, at any place.
 MARK_PATTERN: Final = rf"{_SEVERITY}: "
 
-#: PostgreSQL puts a tab before each further line of a record, of which a copy may have made spaces.
+#: PostgreSQL writes a tab before each further line of a record; copies may have spaces instead.
 CONTINUATION_PATTERN: Final = r"^(?:[ \t\r]|$)"
-#: What begins with spaces and holds a severity is a record under another prefix.
+#: A line that begins with spaces and holds a severity is a record with another prefix.
 STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 
 
 _SYSLOG_STAMP = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [^ ]+ "
 _SYSLOG = rf"{_SYSLOG_STAMP}[^ \[]+\[(?P<p>[0-9]{{1,9}})\]: \[(?P<l>[0-9]{{1,18}})-[0-9]+\] "
-#: Syslog puts its header before each line of a record, PostgreSQL the numbers of record and line behind it.
+#: Syslog writes its header before each line of a record, followed by PostgreSQL's numbers of record and line.
 _SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_STAMP}[^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] "
 
 
@@ -146,20 +146,20 @@ class Heads(Protocol):
 
     @property
     def continuation_pattern(self) -> str | None:
-        """Regular expression of lines that may continue a record; None where a line does not tell."""
+        """Regular expression of lines that may continue a record; None if all lines may."""
 
     @property
     def stray_pattern(self) -> str | None:
-        """Regular expression of those of them that continue none after all; None where there are no such lines."""
+        """Regular expression of exceptions among them, which continue no record; None if there are none."""
 
     @property
     def timed(self) -> bool:
-        """Whether records begin with a time: hardly any other text looks like the beginning of one."""
+        """Whether records begin with a time, which hardly any other text resembles."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """A literal, or an escape with its padding (positive: spaces before it, negative: behind it)."""
+    """A literal, or an escape with its padding (positive: spaces before it, negative: after it)."""
 
     escape: str = ""
     padding: int = 0
@@ -182,9 +182,9 @@ class Prefix:
     Attributes:
         text: as in the server's configuration.
         elements: literals and escapes in order, `%q` left out.
-        optional_from: index of the first element behind `%q`; the number of elements where there is none.
-        syslog: whether syslog's own header stands before the prefix. It has no year, so there is no time to read
-            off it; process and line number are in it.
+        optional_from: index of the first element after `%q`; the number of elements if there is none.
+        syslog: whether syslog's own header precedes the prefix. It has no year and therefore gives no time, but it
+            gives process and line number.
     """
 
     text: str
@@ -194,7 +194,7 @@ class Prefix:
 
     @cached_property
     def escapes(self) -> frozenset[str]:
-        """Letters of the escapes in it."""
+        """Letters of its escapes."""
         return frozenset(element.escape for element in self.elements if element.escape)
 
     @property
@@ -231,7 +231,7 @@ def compile_prefix(text: str) -> Prefix:
     """Compile a `log_line_prefix` string.
 
     Raises:
-        UsageError: it holds an escape that no version of PostgreSQL from 12 to 18 knows, or very many.
+        UsageError: the string holds an escape unknown to PostgreSQL 12 to 18, or too many elements.
     """
     elements: list[Element] = []
     optional_from, literal, position = -1, "", 0
@@ -267,7 +267,7 @@ def compile_prefix(text: str) -> Prefix:
         raise UsageError(
             f"log_line_prefix has {len(elements)} escapes and texts between them",
             place=repr(text),
-            way_out=f"name one with less than {MAX_ELEMENTS}",
+            way_out=f"use a prefix with less than {MAX_ELEMENTS}",
         )
     return Prefix(text, tuple(elements), len(elements) if optional_from < 0 else optional_from)
 

@@ -1,4 +1,4 @@
-"""Pieces of a source worked on by several threads, always handed on in the order of the source."""
+"""Chunks of a source scanned by several threads and returned in the order of the source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from citus_analysis.formats.times.zones import LocalTime
 
 __all__ = ["CHUNK_BYTES", "prepared_chunks"]
 
-#: Large, for each chunk costs some milliseconds beside its bytes; larger ones take more memory than they save time.
+#: Large, because each chunk has a fixed cost of some milliseconds; larger ones need more memory without much gain.
 CHUNK_BYTES: Final = 28 * 2**20
 
 
@@ -27,8 +27,8 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
     Args:
         content: the log.
         prefix: its prefix.
-        local: how its times are to be read.
-        jobs: how many threads scan.
+        local: rules for its times.
+        jobs: number of scanning threads.
     """
     scan = partial(scan_fast, prefix=prefix, memory=Memory())
 

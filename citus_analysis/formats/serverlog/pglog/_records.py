@@ -1,4 +1,4 @@
-"""What a scanner is given, and what it gives: a chunk of whole records, the part each line plays, and rows."""
+"""Input and output of a scanner: a chunk of whole records, the roles of its lines, and rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from citus_analysis.formats.sources.content import Unread
 
 __all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Scanned", "stray_rejects"]
 
-#: Parts that a line plays: it goes on with a record, begins one, is blank before the first, or belongs to none.
+#: Roles of a line: it continues a record, begins one, is blank before the first, or belongs to none.
 CONTINUED, RECORD, BLANK, STRAY = range(4)
 _BROKEN_OFF: Final = "the log ends within this line"
 _NO_PREFIX: Final = "no log_line_prefix where a record should begin, or a damaged line"
@@ -24,9 +24,9 @@ class Chunk:
 
     Attributes:
         offset: where it begins in the source.
-        text: its bytes, or what is to be read.
-        tail: bytes behind the text that belong to its only record (or stray line), which is capped.
-        fresh: nothing but blank lines is before it in the source.
+        text: its bytes, or the block from which they can be read.
+        tail: number of bytes after the text that belong to its only record (or stray line), which is capped.
+        fresh: only blank lines precede it in the source.
     """
 
     offset: int
@@ -45,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a chunk holds.
+    """The content of a chunk.
 
     Attributes:
         rows: one per record: offsets within the source, `clock` and `zone` in place of `log_time`; columns without
@@ -62,7 +62,7 @@ class Scanned:
 
 
 def stray_rejects(chunk: Chunk, text: memoryview, starts: Integers, sizes: Integers) -> list[Reject]:
-    """One reject per run of lines that are astray."""
+    """One reject per run of stray lines."""
     rejects = []
     for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
         broken_off = start + size == len(text) and b"\n" not in bytes(text[start:])

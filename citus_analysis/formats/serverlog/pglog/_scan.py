@@ -1,7 +1,7 @@
-"""Records of a chunk, found by regular expressions: those of csvlog, and where a line is longer than memory may hold.
+"""Records of a chunk, found by regular expressions: for csvlog, and for lines longer than memory may hold.
 
-Stderr logs are read by the compiled scanner. Modules import this one where they need it, for it brings polars, which
-takes longer to import than the compiled scanner takes for a small log.
+Stderr logs are read by the compiled scanner. Modules import this one only when needed, because it imports polars, which
+takes longer than the compiled scanner takes for a small log.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], tuple[pl
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a chunk, the part each one plays, and the fields of the prefixes.
+    """Lines of a chunk, their roles, and the fields of the prefixes.
 
     Attributes:
-        starts: first byte of every line, and the length of the chunk behind the last.
-        roles: per line whether it begins a record, continues the one before, is blank or astray.
-        heads: for every line the fields of its prefix as text; null where it begins no record.
+        starts: first byte of every line, followed by the length of the chunk.
+        roles: whether a line begins a record, continues the previous one, is blank or stray.
+        heads: for every line the fields of its prefix as text; null if it begins no record.
     """
 
     starts: Integers
@@ -69,15 +69,15 @@ class Lines:
 
 
 def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
-    """The lines of `data` and the part each one plays.
+    """The lines of `data` and their roles.
 
-    A line without prefix continues the record before it. Where none is open (before the first record and behind
-    a line that is astray) it is astray itself; blank lines at the source's very beginning are no loss.
+    A line without prefix continues the record before it. If no record is open (before the first record and after
+    a stray line), it is stray itself; blank lines at the beginning of the source are noise.
 
     Args:
         data: whole records.
         prefix: the log's prefix.
-        fresh: nothing but blank lines was before.
+        fresh: only blank lines precede the data.
     """
     lines = find_openers(data, prefix)
     roles = lines.roles
@@ -90,11 +90,11 @@ def find_records(data: bytes, prefix: Heads, *, fresh: bool) -> Lines:
 
 
 def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
-    """The lines of `data`; their parts are told by the line alone (record, astray, or else continued).
+    """The lines of `data` with roles determined by each line alone (record, stray, or else continued).
 
-    Bytes that are no UTF-8 count as question marks. Lines with a zero byte, which PostgreSQL never writes, and those
-    in which a second record begins are astray. Unless `complete` is false, so is a last line without a line end, which
-    the log breaks off in.
+    Bytes that are not UTF-8 count as question marks. Lines with a zero byte, which PostgreSQL never writes, and lines
+    in which a second record begins are stray. Unless `complete` is false, so is a last line without a line end, in
+    which the log was cut.
     """
     data = valid_utf8(data)
     buffer = np.frombuffer(data, np.uint8)
@@ -129,7 +129,7 @@ def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
 
 
 def _joined(data: bytes, begins: Integers, lengths: Integers, heads: pl.DataFrame, prefix: Heads) -> list[int]:
-    """Numbers of the lines in which a second record begins: two lines that lost the line end between them."""
+    """Numbers of the lines in which a second record begins, because the line end between two lines was lost."""
     lines = pl.DataFrame({"line": string_views(np.frombuffer(data, np.uint8), begins, lengths)})
     marks = lines.select(pl.col("line").str.count_matches(MARK_PATTERN)).to_series()
     opens = heads.get_column("head").str.len_bytes()
@@ -145,7 +145,7 @@ def _joined(data: bytes, begins: Integers, lengths: Integers, heads: pl.DataFram
 
 
 def _holds_record(line: bytes, behind: int, beginning: re.Pattern[bytes]) -> bool:
-    """Whether a record begins behind a place; one at the beginning of a literal of SQL is part of a statement."""
+    """Whether a record begins after a place; at the beginning of a literal of SQL it is part of a statement."""
     tried = behind
     for mark in _MARK.finditer(line, behind):
         for place in range(max(tried, mark.start() - HEAD_LIMIT), mark.start() + 1):
@@ -162,7 +162,7 @@ def _filled_line(data: bytes, start: int) -> bool:
 
 
 def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
-    """The records of a chunk, whose frame the given function builds from the heads."""
+    """The records of a chunk; the given function builds their frame from the heads."""
     data = valid_utf8(chunk.data())
     lines = find_records(data, prefix, fresh=chunk.fresh and not chunk.tail)
     roles = lines.roles
@@ -187,7 +187,7 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> Scanned:
 
 
 def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integers]:
-    """Stretches in order, without empty ones; those that touch are one."""
+    """Stretches in order, without empty ones; adjacent stretches are joined."""
     order = np.argsort(starts, kind="stable")
     order = order[sizes[order] > 0]
     starts, ends = starts[order], (starts + sizes)[order]
@@ -197,7 +197,7 @@ def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integ
 
 
 def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
-    """Offsets, lengths and texts of records: the text behind the head, and its beginning, without line ends."""
+    """Offsets, lengths and texts of records: the text after the head, and its beginning, without line ends."""
     buffer = np.frombuffer(data, np.uint8)
     capped = sizes > LINE_CAP
     beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(data) - starts), EXCERPT_BYTES)
@@ -227,11 +227,11 @@ def trimmed(buffer: Bytes, starts: Integers, ends: Integers) -> Integers:
 
 
 def prefix_columns(heads: pl.DataFrame) -> pl.DataFrame:
-    """Columns of `log_events` that the prefix tells, `clock` and `zone` in place of `log_time`."""
+    """Columns of `log_events` from the prefix, with `clock` and `zone` in place of `log_time`."""
     have = set(heads.columns)
     columns: dict[str, pl.Expr] = {"severity": pl.col("severity"), **_time_columns(have)}
     if "p" in have:
-        # csvlog has no pid where the server knows none.
+        # csvlog leaves the pid empty if the server has none.
         columns["pid"] = pl.col("p").cast(pl.Int32, strict=False)
     elif "c" in have:
         columns["pid"] = pl.col("c").str.extract(r"\.(.*)$", 1).str.to_integer(base=16, dtype=pl.Int32)

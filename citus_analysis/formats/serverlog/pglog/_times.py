@@ -1,8 +1,9 @@
-"""Times of a log: what a clock showed, and which zone it was in, to UTC.
+"""Conversion of a log's clock readings and zones to UTC.
 
-A prefix prints an abbreviation (`CET`) or an offset (`+02`). An abbreviation means what `_zones` says, unless the
-option `timezone` names the server's zone: then that zone decides, and where its clock was set back, the abbreviation
-tells the two readings apart. Without a zone in the line (none of the escapes does that) the time is UTC.
+A prefix prints an abbreviation (`CET`) or an offset (`+02`). :mod:`citus_analysis.formats.times.zones` defines
+the abbreviations, unless the option `timezone` names the server's zone: then that zone decides, and when its clock was
+set back, the abbreviation distinguishes the two readings. Without a zone in the line (no escape does that) the time
+is UTC.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_clock(text: pl.Expr) -> pl.Expr:
-    """Microseconds since 1970 as the clock showed them, from `2026-11-20 21:03:47.877`, with or without the `.877`."""
+    """Clock readings in microseconds since 1970, from `2026-11-20 21:03:47.877`, with or without the `.877`."""
     import polars as pl
 
-    # In two steps, for polars is several times faster with times without a fraction.
+    # In two steps: polars is several times faster for times without a fraction.
     second = text.str.slice(0, 19).str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False).cast(pl.Int64)
     return second + text.str.slice(20, 3).cast(pl.Int64, strict=False).fill_null(0) * _US_PER_MS
 
 
 def to_utc(clock: pa.Array, zone: pa.DictionaryArray, local: LocalTime) -> pa.Array:
-    """Clock readings (microseconds) with their zones as UTC; null where the zone is unknown.
+    """Clock readings (microseconds) with their zones as UTC; null if the zone is unknown.
 
     Args:
-        clock: what the clock showed, microseconds since 1970.
+        clock: clock readings, microseconds since 1970.
         zone: abbreviation or offset per reading.
-        local: how the log's times are to be read.
+        local: rules for the log's times.
 
     Raises:
-        FormatError: a zone is ambiguous, and nobody said which is meant.
+        FormatError: a zone is ambiguous, and the option `timezone` is not given.
     """
     zones = zone.dictionary.to_pylist()
     if zones == ["UTC"] and not zone.null_count:
@@ -74,7 +75,7 @@ def to_utc(clock: pa.Array, zone: pa.DictionaryArray, local: LocalTime) -> pa.Ar
 
 
 def _minutes_in(server: ZoneInfo, quarter: int, name: str) -> int | None:
-    """The offset of a clock reading in the server's zone; the abbreviation picks the reading where there are two."""
+    """The offset of a clock reading in the server's zone; the abbreviation selects one of two possible readings."""
     local = (_EPOCH + timedelta(minutes=15 * quarter)).replace(tzinfo=server)
     readings = [local.replace(fold=0), local.replace(fold=1)]
     named = next((reading for reading in readings if reading.tzname() == name), None)

@@ -1,1 +1,1 @@
-"""The compiled part of the reader of server logs, and what Python shares with it."""
+"""The compiled part of the reader of server logs, and the definitions that Python shares with it."""

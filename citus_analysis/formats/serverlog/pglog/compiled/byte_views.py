@@ -40,7 +40,7 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
     sizes = np.where(present, lengths, 0)
     views = np.zeros((count, 4), np.int32)
     views[:, 0] = sizes
-    # Twelve zero bytes behind the buffer would cost a copy of it; a window that would reach past the end is
+    # Twelve zero bytes after the buffer would cost a copy of it; a window that would reach past the end is
     # shifted back instead.
     if len(buffer) >= _INLINE:
         windows = np.lib.stride_tricks.sliding_window_view(buffer, _INLINE)
@@ -62,7 +62,7 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
 
 
 def series_of(name: str, array: pa.Array) -> pl.Series:
-    """An Arrow array as a column, by way of a frame: `pl.Series` would import `pyarrow.compute`, which takes long."""
+    """An Arrow array as a column, converted as a frame: `pl.Series` would import `pyarrow.compute`, which is slow."""
     import polars as pl
 
     return pl.DataFrame(pa.Table.from_arrays([array], names=[name])).to_series()

@@ -1,9 +1,9 @@
 """DETAIL, HINT, STATEMENT ... lines tied to the record they belong to.
 
-PostgreSQL writes them right behind their record: the same process, the next numbers of its session. A detail
-line is tied to the last record of its pid if the numbers between them have no gap; otherwise the record is
-missing (a log that begins in mid-record), and the line stays untied. Where the prefix has no line number, the
-last record of the process is taken.
+PostgreSQL writes them directly after their record: by the same process, with the next numbers of its session. A
+detail line is tied to the last record of its pid if the numbers between them have no gap; otherwise the record is
+missing (a log that begins in mid-record), and the line stays untied. Without a line number in the prefix, the
+last record of the process is used.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ _COLUMNS: Final[dict[str, type]] = {
     **dict.fromkeys(TEXT_COLUMNS, np.int32),
     **dict.fromkeys(CODE_COLUMNS, np.uint8),
 }
-#: Codes into lists kept elsewhere. Rows without a value hold 0, which is also a valid code; the bits of validity tell.
+#: Codes into lists kept elsewhere. Rows without a value hold 0, which is also a valid code; use the validity mask.
 _CODED: Final = frozenset({*CODE_COLUMNS, *TEXT_COLUMNS})
 _CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _SURVEY, _COLUMN = map(
     structure, ("chunk_t", "prefix_t", "output_t", "tied_by_t", "survey_t", "column_t")
@@ -68,7 +68,7 @@ _CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _SURVEY, _COLUMN = map(
 
 #: Every record has these, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
-#: Lists, with how many elements a record may add at most.
+#: Lists, with the largest number of elements that a record can add.
 _LISTS: Final = {"messages": 1, "strays": 1, "shards": MAX_SHARDS - 1}
 
 
@@ -121,12 +121,12 @@ def compiled_scanner() -> str:
 
 @dataclass
 class Column:
-    """Values of a column and which of them are there.
+    """Values of a column and their validity.
 
     Attributes:
-        values: one per row; what stands where none is there means nothing, but that a number of a text is one.
+        values: one per row; invalid rows hold arbitrary values, but always a valid number of a text.
         valid: one bit per row, the lowest first.
-        count: how many are there.
+        count: number of valid rows.
     """
 
     values: npt.NDArray[np.generic]
@@ -135,24 +135,24 @@ class Column:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.generic], rows: int) -> Self:
-        """Room for a column in which nothing is yet."""
+        """An empty column with space for the rows."""
         return cls(values, bits(rows))
 
     def marked(self) -> int:
-        """How many of its bits are set."""
+        """The number of its bits that are set."""
         return int(np.bitwise_count(self.valid).sum())
 
 
 class Output:
-    """What a scan fills: columns, distinct texts, messages, lines astray, further shards.
+    """Output of a scan: columns, distinct texts, messages, stray lines, further shards.
 
     Attributes:
         columns: by name; texts and messages are numbers into the lists below.
         texts: begin and end of each distinct text in the chunk, by column.
         messages: begin and end of each message.
-        strays: begin and end of each run of lines astray.
-        shards: row and number of each shard that a statement names behind its first.
-        rows: how many records there are.
+        strays: begin and end of each run of stray lines.
+        shards: row and number of each shard that a statement names after its first.
+        rows: number of records.
         blank_bytes: bytes of the blank lines at the source's beginning.
         record_bytes: bytes of the records.
     """
@@ -160,7 +160,7 @@ class Output:
     def __init__(self, rows: int, rooms: Rooms) -> None:
         self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows, rooms)}
         self.columns["capped"] = Column.of(bits(rows), rows)
-        # Most of these stay short, so in a room they would keep memory that nobody uses.
+        # Most of these stay short, so reused memory would be mostly unused.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
         self._lists: dict[str, Integers] = {
             name: np.empty((most * rows + 1, 2), np.int64) for name, most in _LISTS.items()
@@ -180,7 +180,7 @@ class Output:
         """Fill the columns by a function of the scanner, given what it reads.
 
         Raises:
-            MemoryError: there is not enough of it.
+            MemoryError: the memory does not suffice.
         """
         structure = self._structure
         if scan(*source, ctypes.byref(structure)):
@@ -205,7 +205,7 @@ def bits(rows: int) -> Bytes:
 
 
 def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """The columns in a room; those that number things begin as zeros."""
+    """The columns in reused memory; columns of codes begin as zeros."""
     names = sorted(_COLUMNS, key=lambda name: name not in _CODED)
     sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
     room, begin = rooms.room(sum(sizes)), 0
@@ -217,10 +217,10 @@ def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.gen
 
 @dataclass(frozen=True)
 class Survey:
-    """What a chunk is made of.
+    """Properties of the bytes of a chunk.
 
     Attributes:
-        lines: how many there are, the last one without line end included: more records there cannot be.
+        lines: number of lines, including a last one without line end; an upper bound of the number of records.
         ascii: whether all bytes are ASCII.
         zeros: whether some byte is 0.
     """
@@ -247,11 +247,11 @@ def scan_chunk(
 
 
 def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
-    """What texts tell, without the columns that only a prefix does.
+    """Columns read from texts, without those that only a prefix provides.
 
     Args:
-        text: all texts, one behind the other.
-        bounds: where each begins, and behind the last where it ends.
+        text: all texts, concatenated.
+        bounds: beginning of each text, followed by the end of the last.
         severities: number of the severity of each, as in the schema.
     """
     arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
@@ -262,7 +262,7 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
 
 
 def gather(text: Bytes, places: Integers) -> tuple[Integers, Bytes]:
-    """Stretches of a text one behind the other: where each begins and the last ends, and the bytes."""
+    """Stretches of a text, concatenated: the beginning of each and the end of the last, and the bytes."""
     places = np.ascontiguousarray(places)
     bounds = np.zeros(len(places) + 1, np.int64)
     np.cumsum(places[:, 1] - places[:, 0], out=bounds[1:])
@@ -272,7 +272,7 @@ def gather(text: Bytes, places: Integers) -> tuple[Integers, Bytes]:
 
 
 def count_heads(data: bytes, prefix: Prefix) -> int:
-    """How many lines of `data` begin a record."""
+    """The number of lines of `data` that begin a record."""
     buffer = np.frombuffer(data, np.uint8)
     heads = int(_library().pglog_heads(buffer.ctypes.data, len(data), ctypes.byref(_structure_of(prefix))))
     if heads == OUT_OF_MEMORY:
@@ -281,7 +281,7 @@ def count_heads(data: bytes, prefix: Prefix) -> int:
 
 
 def last_record(data: bytes, size: int, prefix: Prefix) -> int | None:
-    """Where the last record of the first `size` bytes begins; None where the last opener is none."""
+    """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     buffer = np.frombuffer(data, np.uint8)
     place = _library().pglog_last_record(buffer.ctypes.data, size, LINE_CAP, ctypes.byref(_structure_of(prefix)))
     if place == OUT_OF_MEMORY:
@@ -304,13 +304,13 @@ def _structure_of(prefix: Prefix) -> Structure:
     )
 
 
-#: Address of a column's values, and of its bits of validity: None where every value is there; both where none is.
+#: Addresses of a column's values and of its validity bits: the latter None if all rows are valid, both if none is.
 Addresses = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
 class TiedBy:
-    """Where in memory the columns stand that rows are tied by.
+    """Addresses of the columns by which rows are tied.
 
     Attributes:
         rows: how many there are.
@@ -328,7 +328,7 @@ class TiedBy:
 
 
 class TieTable:
-    """What is remembered of each process of a log, to tie detail lines to their records."""
+    """State of each process of a log, to tie detail lines to their records."""
 
     def __init__(self) -> None:
         library = _library()
@@ -341,7 +341,7 @@ class TieTable:
         """For each row the offset of the record that it is a detail of.
 
         Raises:
-            MemoryError: there is not enough of it.
+            MemoryError: the memory does not suffice.
         """
         tied = Column.of(np.empty(by.rows, np.int64), by.rows)
         structure = _TIED_BY(*by.pids, *by.lines, by.severities[0], by.offsets[0])

@@ -1,4 +1,4 @@
-"""A prefix as numbers: what the compiled scanner interprets instead of a regular expression."""
+"""A prefix as numbers, which the compiled scanner interprets instead of a regular expression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import ELEMENTS, FIE
 __all__ = ["SEVERITY_TABLE", "Program", "program_of"]
 
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG = range(len(ELEMENTS))
-#: What a field is for; the first element of an escape fills it, further ones are matched only.
+#: Field of each escape; the first element of an escape fills it, further ones are only matched.
 FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}
 _FIELD_OF: Final = {
     "m": "clock",
@@ -33,7 +33,7 @@ _FIELD_OF: Final = {
     "r": "remote",
     "e": "state",
 }
-#: Escape of digits -> fewest, most, and whether a minus may stand before them.
+#: Escape of digits -> fewest, most, and whether a minus may precede them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1)}
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
 
@@ -64,13 +64,13 @@ class Program:
 
 @lru_cache(maxsize=64)
 def program_of(prefix: Prefix) -> Program:
-    """The prefix as a program. Of `%m` and `%t` the first rules, of both and `%n` the former, of `%p` and `%c` too."""
+    """The prefix as a program. The first of `%m` and `%t` is used; both precede `%n`, and `%p` precedes `%c`."""
     rows: list[tuple[int, int, int, int, int, int]] = []
     literals = b""
     filled: set[str] = set()
     escapes = prefix.escapes
     if prefix.syslog:
-        # Its header tells process and number of the record.
+        # The header of syslog gives process and number of the record.
         rows.append((SYSLOG, FIELD_CODES["none"], 0, 0, 0, 0))
         filled |= {"p", "l"}
         escapes |= {"p", "l"}

@@ -1,7 +1,7 @@
-"""Memory that is used again and again.
+"""A pool of memory that is reused while a log is read.
 
-The system gives memory page by page, each zeroed and mapped when it is first touched: a tenth of the time of reading a
-log. What was touched once is therefore kept until the log is read.
+The system zeroes and maps each new page of memory at its first use, which takes a tenth of the time of reading a log.
+Used memory is therefore kept until the log is read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 
 __all__ = ["Rooms"]
 
-#: A room that is so many times too large is not used: what needs little would keep much.
+#: Memory that is this many times too large is not reused: small requests would occupy large blocks.
 _MOST_TIMES: Final = 4
 
 
 class Rooms:
-    """Rooms of about the same size, as many as are in use at the same time.
+    """Blocks of memory of about the same size, as many as are in use at the same time.
 
     Example:
         >>> rooms = Rooms()
@@ -40,9 +40,9 @@ class Rooms:
         self._free: list[Bytes] = []
 
     def room(self, size: int) -> Bytes:
-        """Memory with anything in it; once neither it nor a part of it is referred to, it may be given out again."""
+        """Uninitialised memory; it is reused once nothing refers to it or to a part of it."""
         memory = self._free_memory(size)
-        # Its own object for each use: arrays refer to the object whose memory they show, not to arrays in between.
+        # Each use needs its own object: arrays refer to the object that owns the memory, not to intermediate arrays.
         use = (ctypes.c_uint8 * len(memory)).from_buffer(memory.data)
         weakref.finalize(use, self._free.append, memory).atexit = False
         return np.frombuffer(memoryview(use), np.uint8, size)
@@ -52,7 +52,7 @@ class Rooms:
             try:
                 memory = self._free.pop()
             except IndexError:
-                # Somewhat more, for the next one may want more.
+                # Somewhat more, because the next request may be larger.
                 return np.empty(size + size // 8, np.uint8)
             if size <= len(memory) <= _MOST_TIMES * size:
                 return memory

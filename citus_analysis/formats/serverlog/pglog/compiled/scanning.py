@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Memory", "add_body_fast", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
-#: What the numbers in a column stand for.
+#: Meaning of the numbers in a column.
 _WORDS: Final = {
     "severity": texts_of(SEVERITY_WORDS),
     "kind": texts_of(KINDS),
@@ -61,7 +61,7 @@ class Memory:
 
 
 def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
-    """The records of a chunk, in columns that stand in the memory given."""
+    """The records of a chunk, in columns in the given memory."""
     buffer = _text_of(chunk, memory.texts)
     survey = native.survey(buffer)
     if not survey.ascii:
@@ -90,7 +90,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
 
 
 def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns that a record's text tells, given `severity` and `text`; that goes."""
+    """Replace `text` by the columns read from it; the frame must have `severity` and `text`."""
     import polars as pl
 
     texts = text_array(frame.get_column("text").fill_null(""))
