@@ -1,6 +1,6 @@
 """Datasets: raw files in (`ingest`), tables out (`open_dataset`).
 
-Names are imported when they are first used: who only writes parts need not wait for all that reads them.
+Names are imported on first use, so that writing parts does not import the modules that read them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """docs/tables.md, written from the schema.
 
-Command: ``python -m citus_analysis.dataset.table_reference > docs/tables.md``; a test says when it is out of date.
+Command: ``python -m citus_analysis.dataset.table_reference > docs/tables.md``; a test fails if it is out of date.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _INTRODUCTION = f"""# Tables
 Written from `citus_analysis/schema.py` by `python -m citus_analysis.dataset.table_reference`.
 
 A dataset is `DIR/<table>/{PARTITION_KEY}=<r>/*.parquet` (zstd). `{PARTITION_KEY}` is the name of the folder, not a
-column of the files; every hive-aware reader adds it. Categories are stored as text. Units are the ends of the names.
-Times are UTC; `source_id` and `byte_offset` lead back to the bytes a row came from (`Dataset.log_text`).
+column of the files; every hive-aware reader adds it. Categories are stored as text. Names end in their unit. Times are
+UTC; `source_id` and `byte_offset` locate the bytes from which a row was read (`Dataset.log_text`).
 """
 
 

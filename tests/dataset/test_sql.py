@@ -223,7 +223,7 @@ def test_variables_of_the_program_are_no_tables(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("query", ["SELECT 1\0; COPY runs TO 'x'", "SELECT '\udcff'"])
 def test_what_is_no_text_is_refused(dataset: Dataset, query: str) -> None:
-    with pytest.raises(UsageError, match="holds bytes that are no text"):
+    with pytest.raises(UsageError, match="contains bytes that are not text"):
         dataset.sql(query)
 
 

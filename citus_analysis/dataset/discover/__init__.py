@@ -1,1 +1,1 @@
-"""Which files there are, what they are about, and what is to be done with each."""
+"""Find source files, and determine the resource, run and node that each belongs to."""

@@ -1,4 +1,4 @@
-"""What the files of a dataset lack for its traces, and how to add it."""
+"""Advice on files and facts that are missing for complete traces."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["advice"]
 
 _CATALOGUE = (
-    "no file says which node each worker is: add pg_dist_node.csv beside the logs "
+    "the node number of each worker is unknown: add pg_dist_node.csv beside the logs "
     "(COPY pg_dist_node TO STDOUT WITH (FORMAT csv, HEADER)) and ingest again"
 )
-_NODE = "say which node wrote each log: --meta node=N, one log at a time, or a column `node` in a runs.csv"
+_NODE = "state which node wrote each log: --meta node=N, one log at a time, or a column `node` in a runs.csv"
 
 
 def advice(manifest: Manifest) -> list[str]:

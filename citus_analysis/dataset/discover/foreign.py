@@ -1,4 +1,4 @@
-"""Files that no format will ever read, told by their first bytes, and what makes something readable of them."""
+"""Files of kinds that no format reads, recognised by their first bytes, and how to convert them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["way_out_of"]
 
-#: (offset, bytes there) -> what such a file is, and the way out.
+#: (offset, bytes at this offset) -> (kind of file, way out).
 _KINDS: Final = {
     (0, b"PERFILE2"): ("a recording of perf", "write it out first: perf script -i FILE > perf_script.txt"),
     (0, b"PK\x03\x04"): ("a zip archive or an office document", "unpack it, or save it as text, first"),
@@ -16,8 +16,8 @@ _KINDS: Final = {
     (0, b"\xfd7zXZ\x00"): ("compressed with xz", "decompress it first; gzip, zstd and bzip2 are read as they are"),
     (0, b"\x04\x22\x4d\x18"): ("compressed with lz4", "decompress it first; gzip, zstd and bzip2 are read as they are"),
     (0, b"PAR1"): ("a Parquet file", "a folder of Parquet tables is opened (sql, report ...), not ingested"),
-    (0, b"PGDMP"): ("a dump of a database", "give the logs of the servers and the output of the clients"),
-    (0, b"SQLite format 3"): ("a database of SQLite", "give the logs of the servers and the output of the clients"),
+    (0, b"PGDMP"): ("a database dump", "give the logs of the servers and the output of the clients"),
+    (0, b"SQLite format 3"): ("an SQLite database", "give the logs of the servers and the output of the clients"),
     (0, b"\x7fELF"): ("a program", "give what it printed"),
     (0, b"%PDF"): ("a PDF document", "give text"),
     (0, b"\x89PNG"): ("a picture", "give text"),
@@ -27,7 +27,7 @@ _LONGEST: Final = max(offset + len(start) for offset, start in _KINDS)
 
 
 def way_out_of(path: Path) -> tuple[str, str] | None:
-    """What a file is and the way out, where it is of a kind that is never read; None for any other file.
+    """Kind of a file and the way out if no format ever reads this kind; None for any other file.
 
     Example:
         >>> import tempfile
@@ -41,4 +41,4 @@ def way_out_of(path: Path) -> tuple[str, str] | None:
             head = file.read(_LONGEST)
     except OSError:
         return None
-    return next((said for (offset, start), said in _KINDS.items() if head.startswith(start, offset)), None)
+    return next((kind for (offset, start), kind in _KINDS.items() if head.startswith(start, offset)), None)

@@ -1,8 +1,8 @@
-"""What a file is about: which resource, run, iteration, node and load generator.
+"""The identity of a file: its resource, run, iteration, node and load generator.
 
 Facts come from several places; the more explicit one wins: `--meta`, then `runs.csv` and `identity.yml`
 beside the files (:mod:`citus_analysis.dataset.discover.labels`), then the file's name in the study's tree, then
-`config.yml`, then the folder. docs/datasets.md tells the rules to users.
+`config.yml`, then the folder. docs/datasets.md describes the rules for users.
 
 Example:
     >>> name_facts("monitor_load_A_16_60000_3_2_w2-t16_1_0.log", "w2-t16")["role"]
@@ -32,14 +32,14 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Identity:
-    """What is known of a file. Everything but the resource may be unknown (None).
+    """The known facts about a file. Every field but the resource may be unknown (None).
 
-    Texts are redacted and printable: they come from names of files and folders, and from what users state.
+    Texts are redacted and printable, because they come from file and folder names and from user input.
 
     Attributes:
         resource: system under test and its set-up.
-        set_up: name of what a run was measured with, apart from its size, load and operation; runs with another
-            name are never one series. Unknown: reports read it off the resource's name.
+        set_up: name of the set-up, without its size, load and operation; runs with different names never form one
+            series. If unknown, reports derive it from the resource's name.
         run: explicit name of the run within the resource, where no configuration tells runs apart.
         part: number of the load generator within the run, from 0.
     """
@@ -61,14 +61,14 @@ class Identity:
     run: str | None = None
 
     def __post_init__(self) -> None:
-        """Make every text one that may be shown."""
+        """Redact every text and make it printable."""
         for name, value in list(vars(self).items()):
             if isinstance(value, str):
                 object.__setattr__(self, name, printable(redact_path(value)))
 
     @property
     def run_id(self) -> str | None:
-        """Name of the run: resource and whatever tells its configuration; None where nothing does."""
+        """Name of the run, built from the resource and its configuration; None if no configuration is known."""
         if self.run:
             return f"{self.resource}/{self.run}"
         if not self.phase and not self.workload:
@@ -107,7 +107,7 @@ def plain_name(name: str) -> str:
 
 
 def name_facts(name: str, folder: str | None = None) -> Facts:
-    """What the name of a file in the study's tree says; empty for other names.
+    """Facts in the name of a file of the study's tree; empty for other names.
 
     Args:
         name: file name without folders.
@@ -125,11 +125,11 @@ def convert_facts(stated: Mapping[str, str], where: str) -> Facts:
 
     Args:
         stated: name -> text; empty texts are left out.
-        where: what the user wrote them in, for messages.
+        where: option or file in which the user wrote them, for messages.
 
     Raises:
-        UnknownNameError: no such fact or option.
-        UsageError: a value that it cannot have.
+        UnknownNameError: a fact or option does not exist.
+        UsageError: a value is invalid.
 
     Example:
         >>> convert_facts({"threads": "16", "phase": "load"}, "--meta")

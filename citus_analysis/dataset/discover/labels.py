@@ -6,8 +6,8 @@
     first.log,run,C,16,1
     results/second.log,run,C,16,2
 
-`identity.yml` names them by pattern; `{fact}` stands for a part of the path without slashes, `*` for any such
-part, `**` for any number of folders, and `meta` for facts that hold for all of them::
+`identity.yml` names them by pattern. `{fact}` matches a part of the path without slashes and sets the fact, `*` matches
+any such part, and `**` any number of folders; `meta` holds facts that apply to all matching files::
 
     files:
       - pattern: "{resource}/{workload}-{threads}threads-run{iteration}.log"
@@ -50,7 +50,7 @@ class Pattern:
     where: str
 
     def facts(self, relative: str) -> Facts | None:
-        """What the pattern says of a path; None where it does not fit."""
+        """Facts that the pattern reads from a path; None if the path does not match."""
         match = self.regex.fullmatch(relative)
         return None if match is None else self.meta | convert_facts(match.groupdict(), self.where)
 
@@ -70,10 +70,10 @@ class Labels:
         return {}
 
     def facts(self, path: Path) -> Facts:
-        """What the label files in the file's folder and above it, up to the root, say about a file.
+        """Facts about a file from the label files in its folder and the folders above, up to the root.
 
         Raises:
-            InputError: a label file is malformed; the message says where.
+            InputError: a label file is malformed; the message names the place.
         """
         stated: Facts = {}
         by_pattern: Facts | None = None

@@ -1,4 +1,4 @@
-"""Which resource a file belongs to, and what the resource's config.yml says about all of its files."""
+"""The resource that a file belongs to, and the facts in that resource's config.yml."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operat
 
 @dataclass(frozen=True)
 class Identified:
-    """A file with all that is known of it before it is parsed.
+    """A file with the facts that are known before it is parsed.
 
     Attributes:
         found: the file.
-        identity: what it is about.
-        key: its path within the resource, which together with the resource makes its `source_id`.
+        identity: its identity.
+        key: its path within the resource; resource and key determine its `source_id`.
         options: values of options of formats.
-        states_facts: it says what other files are about.
+        states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
     """
 
     found: Found
@@ -51,7 +51,7 @@ class _Resource:
 
 @dataclass
 class Identifier:
-    """Tells the identity of files; reads each config.yml and label file once.
+    """Determines the identity of files; reads each config.yml and label file once.
 
     Args:
         meta: facts that the user stated for all files; they win over everything else.
@@ -74,7 +74,7 @@ class Identifier:
         named = name_facts(path_text(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
         fallback = {"resource": path_text(Path(resource.folder.name)) or "unnamed"}
         by_folder = fallback | resource.facts
-        # In a flat heap of client logs only the names tell the resources apart.
+        # In a flat folder of client logs only the file names distinguish the resources.
         facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
         described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
@@ -132,10 +132,10 @@ def _read_config(path: Path) -> _Resource:
 
 
 def _stated(block: object, path: Path) -> Facts:
-    """The block `facts` of a config.yml: what holds for every file of the resource."""
+    """The block `facts` of a config.yml; the facts apply to every file of the resource."""
     way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
     if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
-        raise InputError("is no mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
+        raise InputError("is not a mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
     try:
         return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
     except UsageError as error:

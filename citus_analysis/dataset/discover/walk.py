@@ -1,8 +1,8 @@
-"""Which files there are below the SRC arguments.
+"""List the files below the SRC arguments.
 
-Hidden files and folders, other datasets and special files (pipes, sockets, devices) are left out; folders
-behind symbolic links are entered once, however often links lead to them, so that a loop ends; a file that
-several names lead to is listed once, under the first name.
+Hidden files and folders, other datasets and special files (pipes, sockets, devices) are left out. Symbolic links to
+folders are followed, but each folder is entered only once, so that loops end. A file with several names is listed
+once, under the first name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk found and what it could not look at (path, reason)."""
+    """The files that a walk found, and the paths that it could not read (path, reason)."""
 
     files: list[Found]
     problems: list[tuple[str, str]]
@@ -67,7 +67,7 @@ def display(path: Path) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path as text, secrets and all: to read facts off it and to tell it from others.
+    """A path as text, secrets not redacted: for reading facts from it and comparing it with other paths.
 
     Example:
         >>> path_text(Path("a") / "b.log")
@@ -77,7 +77,7 @@ def path_text(path: Path) -> str:
 
 
 def unreadable(error: OSError) -> str:
-    """What is said of a file that cannot be read.
+    """The message for a file that cannot be read.
 
     Example:
         >>> unreadable(PermissionError(13, "Permission denied"))
@@ -87,7 +87,7 @@ def unreadable(error: OSError) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """A file exists, as far as the process may see: what may not be looked at is not there."""
+    """Whether a file exists and is visible to the process; a path without permission counts as absent."""
     try:
         return path.exists()
     except OSError:
@@ -129,7 +129,7 @@ def _is_folder_within(entry: Path) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # It is listed as a file, and what is wrong with it is said when it is looked at.
+        # It is listed as a file; the problem is reported when it is read.
         return False
 
 

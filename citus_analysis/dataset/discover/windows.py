@@ -1,9 +1,9 @@
-"""Which run the rows of a node's file belong to.
+"""Assign the rows of a node's file to runs.
 
-A file that names its run keeps it. Server logs, samplers and profiles of the study name only node and
-iteration: they belong to the run of that iteration where there is one; where several runs share it (several
-thread counts in one resource, say), each row belongs to the run during which it was logged, by the window from
-the first to the last status line of the run's clients; rows outside all windows, or inside two, to none.
+A file that names its run keeps it. Server logs, samplers and profiles of the study name only node and iteration. If the
+iteration has one run, all rows belong to it. If several runs share the iteration (such as several thread counts in one
+resource), each row belongs to the run during which it was logged: the window of a run extends from the first to the
+last status line of its clients. Rows outside all windows, or inside two, belong to no run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TIME_COLUMN: Final = {
 #: Clients connect shortly before their first status line and leave shortly after the last.
 _MARGIN_MS: Final = 2_000
 
-#: polars looks for numpy when it first meets an array. Two threads that do so at once may fail, so it happens here.
+#: polars looks for numpy on first use of an array, which may fail if two threads do so at once. Hence it is done here.
 pl.Series(np.empty(0))
 
 
@@ -59,7 +59,7 @@ class KnownRun:
 
 @dataclass(frozen=True)
 class KnownRuns:
-    """The runs of a resource, found by their iteration: of thousands, a look at all for each file takes longest.
+    """The runs of a resource, indexed by iteration, because scanning thousands of runs for each file is slow.
 
     Example:
         >>> runs = KnownRuns((KnownRun("V3/a", 1), KnownRun("V3/b", 2), KnownRun("V3/c", None)))
@@ -117,7 +117,7 @@ class Tagger:
 
 
 def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
-    """How the rows of a source find their run among the runs of its resource."""
+    """The tagger that assigns the rows of a source to the runs of its resource."""
     if identity.run_id is not None:
         return Tagger(source_id, identity, identity.run_id)
     shared = runs.sharing(identity.iteration)

@@ -1,1 +1,1 @@
-"""From files to tables: read in parallel, written part by part, derived."""
+"""Read source files in parallel, write their tables part by part, and compute derived tables."""

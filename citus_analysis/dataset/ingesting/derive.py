@@ -1,4 +1,4 @@
-"""Derived tables: computed per resource from the tables of its sources, anew only when those changed."""
+"""Derived tables, computed per resource from the tables of its sources and recomputed only when those change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ResourceTables:
         return [part for source in self.sources for part in source.parts if part.table in names]
 
     def log_parts(self, iteration: int | None) -> list[Part]:
-        """Parts of `log_events` that may hold records of an iteration: where the source does not name it, any may."""
+        """Parts of `log_events` that may hold records of an iteration, including sources that name no iteration."""
         named, any_ = self._log_parts.get(iteration, []), self._log_parts.get(None, [])
         if iteration is None or not named:
             return [part for _, part in any_]
@@ -72,7 +72,7 @@ class ResourceTables:
     def identities(self) -> list[tuple[str, Identity]]:
         """Run and identity of each file that a load generator of the resource wrote, each pair once.
 
-        A file of no known format is one where its name gives it the role of a client: that left nothing readable.
+        A file of no known format counts if its name gives it the role of a client; that client left no readable output.
         """
         pairs = (
             (source.run_id, Identity(**source.identity))
@@ -84,7 +84,7 @@ class ResourceTables:
 
 
 def claimed_twice(sources: Iterable[SourceState]) -> list[list[SourceState]]:
-    """Sources that claim to be the same load generator of the same run: their numbers would be added up."""
+    """Pairs of sources that claim to be the same load generator of the same run; their numbers would be summed."""
     claims: dict[tuple[object, ...], list[SourceState]] = {}
     for state in sorted(sources, key=lambda s: (s.resource, s.path, s.source_id)):
         if any(part.table == "clients" for part in state.parts):
@@ -98,10 +98,10 @@ class Derivation:
     """One computation.
 
     Attributes:
-        version: raised whenever the same inputs would give other rows.
+        version: must be increased whenever the same inputs would give different rows.
         inputs: tables it reads.
         outputs: tables it writes.
-        facts: what else its rows depend on (JSON-serialisable).
+        facts: further values that its rows depend on (JSON-serialisable).
     """
 
     name: str
@@ -112,7 +112,7 @@ class Derivation:
     facts: Callable[[ResourceTables], object] = lambda _tables: None
 
     def input_rows(self, tables: ResourceTables) -> int:
-        """How many rows it reads."""
+        """Number of rows it reads."""
         return sum(part.rows for part in tables.parts(*self.inputs))
 
     def state_key(self, tables: ResourceTables) -> str:
@@ -123,7 +123,7 @@ class Derivation:
 
 
 def _runs(tables: ResourceTables) -> Pieces:
-    # A run whose clients left nothing is known by its files' names, and is one that failed.
+    # A run whose clients left no output is known from file names only, and counts as failed.
     if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
         return
     from citus_analysis.runs.run_status import with_verdicts
@@ -149,7 +149,7 @@ def _traces(tables: ResourceTables) -> Pieces:
     nodes = tables.scan("nodes").collect()
     iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
     distributed = are_distributed(scan(tables.parts("log_events")), nodes)
-    # Pids and sessions do not reach beyond one iteration.
+    # Pids and sessions are valid within one iteration only.
     for iteration in iterations.sort(nulls_last=True):
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(
@@ -164,7 +164,7 @@ def _sources(tables: ResourceTables) -> Pieces:
 
 
 def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
-    """The table `sources` as the manifest knows it."""
+    """The table `sources`, computed from the manifest."""
     table = TABLES["sources"]
     rows = [
         {name: getattr(state, name, state.identity.get(name)) for name in table.names()} | {"note": _note(state)}
@@ -194,10 +194,10 @@ DERIVATIONS: Final = (
 
 
 def run_identity(tables: ResourceTables) -> pl.DataFrame:
-    """One row per run with what is known of its main clients' files, in order of the run's name."""
+    """One row per run with the facts from its main clients' files, in order of the run's name."""
     columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name != "resource")
     rows: dict[str, dict[str, object]] = {}
-    # Main clients first: a monitor's file describes the same run, but its own number of operations.
+    # Main clients first: a monitor's file describes the same run, but states its own number of operations.
     for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):
         facts = {name: getattr(identity, name) for name in columns}
         rows.setdefault(run_id, {"run_id": run_id, "resource": identity.resource, **facts})

@@ -55,7 +55,7 @@ _BIG_BYTES: Final = 32 * 2**20
 #: Threads that read one file, and as many that write what is in it: each holds tens of megabytes.
 _MOST_THREADS: Final = 8
 
-#: Finished sources are committed together this often: what a kill can cost is work of this length.
+#: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.
 _BATCH_SECONDS: Final = 0.25
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
@@ -76,27 +76,27 @@ def ingest(
 ) -> IngestSummary:
     """Read raw files into a dataset; files whose content and identity did not change are not read again.
 
-    Safe at any moment: a process that is killed leaves each source as it was or as it is now, and the next
-    ingest completes the rest. The rows do not depend on `jobs`. Rows of files that have vanished since stay.
+    The process can be killed at any moment: each source is then in its previous or its new state, and the next
+    ingest completes the rest. The rows do not depend on `jobs`. Rows of files that no longer exist are kept.
 
     Args:
         sources: files and folders.
-        out: folder of the dataset; created where there is none.
+        out: folder of the dataset; created if it does not exist.
         jobs: threads; default: all cores that the process may use.
         format: read every file as this format instead of recognising it (`config.yml` and the catalogue
             extracts keep their meaning).
         meta: facts about all files, such as `{"resource": "V3", "phase": "run"}`; they win over names.
-        strict: leave the dataset as it was where anything is rejected.
-        progress: called as the work goes on.
+        strict: leave the dataset unchanged if anything is rejected.
+        progress: called repeatedly with the progress made.
 
     Returns:
-        What was done, with the exit code that says how well.
+        Summary of the work, with the exit code.
 
     Raises:
         InputError: a source does not exist, no file is usable, or (strict) something was rejected.
         DatasetError: `out` is no dataset, another ingest is writing to it, or it cannot be written (a full disk).
-        UnknownNameError: no such format, or no such fact in `meta`.
-        UsageError: a fact that cannot be, or fewer than one job.
+        UnknownNameError: the format, or a fact in `meta`, does not exist.
+        UsageError: a fact has an invalid value, or `jobs` is less than one.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs must be at least 1, not {jobs}")
@@ -117,11 +117,11 @@ def ingest(
 
 
 def _require_apart(sources: list[Path], out: Path) -> None:
-    """The raw files and the dataset that is made of them are different folders, neither inside the other."""
+    """Refuse sources and a dataset folder that are the same or lie inside one another."""
     target = out.resolve()
     for source in sources:
         top = source.resolve()
-        # A folder that is no dataset and holds the raw files is refused later, for what it holds.
+        # A folder that is not a dataset and holds the raw files is refused later, because of its contents.
         if (top == target or target in top.parents) and is_there(target / MANIFEST_NAME):
             problem = f"is the dataset {out} itself" if top == target else f"lies inside the dataset {out}"
             raise UsageError(problem, path=source, way_out="name the raw files, and another folder with --out")
@@ -189,13 +189,13 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
         way_out = f"name the format with --format, if it is one of {', '.join(sorted(formats()))}"
         return InputError(problem, path=where, way_out=way_out)
     kind, way_out = foreign
-    said = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
-    return InputError(said, path=where, way_out=way_out)
+    message = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
+    return InputError(message, path=where, way_out=way_out)
 
 
 @contextmanager
 def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
-    """The manifest of a dataset that no other ingest writes to; whatever fails leaves no half-written files."""
+    """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
@@ -211,7 +211,7 @@ def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
             try:
                 yield manifest
             except BaseException:
-                # Whoever still writes must be done before what nothing names is removed.
+                # Writers must have finished before files that the manifest does not name are removed.
                 pool.halt()
                 tidy(folder, Manifest.load(folder).parts())
                 raise
@@ -253,7 +253,7 @@ class _Ingest:
         return summary
 
     def _has_a_place(self, item: Surveyed) -> bool:
-        """The name of the file's resource can be that of a folder; where not, the file is named."""
+        """Refuse a resource whose name cannot be the name of a folder; the message names the file."""
         try:
             folder_of("sources", item.identity.resource)
         except ValueError as error:
@@ -263,7 +263,7 @@ class _Ingest:
         return True
 
     def _check_files(self, plan: list[Surveyed]) -> None:
-        """Find parts that are damaged, so that their sources are read again; name those whose sources are not here."""
+        """Find damaged parts, so that their sources are read again; raise an error if such a source is not given."""
         folder = self.manifest.folder
         checked = self.pool.each(lambda part: content_problem(folder, part), self.manifest.parts())
         problems = {part.path: problem for part, problem in checked if problem}
@@ -294,7 +294,7 @@ class _Ingest:
             self._commit_states(gone=gone)
 
     def _read(self, plan: list[Surveyed]) -> None:
-        """Clients first: when they ran decides which run the rows of the other files belong to."""
+        """Read clients first: their run times decide which run the rows of other files belong to."""
         self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
@@ -308,13 +308,13 @@ class _Ingest:
                 self._commit(outcomes)
 
     def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
-        """What is to be read; sources that need no parser are committed at once."""
+        """The sources to read; sources that need no parser are committed at once."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
         old = self.manifest.sources.get(item.source_id)
         task = Task(item, tagger, key)
         if item.problem and old is not None and not old.problem:
-            # What was read while the file was readable is still true.
+            # Rows that were read while the file was readable remain valid.
             self._problem(item.identified.found.relative, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
@@ -386,7 +386,7 @@ class _Ingest:
         small: list[tuple[Derivation, ResourceTables]] = []
         for derivation, tables in outdated:
             if derivation.input_rows(tables) > MOST_RECORDS:
-                # Alone: it uses several threads itself, and as much memory as a derivation may.
+                # Runs alone: it uses several threads itself, and as much memory as a derivation may.
                 self._commit_derived([stage(derivation, tables)])
             else:
                 small.append((derivation, tables))
@@ -443,7 +443,7 @@ class _Ingest:
 
 
 def _threads_of_each(jobs: int) -> int:
-    """Threads that read a large file, and that write: each takes about half of the time, and nobody shall wait."""
+    """Number of threads for reading a large file, and for writing; each takes about half of the time."""
     return min(jobs // 2 + 1, _MOST_THREADS)
 
 

@@ -1,4 +1,4 @@
-"""Worker threads that stop soon when the ingest is to stop."""
+"""Worker threads that end promptly when the ingest is stopped."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Pool:
     """A bounded number of threads.
 
     Attributes:
-        jobs: how many.
-        stop: set when whatever still runs is of no use any more.
+        jobs: number of threads.
+        stop: set when the results of running work are no longer needed.
     """
 
     jobs: int
@@ -32,13 +32,13 @@ class Pool:
         self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-        """Results as they come, each with its item; the order is not the items'."""
+        """Results in order of completion, each with its item."""
         futures = {self._executor.submit(function, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
     def halt(self) -> None:
-        """Wait until nothing runs any more; what has not begun never will."""
+        """Cancel work that has not begun, and wait for running work to end."""
         self.stop.set()
         self._executor.shutdown(cancel_futures=True)
 

@@ -1,7 +1,7 @@
-"""One source, from its bytes to staged parts. Runs in a worker thread.
+"""Read one source from its bytes to staged parts, in a worker thread.
 
-Threads, not processes: the parsers spend their time in polars, numpy and the decompressors, which let other
-threads run meanwhile, and frames need not be copied between processes.
+Threads are used rather than processes: parsers spend their time in polars, numpy and decompressors, which release the
+interpreter lock, and frames need not be copied between processes.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from citus_analysis.redaction import redact
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
 
-#: Small enough to stay in the processor's own memory between being read and being hashed.
+#: Small enough to stay in the processor's cache between reading and hashing.
 _CHUNK: Final = 2**18
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the ingest was told to stop
-    """The ingest is being stopped; what was staged so far is to be dropped."""
+class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stopped
+    """The ingest is being stopped; staged parts must be discarded."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a source that was read.
+    """The result of reading a source.
 
     Attributes:
         staged: its parts, not yet in place.
-        first_reject: where and why something was rejected first; None where nothing was.
-        problem: why (the rest of) it could not be read; None where it could.
+        first_reject: place and reason of the first reject; None if nothing was rejected.
+        problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
     """
 
     staged: list[Staged]
@@ -56,7 +56,7 @@ class Outcome:
 def content_hash(path: Path) -> str:
     """BLAKE3-128 of the bytes on disk, hexadecimal.
 
-    Every ingest reads all bytes for it, so it had better be fast: BLAKE2b takes four times as long.
+    Every ingest hashes all bytes, so speed matters: BLAKE2b takes four times as long.
     """
     digest, chunk = blake3(), memoryview(bytearray(_CHUNK))
     with path.open("rb", buffering=0) as file:
@@ -103,7 +103,7 @@ class MeasuredContent(Content):
         return stream if self.compression == "none" else cast(BinaryIO, _Counting(stream, self))
 
     def length(self) -> int:
-        """Decompressed length; reads the content once more if no parser came to its end."""
+        """Decompressed length; reads the content again if no parser reached its end."""
         if self.compression == "none":
             return self.path.stat().st_size
         if not self.lengths:
@@ -142,59 +142,61 @@ def read_source(
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
-    """Parse a source into staged parts. Whatever is wrong with it ends in `rejects`, never in an exception.
+    """Parse a source into staged parts. Defects of the source become rows of `rejects`, never exceptions.
 
     Raises:
         DatasetError: the parts cannot be written.
     """
-    account, problem, place = _Account(), None, f"rows of {display(content.path)}"
+    account, place = _Account(), f"rows of {display(content.path)}"
+
+    def stage(piece: Parsed) -> None:
+        tables = _tagged(piece, tag)
+        with writing(writer.folder, place):
+            writer.write(tables)
+        account.add(piece)
+
+    problem = None
     try:
         for piece in format_.parse(content, hints):
             _check(stop)
-            tables = _tagged(piece, tag)
-            with writing(writer.folder, place):
-                writer.write(tables)
-            account.add(piece)
+            stage(piece)
             on_bytes(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes)
     except (Stopped, DatasetError):
         raise
-    except CitusAnalysisError as error:
-        where = "" if error.place is None else f"{error.place}: "
-        way_out = "" if error.way_out is None else f" ({error.way_out})"
-        problem = f"{where}{error.problem}{way_out}"
-    except OSError as error:
-        problem = unreadable(error)
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
-        problem = redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
-    try:
-        length = content.length()
-    except InputError as error:
-        # A damaged stream has no length beyond what came out of it.
-        length, problem = account.total, problem or error.problem
-    except OSError as error:
-        length, problem = account.total, unreadable(error)
+        problem = _problem_of(error, format_)
+    length, problem = _checked_length(content, account, problem)
     missing = length - account.total
     if missing or problem:
-        reason = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"
-        problem = reason
-        # What was not accounted for is named, so that the sum over a source always is its length.
-        rest = Parsed({}, 0, 0, reject_rows([Reject(account.total, max(missing, 0), reason)]))
-        tables = _tagged(rest, tag)
-        with writing(writer.folder, place):
-            writer.write(tables)
-        account.add(rest)
+        problem = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"
+        # Bytes not accounted for become a reject, so that the sum over a source always equals its length.
+        stage(Parsed({}, 0, 0, reject_rows([Reject(account.total, max(missing, 0), problem)])))
     with writing(writer.folder, place):
         staged = writer.finish()
-    return Outcome(
-        staged,
-        length,
-        account.parsed,
-        account.noise,
-        account.rejected,
-        account.rejects,
-        account.first_reject,
-        problem,
-    )
+    counts = (account.parsed, account.noise, account.rejected, account.rejects, account.first_reject)
+    return Outcome(staged, length, *counts, problem)
+
+
+def _problem_of(error: Exception, format_: Format) -> str:
+    """The reason for which a format ended before the end of a source."""
+    if isinstance(error, CitusAnalysisError):
+        where = "" if error.place is None else f"{error.place}: "
+        way_out = "" if error.way_out is None else f" ({error.way_out})"
+        return f"{where}{error.problem}{way_out}"
+    if isinstance(error, OSError):
+        return unreadable(error)
+    return redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
+
+
+def _checked_length(content: MeasuredContent, account: _Account, problem: str | None) -> tuple[int, str | None]:
+    """Decompressed length of a source, and the problem with it; an earlier problem comes before a damaged stream."""
+    try:
+        return content.length(), problem
+    except InputError as error:
+        # The length of a damaged stream is that of the bytes it yielded.
+        return account.total, problem or error.problem
+    except OSError as error:
+        return account.total, unreadable(error)
 
 
 def _check(stop: Event) -> None:

@@ -1,7 +1,7 @@
-"""The records of one iteration, group of sessions by group: what traces are built from without all of them in memory.
+"""The records of one iteration by groups of sessions, so that traces are built without all records in memory.
 
-Few records are one group and are read where they stand. Many are divided by sessions into files of the staging folder,
-each of which is gone once it was read; the sessions that come of them wait there too until the clocks are known.
+Few records form one group and are read from their parts. Many records are divided by session into files of the staging
+folder; each file is removed once it has been read. Assembled sessions are kept there too until the clocks are known.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_RECORDS", "Groups", "records_by_group"]
 
-#: Records that are worked on at once: some 100 MB with all that comes of them.
+#: Records that are processed at once: some 100 MB with the frames built from them.
 MOST_RECORDS: Final = 250_000
 #: Records that are divided at once, at least; at most twice as many.
 _BATCH: Final = MOST_RECORDS
-#: Batches that are worked on at the same time: they take as much memory as the groups do later.
+#: Batches that are processed at the same time: they take as much memory as the groups do later.
 _DIVIDERS: Final = 2
 
-#: As traces call the node of a file that nothing names.
+#: Name of an unknown node in traces.
 _NODE: Final = pl.coalesce("node", "source_id")
 _NAMES: Final = pl.col(pl.String).cast(pl.Categorical)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """What traces are built from (:func:`~citus_analysis.spans.trace_iteration`).
+    """The input of :func:`~citus_analysis.spans.trace_iteration`.
 
     Attributes:
-        loads: give the records of each group, once.
-        keep: lays the sessions of a group aside; None where they may stay in memory.
+        loads: functions that return the records of each group; each can be called once.
+        keep: writes the sessions of a group to disk; None if they may stay in memory.
     """
 
     loads: Sequence[Callable[[], pl.DataFrame]]
@@ -66,8 +66,8 @@ def records_by_group(
 
     Args:
         parts: parts of `log_events` of one resource.
-        scan: gives the rows of some of them.
-        chosen: which rows are of the iteration.
+        scan: returns the rows of given parts.
+        chosen: condition that selects the rows of the iteration.
         nodes: rows of `nodes` of the resource.
         staging: an existing folder for files of groups.
     """
@@ -75,13 +75,13 @@ def records_by_group(
     if sum(part.rows for part in parts) <= MOST_RECORDS:
         yield Groups([events.collect])
         return
-    # Traces are what an ingest imports last: reading need not wait for them.
+    # Imported late, so that reading does not wait for the import of traces.
     from citus_analysis.spans import group_sessions
 
     backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
     groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
     if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
-        # Records without a pid belong to no session; where no record has one, the first show that there are files.
+        # Records without a pid belong to no session. If none has a pid, the first ones show the files.
         yield Groups([events.head(MOST_RECORDS).collect])
         return
     with TemporaryDirectory(prefix="groups-", dir=staging) as name:
@@ -93,7 +93,7 @@ def records_by_group(
 
 
 def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
-    """Rows in their order: of some small parts, or a slice of a large one."""
+    """Batches of rows in their order: several small parts, or a slice of a large one."""
     held: list[Part] = []
     rows = 0
     for number, part in enumerate(parts, 1):
@@ -104,14 +104,14 @@ def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFram
         slices = max(1, -(-rows // (2 * _BATCH)))
         size = -(-rows // slices)
         whole = scan(held)
-        # Slices, for a query that hands out batches reads on, however slowly they are taken.
+        # Slices, because a streaming query reads ahead regardless of how slowly its batches are consumed.
         yield from (whole.slice(begin, size) for begin in range(0, rows, size)) if slices > 1 else [whole]
         held, rows = [], 0
 
 
 @dataclass(frozen=True)
 class _Membership:
-    """The groups of backends: numbers that stand for node and process, in order, and the group of each."""
+    """The group of each backend; backends are sorted numbers that encode node and process."""
 
     backends: NDArray[np.int64]
     groups: NDArray[np.int32]
@@ -124,9 +124,9 @@ class _Membership:
         return cls(backends[order], groups["group"].to_numpy()[order])
 
     def group(self, node: pl.Series, pid: pl.Series) -> NDArray[np.int32]:
-        """The group of each record; -1 where there is none."""
+        """The group of each record; -1 for a record without a group."""
         backends = _backends(node, pid)
-        # A backend writes several records in a row: few are left to look up, where a join would hash all.
+        # A backend writes several records in a row, so few values are left to look up; a join would hash them all.
         begins = firsts(backends)
         heads = backends[begins]
         at = np.minimum(np.searchsorted(self.backends, heads), len(self.backends) - 1)
@@ -142,11 +142,11 @@ def _backends(node: pl.Series, pid: pl.Series) -> NDArray[np.int64]:
 def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, membership: _Membership, folder: Path) -> None:
     """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
     number, rows = batch
-    # Names are the same in all rows of a source: as categories they take less to write and read.
+    # Names are equal in all rows of a source; categories are cheaper to write and read.
     records = rows.filter(chosen).with_columns(_NODE.cast(pl.Categorical).alias("_node"), _NAMES).collect()
     placed = records.drop("_node").with_columns(group=membership.group(records["_node"], records["pid"]))
     for (group,), part in placed.partition_by("group", as_dict=True, include_key=False).items():
-        # Those that belong to none are left out.
+        # Records without a group are left out.
         if group >= 0:
             target = folder / str(group)
             target.mkdir(exist_ok=True)
@@ -160,14 +160,14 @@ def _group(folder: Path) -> pl.DataFrame:
 
 
 class _Aside:
-    """Sessions laid aside, each group in a folder of its own with a file for each of its frames."""
+    """Sessions on disk: a folder for each group with a file for each of its frames."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._numbers = count()
 
     def keep(self, sessions: Sessions) -> Callable[[], Sessions]:
-        """Lay the sessions of a group aside."""
+        """Write the sessions of a group to disk."""
         folder = self._folder / f"sessions-{next(self._numbers)}"
         folder.mkdir()
         frames: dict[str, pl.DataFrame] = vars(sessions)

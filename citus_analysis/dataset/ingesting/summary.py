@@ -1,4 +1,4 @@
-"""What an ingest reports: while it runs, and when it is done."""
+"""Progress and summary of an ingest."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from citus_analysis.texts.counted_words import counted, noun_for
 
 __all__ = ["IngestSummary", "Progress", "ProgressCallback"]
 
-#: Names of this many files are enough to see what they are.
+#: Number of unrecognised files that are named in the summary.
 _FEW: Final = 5
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an ingest is.
+    """Progress of an ingest.
 
     Attributes:
         stage: `scan` (hashing and detecting), `read` (parsing) or `derive`.
         done: bytes (scan, read) or resources (derive) so far.
-        total: of how many.
+        total: total number of bytes or resources.
     """
 
     stage: str
@@ -34,7 +34,7 @@ ProgressCallback = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class IngestSummary:
-    """What an ingest did, and the state in which it left the dataset.
+    """The work done by an ingest, and the resulting state of the dataset.
 
     Attributes:
         files: files found below the sources.
@@ -43,14 +43,14 @@ class IngestSummary:
         unrecognised: files that no format recognised; they are listed in `sources` with a null format. Those that
             state facts about others (`runs.csv`, `identity.yml`) are none of them.
         duplicates: files whose content another file of the same identity has already contributed.
-        rejected: stretches of these files that stand in `rejects`, also those found in an earlier pass.
+        rejected: rows of these files in `rejects`, including those of an earlier pass.
         failed: files that could not be read to their end.
         conflicts: load generators of a run that more than one file claims to be.
-        derived: resources whose derived tables were computed anew.
+        derived: resources whose derived tables were recomputed.
         rows: rows per table of the whole dataset.
         messages: one line per problem.
         unrecognised_files: (path, reason) of each file that no format recognised.
-        hints: one line for each thing that could be added to get more out of the files.
+        hints: one line for each file or fact whose addition would allow more results.
     """
 
     files: int
@@ -69,7 +69,7 @@ class IngestSummary:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is no problem but should be known: some of the files that were not recognised, and hints."""
+        """Notes that are not problems: some of the unrecognised files, and hints."""
         files = [f"{path}: not recognised: {reason}" for path, reason in self.unrecognised_files[:_FEW]]
         rest = len(self.unrecognised_files) - len(files)
         more = [f"... and {rest} more that were not recognised (all: --json)"] if rest else []

@@ -1,4 +1,4 @@
-"""What is to be done about each file that was found: hashed, recognised, identified, compared with the manifest."""
+"""Survey the files that were found: hash, recognise and identify each, and compare it with the manifest."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def digest(value: object, size: int = 8) -> str:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A file and what is known before it is parsed.
+    """A file with the facts that are known before it is parsed.
 
     Attributes:
         identified: the file and its identity.
         source_id: stable name, from the resource and the path within it.
         hash: of the bytes on disk; empty where they cannot be read.
-        format: how it is to be read; None where no format recognises it.
-        forced: the user said what format it is.
-        problem: why it cannot be read.
-        same_as: path of the file that has contributed the same content for the same identity.
+        format: its format; None if no format recognises it.
+        forced: the user stated the format.
+        problem: reason why it cannot be read.
+        same_as: path of another file that contributed the same content for the same identity.
     """
 
     identified: Identified
@@ -60,12 +60,12 @@ class Surveyed:
 
     @property
     def identity(self) -> Identity:
-        """What the file is about."""
+        """The identity of the file."""
         return self.identified.identity
 
     @property
     def is_unrecognised(self) -> bool:
-        """Nobody knows what to do with it."""
+        """Whether no format recognises the file and it states no facts about others."""
         return self.format is None and not self.problem and not self.identified.states_facts
 
     @property
@@ -75,12 +75,12 @@ class Surveyed:
 
     @property
     def recorded(self) -> str:
-        """The location as the manifest keeps it: redacted."""
+        """The location as recorded in the manifest, redacted."""
         return redact_path(self.location)
 
     @property
     def is_client(self) -> bool:
-        """It was written by a load generator."""
+        """Whether a load generator wrote the file."""
         return self.format is not None and not _CLIENT_TABLES.isdisjoint(self.format.tables)
 
     @property
@@ -95,7 +95,7 @@ class Surveyed:
         return {option.name: stated[option.name] for option in self.format.options if option.name in stated}
 
     def state_key(self, assignment: object) -> str:
-        """Hash over all that the file's rows depend on."""
+        """Hash over everything that the file's rows depend on."""
         columns = _columns_of(self.format.tables if self.format else ())
         parser = (self.format.name, self.format.version) if self.format else None
         facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
@@ -108,7 +108,7 @@ def _columns_of(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
 
 
 def unrecognised_reason(item: Surveyed) -> str:
-    """Why a file may not have been recognised, as far as its beginning tells."""
+    """A likely reason why a file was not recognised, judged by its first bytes."""
     path = item.identified.found.path
     foreign = way_out_of(path)
     if foreign is not None:
@@ -130,7 +130,7 @@ def _recode(encoding: str) -> str:
 
 
 def registry_key() -> str:
-    """Hash over the formats that there are; while it is the same, a file is recognised as the same."""
+    """Hash over the registered formats; as long as it is equal, a file is recognised as the same format."""
     return _registry_digest(tuple((name, found.version) for name, found in formats().items()))
 
 
@@ -144,8 +144,8 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
 
     Args:
         identified: the file.
-        forced: take it for this format.
-        remembered: (name, hash) -> format, where it was found out before.
+        forced: treat the file as this format.
+        remembered: (name, hash) -> format, as recognised by an earlier ingest.
     """
     path = identified.found.path
     content = Content(path)
@@ -161,7 +161,7 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
         return Surveyed(identified, hash=_hash_or_empty(path), problem=error.problem)
     except OSError as error:
         return Surveyed(identified, problem=unreadable(error))
-    # What describes the other files keeps its meaning, whatever they are taken for.
+    # Files that describe other files keep their meaning even if a format is forced.
     describes = found is not None and {"settings", "nodes", "shards"} & set(found.tables)
     taken_for = found if forced is None or describes else forced
     surveyed = Surveyed(identified, hash=hash_, format=taken_for, forced=forced is not None)
@@ -169,7 +169,7 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
 
 
 def _as_client(surveyed: Surveyed) -> Surveyed:
-    """A load generator's file with a run and a role: a client whose role nobody states is a main one."""
+    """A load generator's file with a run and a role; the default role is main."""
     known = surveyed.identity
     run = known.run if known.run_id is not None else _run_name(surveyed.identified.key)
     identity = replace(known, run=run, role=known.role or "main")
@@ -198,8 +198,8 @@ def _run_name(key: str) -> str:
 def name_sources(surveyed: Iterable[Surveyed], known: Mapping[str, SourceState]) -> list[Surveyed]:
     """Give each file its `source_id`.
 
-    It depends on the resource and the path within it, not on where the tree lies, so that a moved tree is
-    still the same. Files whose resource and path are equal are told apart by the path above.
+    It depends on the resource and the path within it, not on the location of the tree, so that a moved tree keeps
+    its ids. Files with equal resource and path are distinguished by the folders above.
     """
     by_key: dict[tuple[str, str], list[Surveyed]] = defaultdict(list)
     for item in surveyed:
@@ -251,5 +251,5 @@ def _unpacked_key(item: Surveyed) -> str:
 
 
 def _content_key(hash_: str, identity: Mapping[str, object]) -> str:
-    # The name of a run may come from the file's own name, which is what copies differ in.
+    # The name of a run may derive from the file's own name, in which copies differ.
     return digest((hash_, {name: value for name, value in identity.items() if name != "run"}))

@@ -1,4 +1,4 @@
-"""One source that is to be read, and the manifest's entry that comes of it."""
+"""A source to be read, and its resulting manifest entry."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Task"]
 
 @dataclass(frozen=True)
 class Task:
-    """A source that is to be read.
+    """A source to be read.
 
     Attributes:
         item: the file.
-        tagger: which run its rows belong to.
-        key: hash over all that its rows depend on.
+        tagger: assigns its rows to runs.
+        key: hash over everything that its rows depend on.
     """
 
     item: Surveyed
@@ -56,7 +56,7 @@ class Task:
         )
 
     def moved(self, old: SourceState) -> SourceState:
-        """The entry of a source that is the same in another place."""
+        """The entry of an unchanged source at its new location."""
         return replace(old, location=self.item.recorded, path=self.item.identified.found.relative)
 
     def read_state(self, outcome: Outcome) -> SourceState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import polars as pl
 
@@ -29,11 +29,12 @@ Kind = Literal["polars", "pandas", "arrow"]
 
 
 class Dataset(Shorthands):
-    """A dataset as it was when it was opened, for a day after an ingest replaced files; open it again to see the new.
+    """A dataset in the state in which it was opened.
 
-    What it gives was compared with what was written: a damaged file is an error that names it, never a wrong value.
+    The state stays readable for a day after an ingest replaces files; open the dataset again to see the new state.
+    Files are verified before they are read: a damaged file raises an error that names it and yields no wrong values.
 
-    Every table of the schema is there; one that nothing was read into has no rows.
+    Every table of the schema exists; a table without data has no rows.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
@@ -58,16 +59,16 @@ class Dataset(Shorthands):
         return digest(sorted(states, key=lambda state: state[0]), size=16)
 
     def tables(self) -> dict[str, int]:
-        """Name -> number of rows of the tables that have any."""
+        """Name -> number of rows, for tables that have rows."""
         rows = {name: sum(part.rows for part in parts) for name, parts in self._parts.items()}
         rows["sources"] = len(self._manifest.sources)
         return {name: rows[name] for name in TABLES if rows.get(name)}
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """A table with the schema's columns and dtypes, not read yet.
+        """A table as a lazy frame with the schema's columns and dtypes.
 
         Raises:
-            UnknownNameError: no table of a dataset has that name.
+            UnknownNameError: no table of a dataset has this name.
             DatasetError: a file of the table is missing or damaged.
         """
         if name not in TABLES or name in OUTSIDE_DATASET:
@@ -85,11 +86,11 @@ class Dataset(Shorthands):
     def table(self, name: str, kind: Literal["pandas"]) -> pd.DataFrame: ...
     @overload
     def table(self, name: str, kind: Literal["arrow"]) -> pa.Table: ...
-    def table(self, name: str, kind: Kind = "polars") -> Any:
-        """A table as a frame of the kind that is asked for.
+    def table(self, name: str, kind: Kind = "polars") -> pl.DataFrame | pd.DataFrame | pa.Table:
+        """A table as a frame of the requested kind.
 
         Raises:
-            UnknownNameError: no such table, or no such kind.
+            UnknownNameError: the table or the kind does not exist.
         """
         if kind not in ("polars", "pandas", "arrow"):
             raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
@@ -104,8 +105,8 @@ class Dataset(Shorthands):
         The query can read the dataset's tables and nothing else: it cannot write, nor open files.
 
         Raises:
-            UsageError: not one SELECT, or an error in it.
-            DatasetError: a file of a table that it names is missing or damaged.
+            UsageError: the query is not a single SELECT, or has an error.
+            DatasetError: a file of a table in the query is missing or damaged.
         """
         from citus_analysis.dataset.query.duckdb_views import mentioned, run_query
 
@@ -114,17 +115,17 @@ class Dataset(Shorthands):
         return run_query(query, self._path, self._parts, self.scan("sources"))
 
     def log_text(self, rows: pl.DataFrame) -> pl.Series:
-        """The text in the raw files behind rows that carry `source_id` and `byte_offset`, secrets redacted.
+        """The text in the raw files from which rows with `source_id` and `byte_offset` were read, secrets redacted.
 
         Args:
-            rows: rows of `log_events`, `rejects`, `spans`, `statements` ...; where `byte_length` is missing, the
-                length of the log record or reject at the offset is used.
+            rows: rows of `log_events`, `rejects`, `spans`, `statements` ...; if `byte_length` is missing, the length
+                of the log record or reject at the offset is used.
 
         Returns:
             One text per row, in their order; null where the row has no source.
 
         Raises:
-            DatasetError: a source is not where it was, or changed since it was read.
+            DatasetError: a source was moved or removed, or changed since it was read.
             UsageError: the rows lack a column.
         """
         from citus_analysis.dataset.query.log_text import read_texts
@@ -143,9 +144,9 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Open the dataset in a folder.
 
     Raises:
-        DatasetError: there is none, it is damaged, or files of it are missing or damaged.
+        DatasetError: the folder holds no dataset, or the manifest or a file is damaged or missing.
     """
-    # Whatever folder the process works in later, the dataset stays the same one.
+    # Absolute, so that the dataset stays the same if the working directory changes.
     folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
     manifest = Manifest.load(folder)
     if not manifest.exists:

@@ -1,4 +1,4 @@
-"""DuckDB over the tables of a dataset, locked so that a query reads these tables and nothing else."""
+"""DuckDB views of the tables of a dataset, locked so that a query can read nothing else."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["mentioned", "run_query"]
 #: Functions of DuckDB that take the name of a table, or a query, as a text.
 _BY_TEXT: Final = frozenset({"query", "query_table"})
 
-#: What DuckDB says where files of a table differ in their columns, or lack one that the schema has.
+#: DuckDB's messages if files of a table differ in their columns, or lack a column of the schema.
 _OTHER_COLUMNS: Final = re.compile(r"union_by_name|Referenced column .* not found in FROM clause")
-#: Names that DuckDB offers for the one that it does not know, a line below the error.
+#: Names that DuckDB suggests for an unknown one, on the line after the error.
 _CANDIDATES: Final = re.compile(r"^(?:Did you mean|Candidate bindings).*", re.MULTILINE)
 #: Times with a zone, whichever it is.
 _ANY_ZONE: Final = selectors.datetime(time_zone="*")
-#: Variables of the program must not turn into tables of the query.
+#: Variables of the program must not become tables of the query.
 _SETTINGS: Final = {"python_enable_replacements": "false"}
 
 
@@ -39,7 +39,7 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
     """The rows of one SELECT.
 
     Raises:
-        UsageError: not one SELECT, an error in it, or a column of a type that a frame cannot hold.
+        UsageError: the query is not a single SELECT, has an error, or yields a column type that a frame cannot hold.
         DatasetError: a file of the dataset cannot be read.
     """
     import duckdb
@@ -77,12 +77,12 @@ def _frame(table: pa.Table) -> pl.DataFrame:
         if _is_foreign(field.type):
             way_out = f"cast it: {field.name}::VARCHAR, or epoch({field.name}) for the seconds of an interval"
             raise UsageError(f"column {field.name!r} is of type {field.type}", place="SQL", way_out=way_out)
-    # DuckDB gives times in the zone of the machine.
+    # DuckDB returns times in the time zone of the machine.
     return pl.DataFrame(pl.from_arrow(table)).with_columns(_ANY_ZONE.dt.convert_time_zone("UTC"))
 
 
 def _is_foreign(kind: pa.DataType) -> bool:
-    """A type that polars has nothing for (it would panic), or that holds one."""
+    """Whether polars lacks this type, or a type nested in it (it would panic)."""
     import pyarrow as pa
 
     if pa.types.is_interval(kind) or pa.types.is_union(kind):
@@ -93,10 +93,12 @@ def _is_foreign(kind: pa.DataType) -> bool:
 def _in_our_words(error: duckdb.Error, folder: Path) -> UsageError | DatasetError:
     import duckdb
 
-    # DuckDB draws the place of an error over several lines; the first says what is wrong.
+    # DuckDB shows the position of an error on several lines; the first line holds the message.
     problem = str(error).strip().splitlines()[0]
     if str(folder.resolve()) in problem or isinstance(error, duckdb.IOException):
-        return DatasetError(problem, path=folder, way_out="ingest again: what is missing or damaged is read anew")
+        return DatasetError(
+            problem, path=folder, way_out="ingest again: sources of missing or damaged files are read again"
+        )
     candidates = _CANDIDATES.search(str(error))
     return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else ""))
 
@@ -109,7 +111,7 @@ def _create_views(
     *,
     of_any_age: bool,
 ) -> None:
-    """One view per table; those of any age look into every file, which takes longer, and add absent columns."""
+    """Create a view for each table; `of_any_age` inspects every file, which is slower, and adds absent columns."""
     for name, table in TABLES.items():
         if name in OUTSIDE_DATASET:
             continue
@@ -129,9 +131,9 @@ def _create_views(
 
 
 def _rows(folder: Path, parts: Sequence[Part], *, of_any_age: bool) -> str:
-    """What gives the rows of some parts, the partition key included."""
+    """The SQL expression that reads some parts, including the partition key."""
     if is_partition_above(folder):
-        # DuckDB looks for partitions in the whole path: here the resource must be said in words.
+        # DuckDB looks for partitions in the whole path, so the resource is stated as a literal here.
         scans = [
             f"SELECT *, {_quoted(resource)} AS {PARTITION_KEY} FROM "  # noqa: S608 - quoted
             f"read_parquet([{_listed(folder, group)}], hive_partitioning = false, union_by_name = {of_any_age})"
@@ -147,7 +149,7 @@ def _listed(folder: Path, parts: Sequence[Part]) -> str:
 
 
 def mentioned(query: str) -> list[str]:
-    """Tables whose name stands anywhere in a query; all where it may put names together.
+    """Tables whose name occurs anywhere in a query; all tables if the query may compose names.
 
     Example:
         >>> mentioned("SELECT count(*) FROM Runs WHERE run_id NOT IN (SELECT run_id FROM clients)")
@@ -158,7 +160,7 @@ def mentioned(query: str) -> list[str]:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
-    """Nothing but these files can be opened from here on."""
+    """Restrict the connection to these files."""
     connection.execute(f"SET allowed_paths = [{', '.join(_quoted(str(file)) for file in files)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

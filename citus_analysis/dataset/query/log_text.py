@@ -1,4 +1,4 @@
-"""From a row back to the bytes of its source."""
+"""The source text of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from citus_analysis.redaction import MASK, redact
 
 __all__ = ["read_texts"]
 
-#: A text longer than this is cut: it is for a person to read.
+#: Longer texts are truncated, because they are meant for display.
 _LONGEST: Final = 2**20
 _KEY: Final = ("source_id", "byte_offset")
 

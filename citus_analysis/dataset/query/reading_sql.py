@@ -1,8 +1,8 @@
-"""Which SQL only reads, judged by DuckDB's own parser.
+"""Recognise SQL that only reads, with DuckDB's own parser.
 
-The type of a statement alone does not tell: `EXPLAIN ANALYZE` runs what it explains, a common table expression may be
-a COPY, PIVOT wraps any statement, and some table functions write (`enable_logging`). So EXPLAIN is unwrapped, the tree
-of a SELECT may hold queries only, and table functions are those that are known to read nothing but their arguments.
+The type of a statement is not sufficient: `EXPLAIN ANALYZE` executes its statement, a common table expression may be a
+COPY, PIVOT wraps any statement, and some table functions write (`enable_logging`). Therefore EXPLAIN is unwrapped, the
+parse tree of a SELECT may contain queries only, and only table functions that read just their arguments are allowed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["require_reading"]
 
-#: SHOW, DESCRIBE, SUMMARIZE, VALUES and FROM are SELECTs to DuckDB. What holds a PIVOT without a list of values is
-#: MULTI: DuckDB looks the values up first.
+#: DuckDB treats SHOW, DESCRIBE, SUMMARIZE, VALUES and FROM as SELECT. A statement with a PIVOT without a list of values
+#: is MULTI, because DuckDB queries the values first.
 _SELECT: Final = "SELECT"
 _PIVOT: Final = "MULTI"
 
-#: What the tree of a query consists of; a COPY, INSERT, UPDATE or DELETE in a common table expression is none of them.
+#: Node types of a query's parse tree; a COPY, INSERT, UPDATE or DELETE in a common table expression is not among them.
 _QUERY_NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 #: Table functions that read no file and change nothing.
 _TABLE_FUNCTIONS: Final = frozenset(
@@ -32,28 +32,28 @@ _TABLE_FUNCTIONS: Final = frozenset(
     | {"pragma_table_info", "pragma_show", "pragma_version", "icu_calendar_names", "pg_timezone_names"}
     | {f"duckdb_{name}" for name in ("columns", "functions", "keywords", "settings", "tables", "types", "views")}
 )
-#: Words that make a statement, or a part of one, other than a query.
+#: Keywords that begin a statement, or part of a statement, other than a query.
 _CHANGING_WORDS: Final = frozenset(
     {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE", "EXPORT", "IMPORT", "INSERT"}
     | {"INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "TRUNCATE", "UPDATE", "VACUUM"}
 )
 
-# Within a JSON string quotes are escaped, so that no text of the query looks like these.
+# Quotes within a JSON string are escaped, so a string in the query cannot match these patterns.
 _NODE: Final = re.compile(r'"type":"(\w+_NODE)"')
 _TABLE_FUNCTION: Final = re.compile(r'"type":"TABLE_FUNCTION".*?"function_name":"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _WAY_OUT: Final = "a query reads the dataset's tables; they are changed by `ingest` alone"
 
 
 def require_reading(connection: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Refuse what is not one query that only reads.
+    """Raise an error unless the text is a single query that only reads.
 
     Args:
-        connection: any connection; nothing is executed that the query says.
+        connection: any connection; the query is not executed.
         query: one SELECT, WITH, FROM, VALUES, PIVOT, DESCRIBE, SUMMARIZE or SHOW, or EXPLAIN of one of these.
 
     Raises:
-        UsageError: it is something else, or calls a function that reads files or changes anything.
-        duckdb.ParserException: it is not SQL.
+        UsageError: the text is another kind of statement, or calls a function that reads files or changes data.
+        duckdb.ParserException: the text is not valid SQL.
 
     Example:
         >>> import duckdb
@@ -64,7 +64,7 @@ def require_reading(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 changed by `ingest` alone)
     """
     if "\0" in query or not _is_unicode(query):
-        raise UsageError("holds bytes that are no text", place="SQL", way_out="write it in UTF-8, without NUL")
+        raise UsageError("contains bytes that are not text", place="SQL", way_out="write it in UTF-8, without NUL")
     inner = _explained(connection, query)
     match [statement.type.name for statement in connection.extract_statements(inner)]:
         case [kind] if kind == _SELECT:
@@ -87,7 +87,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _functions_of_select(connection: duckdb.DuckDBPyConnection, query: str) -> Iterable[str]:
-    """The table functions that a SELECT calls; anything but queries in it is refused."""
+    """The table functions that a SELECT calls; raises an error if it contains anything but queries."""
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
     nodes = set(_NODE.findall(tree))
     if not nodes or not nodes <= _QUERY_NODES:
@@ -96,7 +96,7 @@ def _functions_of_select(connection: duckdb.DuckDBPyConnection, query: str) -> I
 
 
 def _functions_of_pivot(connection: duckdb.DuckDBPyConnection, query: str) -> Iterable[str]:
-    """The same for a PIVOT, of which DuckDB gives no tree: by words."""
+    """The table functions of a PIVOT, for which DuckDB returns no parse tree; determined from its tokens."""
     words = list(_words(query))
     if any(word.upper() in _CHANGING_WORDS for word, _ in words):
         raise _not_one_select()
@@ -107,7 +107,7 @@ def _functions_of_pivot(connection: duckdb.DuckDBPyConnection, query: str) -> It
 
 
 def _explained(connection: duckdb.DuckDBPyConnection, query: str) -> str:
-    """What an EXPLAIN explains; any other query as it is."""
+    """The statement inside an EXPLAIN; any other query unchanged."""
     words = list(_words(query))
     if not words or words[0][0].upper() != "EXPLAIN":
         return query
@@ -128,7 +128,7 @@ def _parses(connection: duckdb.DuckDBPyConnection, query: str) -> bool:
 
 
 def _after_options(words: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Behind `(ANALYZE, FORMAT json)`."""
+    """Position after the options of an EXPLAIN, such as `(ANALYZE, FORMAT json)`."""
     depth = 0
     for position, (word, _) in enumerate(words):
         depth += (word == "(") - (word == ")")
@@ -142,7 +142,7 @@ def _from(query: str, words: list[tuple[str, int]]) -> str:
 
 
 def _words(query: str) -> Iterator[tuple[str, int]]:
-    """Words, quoted names and signs with the byte at which they begin; neither comments nor strings."""
+    """Keywords, quoted names and operators, each with its byte offset; comments and strings are skipped."""
     import duckdb
 
     text = query.encode()

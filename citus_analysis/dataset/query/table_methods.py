@@ -14,7 +14,7 @@ class Shorthands:
 
     @abstractmethod
     def scan(self, name: str) -> pl.LazyFrame:
-        """A table, not read yet."""
+        """A table as a lazy frame."""
 
     def sources(self) -> pl.DataFrame:
         """One row per file that an ingest saw."""
@@ -33,7 +33,7 @@ class Shorthands:
         return self.scan("shards").collect()
 
     def settings(self) -> pl.DataFrame:
-        """What is known of a resource: versions, hardware, server settings."""
+        """Versions, hardware and server settings of each resource."""
         return self.scan("settings").collect()
 
     def runs(self) -> pl.DataFrame:
@@ -53,7 +53,7 @@ class Shorthands:
         return self.scan("client_metrics").collect()
 
     def client_series(self) -> pl.DataFrame:
-        """What a client reported while it ran: one row per status line and operation, and one for the total."""
+        """Status lines of clients: one row per status line and operation, and one for the total."""
         return self.scan("client_series").collect()
 
     def client_histogram(self) -> pl.DataFrame:
@@ -65,7 +65,7 @@ class Shorthands:
         return self.scan("client_latencies").collect()
 
     def client_errors(self) -> pl.DataFrame:
-        """Exceptions and error messages a client printed in between, counted by message class."""
+        """Exceptions and error messages printed by clients, counted by message class."""
         return self.scan("client_errors").collect()
 
     def log_events(self) -> pl.DataFrame:
@@ -93,7 +93,7 @@ class Shorthands:
         return self.scan("clock_offsets").collect()
 
     def activity_samples(self) -> pl.DataFrame:
-        """Sessions of a server at one moment after another, and what each was waiting for."""
+        """Snapshots of a server's sessions with the wait event of each."""
         return self.scan("activity_samples").collect()
 
     def server_counters(self) -> pl.DataFrame:
@@ -109,7 +109,7 @@ class Shorthands:
         return self.scan("net_samples").collect()
 
     def throttle_samples(self) -> pl.DataFrame:
-        """How the CPU controller of the kernel held a group of processes back, since the sample before."""
+        """CPU throttling of a control group since the sample before."""
         return self.scan("throttle_samples").collect()
 
     def cpu_samples(self) -> pl.DataFrame:
@@ -137,5 +137,5 @@ class Shorthands:
         return self.scan("perf_counters").collect()
 
     def outcomes(self) -> pl.DataFrame:
-        """How the runner judged the iterations of a resource: what the clients' own output does not show."""
+        """The runner's verdicts on the iterations of a resource, with failures that client output does not show."""
         return self.scan("outcomes").collect()

@@ -1,14 +1,14 @@
-"""How rows are stored in Parquet and read back: types, encodings, compression.
+"""Storage of rows in Parquet: types, encodings, compression.
 
-Categories are stored as text: their codes depend on the order in which a process met them. The readers turn the text
-back into what the schema says. Encodings are chosen by dtype, for each costs the writer time: offsets, times and counts
-grow or repeat, so their differences are packed; of measured values the first bytes repeat, so they are split into
-bytes; texts and fingerprints repeat, so they get a dictionary; identifiers of spans do neither. Statistics are kept
-for what rows are looked for by the range of, which categories and hashes are not.
+Categories are stored as text, because their codes depend on the order in which a process met them; readers cast the
+text to the dtype of the schema. Encodings are chosen by dtype, because each costs the writer time: offsets, times and
+counts increase or repeat, so their differences are packed; the leading bytes of measured values repeat, so values are
+split into bytes; texts and fingerprints repeat, so they get a dictionary; span identifiers get none of these.
+Statistics are written for columns that are filtered by range, which excludes categories and hashes.
 
-A source that vanished keeps its rows, and these keep the columns that the table had when they were written. What was
-added since is null in them until the source is read again. Times that were written in milliseconds are read as
-microseconds, as all others.
+Rows of a source that no longer exists are kept, with the columns that the table had when they were written. Columns
+that were added later are null in these rows until the source is read again. Times that were written in milliseconds are
+read as microseconds, like all others.
 """
 
 from __future__ import annotations
@@ -44,40 +44,40 @@ __all__ = [
     "writer_options",
 ]
 
-#: Folder of the names under which parts stay until no reader needs them; no pattern for Parquet files finds them there.
+#: Folder in which parts are kept until no reader needs them; their names match no pattern for Parquet files.
 FILES: Final = "_files"
 
-#: The fastest level makes files about as small as higher ones, now that the encodings pack most of it.
+#: The fastest level gives files about as small as higher levels do, because the encodings already pack most data.
 _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
-#: Rows of fewer bytes are stored as they are: the footer of their file takes more.
+#: Fewer bytes than these are stored uncompressed, because the file's footer is larger.
 COMPRESSED_BYTES: Final = 2**14
 
 
 def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
-    """Rows of the table as they are stored, one piece behind the other: no partition key, absent columns null.
+    """Concatenate rows of a table in their stored form: without the partition key, absent columns null.
 
     Raises:
-        ValueError: a piece has a column that the table does not define.
+        ValueError: a frame has a column that the table does not define.
     """
     import pyarrow as pa
 
     rows = pa.Table.from_batches([record_batch(table, piece) for piece in pieces])
     rows = rows.select([column.name for column in _kept(table)])
-    # One dictionary for all pieces, for a second one would keep the writer from using any.
+    # All chunks share one dictionary; with a second one the writer would use none.
     return rows if len(pieces) == 1 else rows.unify_dictionaries().combine_chunks()
 
 
 @cache
 def writer_options(table: Table, *, compress: bool = True) -> dict[str, Any]:
-    """What the Parquet writer is to do with the columns of a table.
+    """Options of the Parquet writer for the columns of a table.
 
     Args:
-        table: whose rows are written.
-        compress: shorten the pages; of a few rows they are short, and to start the compressor for each column takes
-            longer than all the rest.
+        table: table whose rows are written.
+        compress: compress the pages. For few rows, starting the compressor for each column takes longer than all other
+            work.
     """
     kept = _kept(table)
     packed = [c.name for c in kept if c.type.is_integer or c.type.is_time]
@@ -92,7 +92,7 @@ def writer_options(table: Table, *, compress: bool = True) -> dict[str, Any]:
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
         "write_page_checksum": True,
-        # Readers shall see text, not the codes of the process that wrote it.
+        # Readers must see text, not the codes of the process that wrote it.
         "store_schema": False,
     }
 
@@ -118,7 +118,7 @@ def public_path(path: str) -> str:
 
 
 def location(folder: Path, part: Part) -> Path:
-    """Where a part is read: in the table's own folder where an older version wrote it, or only that was copied."""
+    """Path to read a part from: the table's own folder if an older version wrote it, or if only that was copied."""
     kept = folder / kept_path(part.path)
     return kept if kept.exists() else folder / part.path
 
@@ -129,14 +129,14 @@ def is_partition_above(folder: Path) -> bool:
 
 
 def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
-    """The rows of some parts with the table's columns and dtypes; an empty frame where there are none."""
+    """The rows of some parts with the table's columns and dtypes; an empty frame if there are no parts."""
     import polars as pl
 
     listed = list(parts)
     if not listed:
         return table.empty().lazy()
     if is_partition_above(folder):
-        # Readers look for partitions in the whole path: here the resource must be said in words.
+        # Readers look for partitions in the whole path, so the resource is stated as a literal here.
         scans = [
             _scanned(table, folder, group, partitioned=False).with_columns(pl.lit(resource).alias(PARTITION_KEY))
             for resource, group in by_partition(listed)
@@ -144,7 +144,7 @@ def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
         scanned = pl.concat(scans)
     else:
         scanned = _scanned(table, folder, listed, partitioned=True)
-    # No cast where none is needed: it would keep filters from skipping whole row groups.
+    # Cast only if needed: a cast prevents filters from skipping whole row groups.
     return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
 
 

@@ -1,12 +1,13 @@
-"""The files of a dataset: how they come into it, how long they stay, how they go.
+"""The files of a dataset: publication, retention and removal.
 
-A part has two names for the same bytes (hard links). Under `_files/` it stays until no reader can need it: readers of
-this library read it there, so that a dataset that is open does not change under them. In the table's own folder, where
-every other tool looks for Parquet files, it stands from just before it is committed until just before what replaces it
-is: a pattern such as `runs/*/*.parquet` never gives a row twice for long.
+A part has two names for the same bytes (hard links). This library reads the name under `_files/`, which is kept until
+no reader can need it, so that an open dataset does not change. Other tools read the name in the table's own folder,
+which exists from just before the part is committed until just before its replacement is committed; a pattern such as
+`runs/*/*.parquet` therefore yields a row twice only for a moment.
 
-What a file without a line in the manifest is follows from its names: one with both was never committed and goes at
-once; one that is left under `_files/` alone was superseded when it last changed, and goes after the grace time.
+The state of a file without a line in the manifest follows from its names: a file with both names was never committed
+and is removed at once; a file with only its name under `_files/` was superseded when it last changed, and is removed
+after the grace time.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ GRACE_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """What was removed.
+    """Files that were removed.
 
     Attributes:
-        files: how many.
-        bytes: what they took on disk.
+        files: number of files.
+        bytes: disk space that they occupied.
     """
 
     files: int
@@ -52,7 +53,7 @@ class Vacuumed:
 
 
 def publish(folder: Path, staged: Iterable[Staged]) -> None:
-    """Move staged parts to where they belong and make them last; the manifest line that names them comes after this."""
+    """Move staged parts into place and flush them to disk; the manifest line that names them is written afterwards."""
     made = set[Path]()
     moved = False
     for item in staged:
@@ -68,13 +69,13 @@ def publish(folder: Path, staged: Iterable[Staged]) -> None:
 
 
 def withdraw(folder: Path, parts: Iterable[Part]) -> None:
-    """Take parts out of the tables' folders, just before the manifest forgets them; the grace time begins now."""
+    """Remove parts from the tables' folders, just before the manifest drops them; the grace time begins now."""
     for part in parts:
         kept, public = folder / kept_path(part.path), folder / part.path
         if kept.exists():
             public.unlink(missing_ok=True)
         elif public.exists():
-            # An older version gave it this name alone.
+            # An older version wrote this name only.
             kept.parent.mkdir(parents=True, exist_ok=True)
             public.replace(kept)
         with suppress(FileNotFoundError):
@@ -82,12 +83,12 @@ def withdraw(folder: Path, parts: Iterable[Part]) -> None:
 
 
 def tidy(folder: Path, named: Iterable[Part], grace_s: float = GRACE_S) -> Vacuumed:
-    """Remove what was never committed and what was superseded long enough ago; link what lacks its second name.
+    """Remove uncommitted files and files superseded before the grace time; restore missing second names.
 
     Args:
         folder: the dataset; the caller holds its lock.
         named: all parts of the manifest.
-        grace_s: superseded files younger than this stay.
+        grace_s: files superseded less than this many seconds ago are kept.
 
     Returns:
         The files that were removed.
@@ -119,17 +120,17 @@ def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacu
 
     Args:
         folder: the dataset.
-        older_than_s: keep what was superseded less than so many seconds ago.
+        older_than_s: files superseded less than this many seconds ago are kept.
 
     Returns:
-        What was removed.
+        The files that were removed.
 
     Raises:
-        DatasetError: not a dataset, damaged, being written to, or it cannot be written.
+        DatasetError: the folder is not a dataset, is damaged, is in use by an ingest, or cannot be written.
     """
     path = Path(folder)
     if not Manifest.load(path).exists:
-        raise DatasetError("is not a dataset", path=path, way_out="name the folder that was --out of an ingest")
+        raise DatasetError("is not a dataset", path=path, way_out="name a folder that was given to ingest as --out")
     try:
         with exclusive(path):
             return tidy(path, Manifest.load(path).parts(), older_than_s)
@@ -138,20 +139,20 @@ def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacu
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder; none where there is no such folder."""
+    """All files below a folder; empty if the folder does not exist."""
     for root, _, names in os.walk(folder):
         yield from (Path(root, name) for name in names)
 
 
 def _remove(path: Path) -> list[int]:
-    """Remove one name of a file; its size where that was its last one."""
+    """Remove one name of a file; return its size if that was its last name, else 0."""
     status = path.lstat()
     path.unlink()
     return [status.st_size] if status.st_nlink == 1 else []
 
 
 def _link(kept: Path, public: Path) -> None:
-    """Give a file its second name; a copy where the file system has no links."""
+    """Give a file its second name; a copy if the file system has no hard links."""
     public.unlink(missing_ok=True)
     try:
         public.hardlink_to(kept)
@@ -160,12 +161,12 @@ def _link(kept: Path, public: Path) -> None:
 
 
 def _mend(kept: Path, public: Path) -> None:
-    """Give a file its second name where that is missing or another file, as in a copy of the folder."""
+    """Restore a file's second name if it is missing or another file, as in a copy of the folder."""
     if not public.exists():
         _link(kept, public)
     elif not public.samefile(kept):
         temporary = public.with_suffix(".new")
-        # Where the file system has no links, the copy stays.
+        # On a file system without hard links the copy is kept.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
             temporary.hardlink_to(kept)
@@ -173,7 +174,7 @@ def _mend(kept: Path, public: Path) -> None:
 
 
 def _sync_file_system(folder: Path) -> None:
-    """Make all that was written last: one call for thousands of files takes as long as one call for each of a few."""
+    """Flush all writes to disk. A single call for thousands of files takes as long as a call for each of a few."""
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:
         os.sync()

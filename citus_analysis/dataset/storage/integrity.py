@@ -1,10 +1,9 @@
-"""Whether the files of a dataset still hold what was written.
+"""Verify that the files of a dataset are unchanged since they were written.
 
-The manifest records of each part its length, a hash of its footer and one of all its bytes. Opening a dataset compares
-lengths and footers, which costs some 30 µs per file; the first reading of a table compares all of its bytes, at some
-4 GB/s a small part of what decoding them takes. So no row is ever read out of bytes that changed since they were
-written: zstd and Parquet alone give wrong values for one damage in ten. Pages carry Parquet's own checksums besides,
-for other tools.
+The manifest records the length of each part, a hash of its footer and a hash of all its bytes. Opening a dataset
+compares lengths and footers, which costs some 30 µs per file. The first read of a table compares all of its bytes, at
+some 4 GB/s, which is a small part of the time to decode them. Thus no row is ever read from bytes that changed; zstd and
+Parquet alone yield wrong values for one damage in ten. Pages also carry Parquet's own checksums, for other tools.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from citus_analysis.errors import DatasetError
 __all__ = ["check_content", "check_footer", "content_problem", "fingerprints"]
 
 _MISSING: Final = "a file of the dataset is missing"
-#: A Parquet file ends in its footer, the length of that as 4 bytes, and 4 bytes that tell the format.
+#: A Parquet file ends with its footer, the footer's length in 4 bytes, and 4 bytes that identify the format.
 _TRAILER_BYTES: Final = 8
 #: Footers of most parts are shorter, so that one read suffices.
 _GUESSED_FOOTER_BYTES: Final = 2**14
@@ -44,10 +43,10 @@ def fingerprints(data: memoryview) -> tuple[int, str, str]:
 
 
 def check_footer(folder: Path, parts: Iterable[Part]) -> None:
-    """Compare length and footer of files with what the manifest says.
+    """Compare length and footer of files with the manifest.
 
     Raises:
-        DatasetError: a file is missing or damaged; names it.
+        DatasetError: a file is missing or damaged; the message names it.
     """
     for part in parts:
         path = location(folder, part)
@@ -57,10 +56,10 @@ def check_footer(folder: Path, parts: Iterable[Part]) -> None:
 
 
 def check_content(folder: Path, parts: Iterable[Part]) -> None:
-    """Compare all bytes of files with what the manifest says; a file that did not change since then is not read again.
+    """Compare all bytes of files with the manifest; a file that did not change since the last check is not read again.
 
     Raises:
-        DatasetError: a file is missing or damaged; names it.
+        DatasetError: a file is missing or damaged; the message names it.
     """
     for part in parts:
         problem = content_problem(folder, part)
@@ -69,7 +68,7 @@ def check_content(folder: Path, parts: Iterable[Part]) -> None:
 
 
 def content_problem(folder: Path, part: Part) -> str | None:
-    """What is wrong with a file; None where it holds what was written, or nothing was recorded of it."""
+    """The defect of a file; None if the file is intact, or if nothing was recorded of it."""
     path = location(folder, part)
     try:
         status = path.stat()
@@ -127,7 +126,7 @@ def _error(path: Path, problem: str) -> DatasetError:
 
 
 @lru_cache(maxsize=2**16)
-def _hash(path: Path, inode: int, size: int, mtime_ns: int) -> str:  # noqa: ARG001 - they say whether it is the same
+def _hash(path: Path, inode: int, size: int, mtime_ns: int) -> str:  # noqa: ARG001 - part of the cache key
     digest, chunk = blake3(), memoryview(bytearray(min(size, _CHUNK_BYTES) or 1))
     with path.open("rb", buffering=0) as file:
         while length := file.readinto(chunk):

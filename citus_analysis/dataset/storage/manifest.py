@@ -1,15 +1,15 @@
-"""What a dataset holds: one line per commit, appended when the files that it names are in place.
+"""The manifest of a dataset: one line per commit, appended when the files that it names are in place.
 
-The manifest is the truth about a dataset: a Parquet file that no line names does not belong to it. A process
-killed at any moment leaves each source either as it was or as it is now; a last line without its end was never
-committed and is ignored.
+The manifest is authoritative: a Parquet file that no line names does not belong to the dataset. A process killed at any
+moment leaves each source in its previous or its new state; a last line without a line end was never committed and is
+ignored.
 
-Each line carries a hash over its own text. A line that changed since it was written is damage and is named, the last
-one too: what a writer that died left is the beginning of a line, not a whole one with something else behind it. A
-manifest that lost whole lines at its end is what it was before these lines.
+Each line carries a hash of its own text. A line that changed since it was written is reported as damage. This includes
+the last line: a writer that was killed leaves the beginning of a line, never a whole line followed by other bytes. A
+manifest that lost whole lines at its end is equal to the manifest before these lines.
 
-Version 1 had lines without hashes, and recorded of files that they exist only. It is read; the next commit writes all
-of it anew, and sources whose files nothing is recorded of are read again where they still are.
+Lines of version 1 have no hashes, and record only the names of files. Version 1 is readable; the next commit rewrites
+the manifest, and sources whose files have no recorded hashes are read again if they still exist.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
 _VERSION: Final = 2
 _HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
 _HASH_BYTES: Final = 8
-#: What stands before and behind the entries of a line, whose hash is of this length in hexadecimal digits.
+#: Text before and after the entries of a line, and the length of the line's hash in hexadecimal digits.
 _BEFORE: Final = '{"hash":"', '","entries":'
 _AFTER: Final = "}"
 _LOCK_NAME: Final = "_lock"
@@ -71,8 +71,8 @@ class SourceState:
         location: where the file was then, redacted (file system bytes beyond UTF-8 as surrogates).
         state_key: hash over all that its rows depend on; equal keys mean equal rows.
         is_client: a load generator wrote it.
-        recognised_by: hash over the formats that had a say in `format`; empty where it was stated.
-        problem: why it could not be read; null where it could.
+        recognised_by: hash over the formats that were tried to determine `format`; empty if the user stated it.
+        problem: reason why it could not be read; null if it was read.
     """
 
     source_id: str
@@ -133,10 +133,10 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
-        """The manifest of a folder; an empty one where there is none yet.
+        """Read the manifest of a folder; an empty one if the folder has none yet.
 
         Raises:
-            DatasetError: damaged, or written by an incompatible version.
+            DatasetError: the manifest is damaged, or an incompatible version wrote it.
         """
         manifest = cls(folder)
         try:
@@ -145,7 +145,7 @@ class Manifest:
             return manifest
         except OSError as error:
             raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error
-        # What stands behind the last line end was being written when its writer died.
+        # Bytes after the last line end were being written when their writer was killed.
         manifest._end = data.rfind(b"\n") + 1
         lines = data[: manifest._end].split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
@@ -161,7 +161,7 @@ class Manifest:
 
     @property
     def exists(self) -> bool:
-        """The folder holds a dataset."""
+        """Whether the folder holds a dataset."""
         return self._lines > 0
 
     def states(self) -> list[SourceState | DerivedState]:
@@ -191,7 +191,7 @@ class Manifest:
 
     @property
     def holding(self) -> bool:
-        """Commits are being kept back."""
+        """Whether commits are being held back."""
         return self._held is not None
 
     def commit(
@@ -200,9 +200,9 @@ class Manifest:
         """Append states, all or none of them.
 
         Args:
-            states: they replace earlier states of the same source or derivation.
+            states: new states; they replace earlier states of the same source or derivation.
             gone: ids of sources that no longer belong to the dataset.
-            emptied: resources whose derived tables no longer do.
+            emptied: resources whose derived tables no longer belong to the dataset.
         """
         entries = [*map(_entry, states), *({"gone": source_id} for source_id in gone)]
         entries += [{"emptied": resource} for resource in emptied]
@@ -214,7 +214,7 @@ class Manifest:
             self._held += entries
 
     def hold(self) -> None:
-        """Keep further commits back until :meth:`release`, which makes them one."""
+        """Hold further commits back until :meth:`release`, which writes them as one."""
         self._held = []
 
     def release(self) -> None:
@@ -224,11 +224,11 @@ class Manifest:
             self._write(held)
 
     def compact(self) -> None:
-        """Write the manifest anew without superseded lines, once they are the greater part."""
+        """Rewrite the manifest without superseded lines once these are the greater part."""
         live = self.states()
         if self._lines < 2 * len(live) + 16:
             return
-        # No room for the shorter manifest: the longer one says the same.
+        # Without space for the shorter manifest the longer one remains, which is equivalent.
         with suppress(OSError):
             self._rewrite(live)
 
@@ -248,7 +248,7 @@ class Manifest:
 
     def _write(self, entries: list[dict[str, Any]]) -> None:
         if self._version != _VERSION:
-            # The entries are applied already, so that they are part of what is written.
+            # The entries are already applied, so that they are part of the rewritten manifest.
             with writing(self.path, "byte 0"):
                 self._rewrite(self.states())
             return
@@ -303,12 +303,12 @@ class Manifest:
 
 
 def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
-    # Not `asdict`, which copies what is only written down.
+    # Not `asdict`, which makes deep copies.
     return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
 
 
 def _line(entries: list[dict[str, Any]]) -> str:
-    # ASCII only: names that are not UTF-8 are held as lone surrogates, which only escapes can carry.
+    # ASCII only: names that are not UTF-8 contain lone surrogates, which can only be written as escapes.
     text = json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return text.join((_beginning(text.encode("ascii")), _AFTER))
 
@@ -321,16 +321,16 @@ def _entries_of(line: bytes) -> bytes:
     """The entries of a line.
 
     Raises:
-        ValueError: the line is not what was written.
+        ValueError: the line changed since it was written.
     """
     entries = line[sum(map(len, _BEFORE)) + 2 * _HASH_BYTES : -len(_AFTER)]
     if line != entries.join((_beginning(entries).encode("ascii"), _AFTER.encode("ascii"))):
-        raise ValueError("the line and its hash do not fit")
+        raise ValueError("the line does not match its hash")
     return entries
 
 
 def _holds_more_than_a_line(rest: bytes) -> bool:
-    """A whole line is followed by something else than its end, which no writer leaves, however it dies."""
+    """Whether other bytes follow a whole line in place of its end, which no killed writer leaves."""
     try:
         _, end = json.JSONDecoder().raw_decode(rest.decode("ascii", "replace"))
     except ValueError:
@@ -345,7 +345,7 @@ def _write_through(file: BinaryIO, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder last."""
+    """Flush renames in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -355,7 +355,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other ingests out of a dataset. The lock goes with the process, however it ends.
+    """Lock a dataset against other ingests. The lock is released when the process ends, however it ends.
 
     Raises:
         DatasetError: another ingest is writing to it.

@@ -1,8 +1,8 @@
-"""Parquet files of a dataset: written as a stream of pieces, named by what they hold.
+"""Write Parquet files of a dataset from a stream of frames; file names derive from the content.
 
-Rows that are enough for a file become one, so that several can be written at the same time: encoding takes longer than
-reading. Pieces that a parser hands out in large blocks become a file each, small ones together with the next: where
-files end and what is in them depends on the source and its parser alone, not on how many threads there are.
+Rows are collected until they suffice for a file, so that several files can be written at the same time: encoding takes
+longer than reading. A large frame becomes a file of its own, small ones are combined with the next. The boundaries and
+contents of files depend on the source and its parser alone, not on the number of threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from citus_analysis.texts.path_names import partition_folder
 
 __all__ = ["STAGING", "PartWriter", "Staged", "folder_of", "part_path"]
 
-#: Rows that make a file worth while.
+#: Least number of rows for a file of its own.
 FILE_ROWS: Final = 2**16
 STAGING: Final = "_staging"
 
@@ -39,7 +39,7 @@ def folder_of(table: str, resource: str) -> str:
 
 
 def part_path(table: str, resource: str, stem: str, number: int = 0) -> str:
-    """Path of a part, relative to the dataset; the names of further parts sort behind the first.
+    """Path of a part, relative to the dataset; the names of further parts sort after the first.
 
     Example:
         >>> part_path("spans", "V3", "traces"), part_path("spans", "V3", "traces", 1)
@@ -58,16 +58,16 @@ class Staged:
 
 @dataclass
 class PartWriter:
-    """Writes the parts of one source or derivation, piece by piece.
+    """Writes the parts of one source or derivation, frame by frame.
 
-    Threads of its own write files while the caller makes more rows; what fails there is raised by a later call, and
-    by :meth:`finish` in any case. :meth:`finish` or :meth:`abandon` ends the threads; as a context, an exception
-    abandons.
+    Background threads write files while the caller produces more rows. An exception in a thread is raised by a later
+    call, at the latest by :meth:`finish`. :meth:`finish` or :meth:`abandon` ends the threads; used as a context
+    manager, an exception abandons the parts.
 
     Args:
         folder: the dataset.
         resource: hive partition.
-        stem: how the parts' file names begin; states that differ must have different stems.
+        stem: prefix of the parts' file names; different states must have different stems.
         threads: files that are written at the same time.
     """
 
@@ -85,14 +85,14 @@ class PartWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Leave nothing behind if something failed."""
+        """Remove the written files after an exception."""
         if kind is not None:
-            # Also where the disk is full: then what is left is removed with the other files that nothing names.
+            # Also on a full disk: remaining files are removed later with all files that the manifest does not name.
             with suppress(OSError):
                 self.abandon()
 
     def write(self, tables: Mapping[str, Rows]) -> None:
-        """Add rows, in the order in which they are to stand in the files."""
+        """Add rows, in the order of the resulting files."""
         for name, rows in tables.items():
             if not len(rows):
                 continue
@@ -102,7 +102,7 @@ class PartWriter:
                 self._write_meanwhile(name)
 
     def finish(self) -> list[Staged]:
-        """Write what is held back; the parts of a table are in the order of their rows."""
+        """Write the remaining rows; return the parts of each table in the order of their rows."""
         self._wait(0)
         self._end_threads()
         for name in list(self._held):
@@ -110,7 +110,7 @@ class PartWriter:
         return [item for name in sorted(self._staged) for item in self._staged[name]]
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         self._end_threads()
         for items in self._staged.values():
             for item in items:
@@ -124,10 +124,10 @@ class PartWriter:
         self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
 
     def _wait(self, most: int) -> None:
-        """Until no more than so many files are being written."""
+        """Wait until at most this many files are being written."""
         while len(self._writing) > most:
             done, self._writing = wait(self._writing, return_when=FIRST_COMPLETED)
-            # What failed is kept: whoever goes on nevertheless must not get files without its rows.
+            # The failed write is kept, so that a caller that ignores the exception gets no files without its rows.
             self._writing |= {writing for writing in done if writing.exception()}
             for writing in done:
                 writing.result()
@@ -157,7 +157,7 @@ class PartWriter:
 
 
 def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
-    """The bytes of a Parquet file. In memory, for some megabytes are the most, and a hash is taken of all of them."""
+    """The bytes of a Parquet file, in memory: a file has a few megabytes at most, and all bytes are hashed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

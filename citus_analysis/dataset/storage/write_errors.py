@@ -1,4 +1,4 @@
-"""What is said where a dataset cannot be written: a full disk, a quota, a folder that is read-only."""
+"""Errors for a dataset that cannot be written: a full disk, a quota, a read-only folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def unwritable(error: OSError, path: Path, place: str | None = None) -> DatasetError:
-    """The error that tells a user what could not be written, and what to do about it.
+    """The error for a file that cannot be written, with the way out.
 
     Example:
         >>> str(unwritable(OSError(errno.ENOSPC, "Detail: ..."), Path("out"), "runs of V3"))
         'out: runs of V3: cannot be written: No space left on device (make room and ingest again; the rest is kept)'
     """
-    # Arrow puts the file system's number into the error, but words of its own.
+    # Arrow keeps the operating system's error number, but replaces the message.
     reason = os.strerror(error.errno) if error.errno else str(error)
     way_out = "make room and ingest again; the rest is kept" if error.errno in _NO_ROOM else "check permissions"
     where = error.filename if isinstance(error.filename, str | bytes) else path
@@ -35,8 +35,8 @@ def writing(path: Path, place: str) -> Iterator[None]:
     """Turns a failure to write into a :class:`DatasetError`.
 
     Args:
-        path: what is written.
-        place: which part of it.
+        path: file or folder that is written.
+        place: part of it.
     """
     try:
         yield
