@@ -72,14 +72,6 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
     on_data = pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS)
     alone = on_data & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks")
-    executed = (
-        pl.when(tasks > 1)
-        .then(pl.lit("multi_shard"))
-        .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
-        .then(pl.lit("remote"))
-        .when((pl.col("local_tasks") == 1) | alone)
-        .then(pl.lit("local"))
-    )
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
     # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
     union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
@@ -87,23 +79,18 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
     return (
         joined.with_columns(
             tasks=tasks,
-            executed=executed,
-            # Of a statement that the log cuts in two the phases are not all known.
+            executed=_place_of_execution(tasks, alone),
+            # The phases of a statement that the log cuts in two are not all known.
             total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
             wait_us=wait,
             shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
-            match=pl.when(pl.col("remote_tasks") > 0)
-            .then("match")
-            .when((pl.col("local_tasks") > 0) | alone)
-            .then(pl.lit("exact", _MATCH))
-            .when(pl.col("failed_shard").is_not_null())
-            .then(pl.lit("inferred", _MATCH)),
+            match=_match_of_statement(alone),
             protocol=pl.when("extended").then(pl.lit("extended")).otherwise(pl.lit("simple")),
         )
         .with_columns(
             parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
             **_bounds_of_parent(),
-            # What is shorter cannot be told from what the parent computes.
+            # A shorter time cannot be distinguished from the parent's own work.
             connect_us=pl.when(
                 pl.col("connects"), pl.col("execute_us") - pl.col("wait_us") > RESOLUTION_US, ~pl.col("failed")
             ).then(pl.col("execute_us") - pl.col("wait_us")),
@@ -112,6 +99,30 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
             executed=pl.col("executed").cast(_EXECUTED),
         )
         .select(_COLUMNS)
+    )
+
+
+def _place_of_execution(tasks: pl.Expr, alone: pl.Expr) -> pl.Expr:
+    """`multi_shard`, `remote` or `local`; null for statements that touched no shard."""
+    return (
+        pl.when(tasks > 1)
+        .then(pl.lit("multi_shard"))
+        .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
+        .then(pl.lit("remote"))
+        .when((pl.col("local_tasks") == 1) | alone)
+        .then(pl.lit("local"))
+    )
+
+
+def _match_of_statement(alone: pl.Expr) -> pl.Expr:
+    """The match of the statement's tasks; local executions are exact, links of failed statements inferred."""
+    return (
+        pl.when(pl.col("remote_tasks") > 0)
+        .then("match")
+        .when((pl.col("local_tasks") > 0) | alone)
+        .then(pl.lit("exact", _MATCH))
+        .when(pl.col("failed_shard").is_not_null())
+        .then(pl.lit("inferred", _MATCH))
     )
 
 
@@ -149,7 +160,7 @@ def _commits_inside() -> pl.Expr:
 
 
 def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
-    """Per execution, which stand together, the time of each phase."""
+    """Per execution, the time of each phase; rows of an execution are adjacent."""
     execution = phases["execution"].to_numpy()
     first = firsts(execution)
     if not len(first):

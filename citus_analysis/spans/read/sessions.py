@@ -74,8 +74,8 @@ def are_distributed(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFrame) ->
     """
     if nodes["nodeid"].is_not_null().any():
         return True
-    told = pl.any_horizontal(pl.col("gpid", "task_us").is_not_null().any())
-    return bool(events.lazy().select(told).collect().item())
+    reported = pl.any_horizontal(pl.col("gpid", "task_us").is_not_null().any())
+    return bool(events.lazy().select(reported).collect().item())
 
 
 def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool | None = None) -> Sessions:
@@ -86,8 +86,8 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
         nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
         distributed: see :func:`are_distributed`; these records tell where it is None.
     """
-    told = are_distributed(events, nodes) if distributed is None else distributed
-    records = read_records(events, distributed=told)
+    is_cluster = are_distributed(events, nodes) if distributed is None else distributed
+    records = read_records(events, distributed=is_cluster)
     timed = _timed(records)
     executions, known = _executions(records, timed, nodes)
     return Sessions(
@@ -138,21 +138,6 @@ def _executions(records: Records, timed: _Timed, nodes: pl.DataFrame) -> tuple[p
     fatal = errors[(records.pick(errors, "severity").to_series() != "ERROR").to_numpy()]
     extended = np.zeros(count, np.bool_)
     extended[records.execution[openers] - 1] = records.says(openers, EXTENDED)
-    of_opener = records.pick(
-        opener,
-        *(
-            "byte_offset",
-            "log_time",
-            "statement_fingerprint",
-            "statement_kind",
-            "shard_id",
-            "other_shards",
-            "local_xid",
-        ),
-    ).rename({"byte_offset": "opener_offset", "log_time": "opener_time"})
-    of_closer = records.pick(closer, "local_xid", "byte_offset", "log_time").rename(
-        {"local_xid": "closing_xid", "log_time": "end_time"}
-    )
     frame = pl.DataFrame(
         {
             "execution": np.arange(1, count + 1, dtype=np.uint32),
@@ -169,12 +154,25 @@ def _executions(records: Records, timed: _Timed, nodes: pl.DataFrame) -> tuple[p
             "closed": closer >= 0,
             **_durations(records, timed, count),
             **records.pick(first, "pid", "gpid").to_dict(),
-            **of_opener.to_dict(),
-            **of_closer.to_dict(),
+            **_of_opener(records, opener).to_dict(),
+            **_of_closer(records, closer).to_dict(),
             "last_offset": records.pick(np.append(first[1:], len(event))[:count] - 1, "byte_offset").to_series(),
         }
     ).with_columns(extended=pl.when("opened").then("extended"))
     return _with_parents(frame, nodes, records)
+
+
+def _of_opener(records: Records, opener: Indices) -> pl.DataFrame:
+    """Columns from the record that opens each execution."""
+    shards = ("shard_id", "other_shards")
+    columns = ("byte_offset", "log_time", "statement_fingerprint", "statement_kind", *shards, "local_xid")
+    return records.pick(opener, *columns).rename({"byte_offset": "opener_offset", "log_time": "opener_time"})
+
+
+def _of_closer(records: Records, closer: Indices) -> pl.DataFrame:
+    """Columns from the record that closes each execution."""
+    names = {"local_xid": "closing_xid", "log_time": "end_time"}
+    return records.pick(closer, "local_xid", "byte_offset", "log_time").rename(names)
 
 
 def _one_each(records: Records, chosen: Indices, count: int) -> Indices:
