@@ -1,4 +1,4 @@
-"""What a run was: its set-up, the operation that it measured, and which runs may be compared with which."""
+"""The domain model of runs: set-up, operation, status, and comparability."""
 
 from citus_analysis.core.displays import public
 from citus_analysis.runs.comparable import Comparability, closest_difference, comparability, differing, pooled

@@ -1,4 +1,4 @@
-"""Which runs may be compared: those that agree in all of their configuration but what the comparison is about."""
+"""Comparability of runs: compared runs must agree in their whole configuration except the compared column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from citus_analysis.runs.setups import CONFIGURATION, SYSTEM, VARIANT
 
 __all__ = ["Comparability", "closest_difference", "comparability", "differing", "pooled"]
 
-#: A compared column on the left is made of, or decides, those on the right.
+#: Compared column -> columns that it consists of or determines.
 _DECIDES: Final = {
     "variant": frozenset({*VARIANT, "arrivals"}),
     "resource": frozenset({"family", "settings", "variant"}),
@@ -25,7 +25,7 @@ _LEVELS_NAMED: Final = 4
 
 @dataclass(frozen=True)
 class Comparability:
-    """What a comparison holds equal.
+    """The columns that a comparison holds equal.
 
     Attributes:
         strata: columns that vary and are held equal.
@@ -39,10 +39,10 @@ class Comparability:
 def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Comparability:
     """Columns to hold equal when the levels of `by` are compared.
 
-    A column of the system (its family, say, where each cluster size has its own) of which no value occurs at two
-    levels is not held equal, as long as each level has one value of it: the comparison is then of both.
+    A column of the system (such as the family, if each cluster size has its own) of which no value occurs at two
+    levels is not held equal, as long as each level has one value of it: the comparison is then of both columns.
 
-    A variant is what is measured apart from its size, so variants are compared at equal sizes only.
+    A variant excludes the size of the system, so variants are compared at equal sizes only.
 
     Args:
         runs: described runs.
@@ -96,7 +96,7 @@ def _named(values: pl.Series) -> str:
 
 
 def closest_difference(runs: pl.DataFrame, by: str, strata: Sequence[str]) -> tuple[str, ...]:
-    """The fewest columns in which two runs at different levels of `by` differ: what one would have to pool."""
+    """The smallest set of columns in which two runs at different levels of `by` differ, and that must be pooled."""
     found = runs.select(by, *strata).unique(maintain_order=True)
     levels = found[by].rank("dense").fill_null(0).to_numpy()
     codes = np.column_stack([found[name].rank("dense").fill_null(0).to_numpy() for name in strata])

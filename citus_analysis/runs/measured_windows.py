@@ -1,8 +1,8 @@
-"""What happened while a run was measured, and what before and after it.
+"""Select the rows from within the measured windows of runs.
 
 The measured window of a run is the time in which all its main clients ran (`runs.measured_from`, `measured_until`). A
-sampled client, a profiler or a sampler often goes on afterwards, on servers that are idle by then: what it saw there is
-not the load's. Windows are in the clients' clock, rows in that of a server.
+sampled client, a profiler or a sampler often continues afterwards, on idle servers; rows from that time do not describe
+the load. Windows use the clients' clock, rows that of a server.
 
 Example:
     >>> import polars as pl
@@ -23,7 +23,7 @@ import polars as pl
 
 __all__ = ["CLOCKS_APART_S", "Windowed", "within_measured"]
 
-#: From here on it is the clocks that differ, for instance by a time zone, and not the client that came too late.
+#: Larger distances indicate that clocks differ, for instance by a time zone, rather than that a client was late.
 CLOCKS_APART_S: Final = 600
 
 _RUN: Final = ["resource", "run_id"]
@@ -36,7 +36,7 @@ class Windowed:
 
     Attributes:
         rows: those from within the measured window of their run, and all of runs whose window is not known.
-        outside: number of the others, which began before or ended after it.
+        outside: number of the other rows, which began before or ended after it.
         runs_outside: runs all of whose rows are outside.
         unplaced: runs all of whose rows are more than :data:`CLOCKS_APART_S` away from the window: the clocks of client
             and server cannot be compared, and all rows are kept.

@@ -1,4 +1,4 @@
-"""Short names of series: what their set-ups differ in."""
+"""Short names of series, from the columns in which their set-ups differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from citus_analysis.texts.counted_words import counted, size_text
 
 __all__ = ["series_names"]
 
-#: Columns that can stand in a series' name, in this order.
+#: Columns that a series' name can contain, in this order.
 _NAMING: Final = (
     "system",
     "family",
@@ -35,8 +35,8 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
 
     Args:
         series: one row per series, with (some of) the columns of a configuration.
-        ignore: columns that are said elsewhere, such as in a figure's title.
-        always: columns that are named even where the rows do not differ.
+        ignore: columns that are stated elsewhere, such as in a figure's title.
+        always: columns that are named even if the rows do not differ in them.
     """
     possible = [name for name in _NAMING if name in series.columns and name not in ignore]
     words = [name for name in possible if name in always or series[name].n_unique() > 1]

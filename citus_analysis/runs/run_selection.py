@@ -1,8 +1,8 @@
 """The runs that enter a report, with their set-up, and those that do not.
 
-A run of which nobody says what it did has no operation, and stands in no series. Where clients connect to (the
-coordinator or the workers) is told beside the set-up: it follows the cluster's size in many studies, and does not
-split a series.
+A run without a known phase and workload has no operation, and belongs to no series. The nodes that clients connect to
+(the coordinator or the workers) are reported beside the set-up: in many studies they depend on the cluster's size, and
+they do not split a series.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Selection:
     """The runs that enter a report, and those that do not.
 
     Attributes:
-        runs: runs with status ok, with the columns `operation` (null where nobody says what the run did), `family`,
+        runs: runs with status ok, with the columns `operation` (null if phase and workload are unknown), `family`,
             `limit`, `settings`, `variant` and `entry` added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
-        hardware: what the resources' descriptions say of the hardware; usually one text.
+        hardware: the hardware as the resources' descriptions state it; usually one text.
     """
 
     runs: pl.DataFrame
@@ -54,11 +54,11 @@ def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:
 
     Args:
         runs: the table `runs`.
-        resources: glob patterns, separated by commas; `*` is right for no runs too.
+        resources: glob patterns, separated by commas; `*` is valid even if there are no runs.
         workload: a workload's name; empty: any.
 
     Raises:
-        UnknownNameError: the first that is not there.
+        UnknownNameError: a pattern matches no resource, or no run has the workload.
     """
     known = runs["resource"].unique().to_list()
     for pattern in _patterns(resources):

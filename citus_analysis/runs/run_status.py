@@ -1,7 +1,7 @@
 """The status of a run: ok, degraded or failed, and why. The one rule, for the runner as for `ingest`.
 
-:func:`with_status` judges what the load generators' outputs show, :func:`with_verdicts` adds what only the runner
-could see. A run never gets a better status than the worse of the two.
+:func:`with_status` judges the load generators' outputs, :func:`with_verdicts` adds the verdicts of the runner, which
+sees failures that these outputs do not show. The status of a run is the worse of the two.
 
 Example:
     >>> import polars as pl

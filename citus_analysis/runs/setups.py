@@ -3,14 +3,13 @@
 A run's *set-up* is everything that could explain a difference: the system, its *family*, every server setting in
 which the resources differ, and the load: phase, workload (for pgbench: its scripts), the client's protocol and the rate
 it was limited to, number of load generators, table size (for pgbench: its scaling factor), operations.
-The family is what `runs.set_up` states, as the runner does. Where nothing is stated, it is the name of the resource
-without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` is of family
-`binary` and `w2-t16-insert` of the main one.
-How operations arrive is part of the load: `closed` where each thread sends the next when the last has returned, `partly
-open` where a thread sends by a schedule unless it still waits, `open` where a run says that nothing holds them back.
-A *configuration* is a set-up at one number of workers and threads. A *variant* is what is measured, apart from its
-size: system, family, number of load generators, protocol, limit, settings and, where a family has both, whether the
-runs were monitored.
+The family is the value of `runs.set_up`, which the runner states. If it is not stated, the family is the name of the
+resource without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` belongs to
+family `binary` and `w2-t16-insert` to the main one.
+The arrival of operations is part of the load: `closed` if each thread sends an operation when its last one has
+returned, `partly open` if a thread sends on a schedule unless it is still waiting, `open` if nothing delays operations.
+A *configuration* is a set-up at one number of workers and threads. A *variant* is a set-up without its size: system,
+family, number of load generators, protocol, limit, settings and, if a family has both, whether the runs were monitored.
 
 Example:
     >>> family_of("w2-binary-t16-insert", workers=2, threads=16)
@@ -42,9 +41,9 @@ __all__ = [
     "with_operations",
 ]
 
-#: What is measured. Such a column may change along with a compared one: each system has settings of its own.
+#: Columns of the measured system. They may change along with a compared column: each system has its own settings.
 SYSTEM: Final = ("system", "family", "settings", "workers")
-#: What the clients do. Runs that differ here are never compared unless a person asks for it.
+#: Columns of the load. Runs that differ in them are compared only on request.
 LOAD: Final = (
     "phase",
     "workload",
@@ -61,7 +60,7 @@ LOAD: Final = (
 )
 #: All columns that describe a configuration: what a comparison holds equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)
-#: Columns behind a variant's name.
+#: Columns that make up a variant's name.
 VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings", "monitored")
 
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
@@ -69,7 +68,7 @@ _SEPARATORS: Final = re.compile(r"[-_]+")
 #: Settings that change what is logged, not what is measured, or that merely restate the topology.
 _IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
 _MAIN_FAMILY: Final = "main grid"
-#: What an empty text of these columns stands for.
+#: Meaning of an empty text in these columns.
 _EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
 
 
@@ -81,7 +80,7 @@ def family_of(resource: str, *, workers: int | None, threads: int | None, driver
 
 
 def operation_name(phase: str | None, workload: str | None) -> str | None:
-    """What a phase does, as a reader knows it; None where neither is known.
+    """The operation of a phase, as reports name it; None if neither phase nor workload is known.
 
     Example:
         >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "select only")
@@ -93,13 +92,13 @@ def operation_name(phase: str | None, workload: str | None) -> str | None:
 
 
 def with_operations(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs with the column `operation`: what each does, as :func:`operation_name` says it."""
+    """Runs with the column `operation`, named by :func:`operation_name`."""
     names = [operation_name(phase, workload) for phase, workload in runs.select("phase", "workload").iter_rows()]
     return runs.with_columns(pl.Series("operation", names, dtype=pl.String))
 
 
 def operation_of(runs: pl.DataFrame) -> str:
-    """What runs did: their phase and workload and, where a table has it, the operation of the client."""
+    """The work of runs: their phase and workload and, if a table has it, the operation of the client."""
     columns = [
         runs[name].cast(pl.String) if name in runs.columns else pl.Series(name, [None] * runs.height, dtype=pl.String)
         for name in ("phase", "workload", "operation")
@@ -214,7 +213,7 @@ def monitored_text(monitored: bool | None) -> str:
 
 
 def setting_text(column: str, value: object) -> str:
-    """A value of the set-up as a reader sees it and as a person asks for it.
+    """A value of the set-up as it is displayed and as users enter it.
 
     Example:
         >>> setting_text("family", ""), setting_text("settings", ""), setting_text("threads", 16)
@@ -223,12 +222,12 @@ def setting_text(column: str, value: object) -> str:
     return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
 
 
-def stratum_text(stratum: Mapping[str, Any], separator: str = ", ") -> str:
-    """What a comparison or a curve holds equal, as `--only` takes it; what is unknown or usual is left out.
+def stratum_text(stratum: Mapping[str, object], separator: str = ", ") -> str:
+    """The columns that a comparison or a curve holds equal, as `--only` accepts them, without unknown or usual values.
 
     Example:
         >>> stratum_text({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})
         'family=main grid, phase=load, threads=16'
     """
-    told = {name: value for name, value in stratum.items() if value is not None and (value != "" or name == "family")}
-    return separator.join(f"{name}={setting_text(name, value)}" for name, value in told.items())
+    named = {name: value for name, value in stratum.items() if value is not None and (value != "" or name == "family")}
+    return separator.join(f"{name}={setting_text(name, value)}" for name, value in named.items())
