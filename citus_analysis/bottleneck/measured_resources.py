@@ -1,7 +1,7 @@
-"""What the machines did while the clients measured: CPU, devices, checkpoints, symbols of perf.
+"""Resource usage of the machines during runs: CPU, devices, checkpoints, symbols of perf.
 
-Only samples from within a run (its first to its last status line) enter a mean; the sampler's first report,
-which averages since boot, never does.
+Only samples from within a run (its first to its last status line) enter a mean. The first report of a sampler, which
+averages since boot, is excluded.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> p
 
 
 def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Checkpoints that were under way during their run; of one whose beginning was not logged, the end counts."""
+    """Checkpoints that were under way during their run; if the beginning was not logged, the end decides."""
     begin = pl.coalesce("start_time", "end_time")
     placed = _with_runs(checkpoints, runs)
     during = placed.filter((begin <= pl.col("run_end")) & (pl.col("end_time") >= pl.col("run_start")))
@@ -201,7 +201,7 @@ def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.D
 
 
 def _symbols(symbols: pl.DataFrame) -> pl.DataFrame:
-    """Of each resource and event, the recording with the most samples (:func:`top_symbols` chooses its report)."""
+    """The recording with the most samples for each resource and event (:func:`top_symbols` chooses its report)."""
     shares = top_symbols(symbols, "symbol", n=max(1, symbols.height))
     least = -pl.col("samples_total").fill_null(0)
     best = pl.col("source_id").sort_by(least, "source_id").first().over("resource", "event")

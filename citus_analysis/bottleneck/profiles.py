@@ -1,9 +1,8 @@
-"""Where the CPU time went, by binary and by function, from perf's reports and scripts.
+"""CPU time by binary and by function, from perf's reports and scripts.
 
-A run often has several reports of one recording (flat, with call graphs, sorted by process ...). Adding them
-up would count each sample once per report, so one report per run, node and event is chosen: of those that name
-what is asked for, the one of the largest recording, of these the one whose shares add up closest to 100 % (the
-least is lost to rounding), of these the first by name.
+A run often has several reports of one recording (flat, with call graphs, sorted by process ...). Adding them up would
+count each sample once per report, so one report per run, node and event is chosen. Among the reports with the requested
+columns, the order of preference is: the largest recording, shares that sum closest to 100 % (least rounding), name.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _one_report(symbols: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def _summed(symbols: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
-    """Shares added up over processes and whatever else the report sorts by."""
+    """Shares summed over processes and all other sort keys of the report."""
     samples = pl.when(pl.col("samples").null_count() == 0).then(pl.col("samples").sum())
     return symbols.group_by(*_RECORDING, *names, "source_id", "samples_total", maintain_order=True).agg(
         pl.col("self_percent").sum(), samples.alias("samples")

@@ -1,10 +1,9 @@
-"""Which samples belong to a run, and which of several samplers on one node to believe.
+"""Assign samples to runs, and choose one of several samplers on a node.
 
-A sample stands at the end of the interval that it averages over. It belongs to a run where that whole interval
-lies within the run's measured window, the time in which all its main clients ran, or, where that is not known, between
-its first and last status line: the seconds before the clients connected and after they left are idle time of the
-machine, not of the run. The first report of a sampler, which averages since boot, belongs
-to none.
+The time of a sample is the end of the interval that it averages over. A sample belongs to a run if the whole interval
+lies within the run's measured window, in which all its main clients ran, or, if that is unknown, between its first and
+last status line; before clients connect and after they leave, the machine is idle. The first report of a sampler, which
+averages since boot, belongs to no run.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def align_to_runs(
         margin_s: how far outside the run an interval may reach, for pictures that show the edges.
 
     Raises:
-        UsageError: one of them is no frame, or lacks a column.
+        UsageError: an argument is not a frame, or lacks a column.
     """
     frame, spans = as_polars(samples), as_polars(runs)
     _need(frame, "samples", ("resource", "source_id", "run_id", "sample", "sample_time", "since_boot"))
@@ -71,14 +70,14 @@ def align_to_runs(
 
 
 def one_source(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Of several recordings of the same thing, the rows of one: two samplers on a node saw the same seconds.
+    """The rows of one of several recordings of the same quantity, such as by two samplers on a node.
 
-    iostat goes before vmstat (which prints whole percents and counts nice as user), then the source with the
+    iostat is preferred to vmstat (which prints whole percents and counts nice as user), then the source with the
     most samples, then the first by name.
 
     Args:
         samples: rows with `source_id`, and `sampler` where there is one.
-        by: columns that say what was measured, such as run and node.
+        by: columns that identify the measured object, such as run and node.
     """
     sampler = pl.col("sampler") != "iostat" if "sampler" in samples.columns else pl.lit(value=False)
     counted = samples.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)

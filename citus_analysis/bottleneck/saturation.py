@@ -1,9 +1,10 @@
-"""Which component was at or near its limit during a run, by a rule that is named in the answer."""
+"""Identify the component that was at or near its limit during a run; each verdict states its rule."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
@@ -20,7 +21,7 @@ SATURATED_PERCENT: Final = 90.0
 NEAR_PERCENT: Final = 70.0
 #: Fewer samples than these are no measurement of a run.
 LEAST_SAMPLES: Final = 5
-#: Stolen CPU time from which the machine is not its own master.
+#: Stolen CPU time from which a warning is added: the hypervisor withheld CPU time from the machine.
 _STEAL_PERCENT: Final = 5.0
 
 RULE: Final = (
@@ -43,9 +44,9 @@ class Saturation(Shown):
         node: its node.
         mean_percent: its mean utilisation.
         p95_percent: its 95th percentile; None below 20 samples.
-        n: samples behind it.
-        rule: how the verdict comes about.
-        warnings: what the verdict does not cover.
+        n: number of its samples.
+        rule: rule that determines the verdict.
+        warnings: limits of the verdict.
     """
 
     resource: str | None
@@ -71,7 +72,7 @@ def saturation(utilization: Frame, runs: Frame | None = None) -> tuple[Saturatio
     """A verdict per run: its busiest component decides, by :data:`RULE`.
 
     A device's utilisation is the share of time with a request in flight. A device that serves many requests at
-    once (SSD, RAID, cloud volume) can take more work at 100 %: a verdict on a device says so in a warning.
+    once (SSD, RAID, cloud volume) can take more work at 100 %: a verdict on a device carries a warning.
 
     Args:
         utilization: what :func:`resource_utilization` returned.
@@ -135,7 +136,7 @@ def _word(mean: float, p95: float | None) -> Verdict:
     return "near saturation" if mean >= NEAR_PERCENT or (p95 or 0.0) >= SATURATED_PERCENT else "headroom"
 
 
-def _warnings(busiest: dict[str, Any], measured: pl.DataFrame) -> list[str]:
+def _warnings(busiest: Mapping[str, object], measured: pl.DataFrame) -> list[str]:
     warnings = []
     if busiest["component"] == "device" and busiest["mean_percent"] >= NEAR_PERCENT:
         warnings.append("a device that serves requests in parallel can take more work at full utilisation")

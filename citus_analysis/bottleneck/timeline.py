@@ -74,8 +74,8 @@ def device_over_time(device_samples: Frame, runs: Frame, *, margin_s: float = 0.
 def checkpoint_marks(checkpoints: Frame, runs: Frame) -> pl.DataFrame:
     """Checkpoints that touch a run: resource, run_id, node, start_s, end_s (since its begin), reason, buffers_written.
 
-    `start_s` and `end_s` are cut to the run. A checkpoint whose beginning is not in the log starts where the
-    time that it reports says (`total_s` before its end).
+    `start_s` and `end_s` are cut to the run. If the beginning of a checkpoint is not in the log, it is
+    computed from the reported duration (`total_s` before its end).
 
     Args:
         checkpoints: the table `checkpoints`.

@@ -1,4 +1,4 @@
-"""How busy CPUs and devices were during each run."""
+"""Utilisation of CPUs and devices during each run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
         `source_id` and `within_run`.
 
     Raises:
-        UsageError: an argument is no frame, or lacks a column.
+        UsageError: an argument is not a frame, or lacks a column.
     """
     cpu = as_polars(cpu_samples).with_columns(component=pl.lit("cpu"), name=pl.lit("cpu"), busy=busy_percent())
     device = as_polars(device_samples).filter(~pl.col("is_group").fill_null(value=False))
