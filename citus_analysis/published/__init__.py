@@ -1,13 +1,13 @@
-"""Numbers that others published, and the audit that finds where results contradict themselves.
+"""Published numbers, and the audit that finds contradictions in results.
 
-- `published`, `read_published`: the transcribed tables, and anybody's own;
+- `published`, `read_published`: the transcribed tables, and tables of users;
 - `audit`, `audit_runs`: contradictions in tables of results, and in runs of our own;
 - `published_numbers`, `published_systems`: what is published, at a glance;
 - `published_summaries`, `runs_like`: published means in the form that statistics and models take.
 
 docs/published.md lists the sources, the format, the names of metrics and the checks.
 
-The package shares its name with the function that most callers want, so it can be called like it.
+The package has the same name as its main function, so the package itself can be called.
 
 Example:
     >>> import citus_analysis as ca

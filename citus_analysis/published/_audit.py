@@ -28,10 +28,10 @@ class AuditResult(Shown):
     """What an audit found.
 
     Attributes:
-        findings: frame of ``schema.TABLES["findings"]``, red first, short enough to stand on top of a report.
-        details: every single finding, those too that `findings` counts in one row.
+        findings: frame of ``schema.TABLES["findings"]``, red first, short enough for the top of a report.
+        details: every single finding, including those that `findings` counts in one row.
 
-    Printed, it says how many rows of tables, or runs, each severity concerns.
+    Printing it shows the number of table rows, or runs, for each severity.
     """
 
     findings: pl.DataFrame
@@ -101,7 +101,7 @@ def audit_runs(
     operation_latencies: Frame | None = None,
     client_series: Frame | None = None,
 ) -> AuditResult:
-    """Put the audit's questions to runs of our own; the block that stands on top of every report.
+    """Check runs for contradictions, as :func:`audit` does tables; every report begins with the result.
 
     Args:
         runs: the table `runs`.

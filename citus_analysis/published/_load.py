@@ -1,4 +1,4 @@
-"""Read tables of published numbers: the ones that ship with the library, and anybody's own."""
+"""Read tables of published numbers: those that ship with the library, and those of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the name of a metric says: which quantity, of which dimension, in which unit.
+"""Parse the name of a metric into quantity, dimension and unit.
 
 Our own names carry the unit as suffix (`throughput_ops_s`, `client_latency_ms`, `sigma_ops_s`); headers that
 other people print (``TPS (μ)``, ``Std. Dev.``, ``99th pctl. (ms)``, ``latency (µs)``) are understood too. Units are
@@ -40,7 +40,7 @@ class Metric:
     factor: float
 
 
-#: Stem -> what others call it, in lower case with `_` for all that is no letter or digit.
+#: Stem -> synonyms, in lower case with `_` for every character that is not a letter or digit.
 _OTHER_NAMES: Final[dict[str, str]] = {
     "throughput": "tps qps rps ops ops_per_s transactions_per_s transactions_per_sec transactions_per_second"
     " mean_throughput throughput_tps x thrpt thruput",
@@ -125,13 +125,13 @@ _INTERVAL_NAME: Final = re.compile(r"\bCI\b|conf|interval", re.IGNORECASE)
 #: `95%` in front of a latency is a percentile.
 _PERCENT_OF_LATENCY: Final = re.compile(r"(?<!\d)(\d{2,5})\s*%\s*-?(?:i?le|tile)?\s*(?=lat|resp|\(|$)", re.IGNORECASE)
 _PLAIN_MULTIPLES: Final = {"k": 1e3, "thousand": 1e3, "thousands": 1e3, "x1000": 1e3, "m": 1e6, "million": 1e6}
-#: A row whose header says no more than a number of something is described by it.
+#: Stems that a check can use without a unit.
 _UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | {"nopm", "operations_per_day", "samples"}
 
 
 @cache
 def metric_of(name: str, unit: str | None = None) -> Metric:
-    """The quantity that a name, and where the name lacks one the unit beside it, stands for."""
+    """The quantity that a name denotes; if the name carries no unit, `unit` supplies it."""
     if name.endswith("±"):
         return Metric("plus_minus", "", 1.0)
     words, own = _unit_in(name)

@@ -1,7 +1,7 @@
-"""What a printed number allows: the range of values that could stand behind its digits.
+"""The range of values that a printed number can represent.
 
-A paper that prints 2.3 says that the value lies between 2.25 and 2.4 (rounded or cut off). Every check of the
-audit computes with such ranges, so that it never calls a rounding an error.
+A printed 2.3 means a value between 2.25 and 2.4 (rounded or truncated). All checks of the audit compute with such
+ranges, so that rounding is never reported as an error.
 
 Example:
     >>> stated_range(2.3, "2.3")

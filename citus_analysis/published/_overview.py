@@ -1,4 +1,4 @@
-"""What is published, at a glance: what is known of each system, and the numbers with their places."""
+"""An overview of published results: the systems, and the numbers with their places in the publications."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Number:
         range: what its digits allow, in the base unit.
         stated: its text as printed.
         unit: printed unit.
-        note: remark of whoever transcribed it.
+        note: remark of the transcriber.
         transcribed: it has a place in a publication, as against a user's own table.
     """
 
@@ -122,7 +122,7 @@ class Row:
         return candidates[0] if candidates else None
 
     def percentiles(self) -> dict[str, dict[float, Number]]:
-        """Quantity -> percentage -> number; 0 stands for the minimum, 100 for the maximum."""
+        """Quantity -> percentage -> number; 0 is the minimum, 100 the maximum."""
         found: dict[str, dict[float, Number]] = defaultdict(dict)
         for stem in self.numbers:
             of = percentile_of(stem)
@@ -207,7 +207,7 @@ def _stated(cells: Cells) -> str:
 
 
 def _column_steps(numbers: Sequence[Cells]) -> list[float]:
-    """Printed precision of each number, read off the column it stands in; 240k is not printed like 246,396."""
+    """Printed precision of each number, derived from its column; 240k is not printed like 246,396."""
     columns: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, cells in enumerate(numbers):
         style = _NUMERALS.sub("", _stated(cells))

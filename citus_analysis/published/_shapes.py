@@ -3,7 +3,7 @@
 *Long*: one number per line, with the columns `metric` and `value`. *Wide*: one line per row of the original table, a
 header that names metrics. *Transposed*: one line per metric, named in the column `metric`, and one column per row.
 
-Nothing is left out: a cell that looks like a number and is none that can be read becomes a record without a value.
+Nothing is left out: a cell that looks like a number but cannot be read becomes a record without a value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["UNSAID_SPREAD", "Record", "records_of"]
 
 Record = dict[str, str | float | int | None]
 
-#: Metric of a number that follows ± where nothing says what it is.
+#: Metric of a number after ± of unknown meaning.
 UNSAID_SPREAD: Final = "±"
 
 _TABLE: Final = TABLES["published"]
@@ -33,7 +33,7 @@ _MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", 
 _DESCRIBING: Final = re.compile(
     r"set-?_?\s?up|config|name|label|case|variant|cluster|instance|machine|version|date|id$"
 )
-#: A number with a unit or a mark behind it that is not read.
+#: A number followed by a unit or mark that cannot be read.
 _NUMBER_LIKE: Final = re.compile(r"[~<>≈]?\s*[+-]?\d[\d.,]*\s*\S{0,12}|[~<>≈]?\s*[+-]?\d[\d.,]*\s*(?:±|\+/-).*")
 _SPREAD_IN_NAME: Final = re.compile(r"\s*(?:±|\+/-|\+-)\s*(?P<spread>[^()\[\]]*)")
 
@@ -113,7 +113,7 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
 
 
 def _ought_to_be_numbers(name: str, sheet: Sheet) -> bool:
-    """Whether a column without a readable number should hold some: by its name, or by what stands in it."""
+    """Whether a column without a readable number should hold some: judged by its name and its cells."""
     filled = [cells[name] for _, cells in sheet.lines if cells[name].lower() not in _MISSING]
     if not filled or _DESCRIBING.search(name.lower()):
         return False

@@ -25,7 +25,7 @@ _RULE: Final = re.compile(r"\|?(?:\s*:?-+:?\s*\|)+\s*(?::?-+:?\s*)?")
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text cells that can say where in it something is wrong.
+    """A table of text cells that records the place of each cell, for error messages.
 
     Attributes:
         name: of the file or the frame.
@@ -42,11 +42,11 @@ class Sheet:
     def fault(
         self, problem: str, line: int, column: str | None = None, way_out: str | None = None
     ) -> PublishedDataError:
-        """The error that names the place."""
+        """An error that names the place."""
         return _fault(problem, self.path, line, column, way_out)
 
     def place(self, line: int, column: str) -> str:
-        """Where a cell stands."""
+        """The place of a cell."""
         return f"line {line}, column {column}"
 
 

@@ -1,4 +1,4 @@
-"""What the report on published results shows: reproduced tables, speedups and fits of one of them, findings."""
+"""Data of the report on published results: reproduced tables, speedups and fits of one table, findings."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Compa
 def reproduced(numbers: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """The transcribed tables as printed: a name for the file, a caption, and a frame of printed texts.
 
-    A table has a row per row and a column per metric; a number that the publication states again elsewhere stands
-    once. What a publication states in its text is one list.
+    A table has a row per row and a column per metric; a number that the publication repeats
+    elsewhere is listed once. Numbers in the text of a publication form one list.
     """
     in_text = pl.col("table").str.contains(_IN_TEXT)
     for (source, table), part in numbers.filter(~in_text).group_by("source", "table", maintain_order=True):

@@ -1,4 +1,4 @@
-"""What a check is, and the table of all of them.
+"""The definition of a check, and the table of all checks.
 
 A check is one function: it takes the result tables and yields a finding for everything it could look at, green
 where the numbers agree. :func:`check` enters it in :data:`CHECKS`.

@@ -19,7 +19,7 @@ _TELLING_DIGITS: Final = 4
 _TELLING_VALUES: Final = 2
 
 
-@check("copied_sigma", "Does the same column of standard deviations stand in two tables?")
+@check("copied_sigma", "Does the same column of standard deviations occur in two tables?")
 def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Standard deviations of different experiments do not agree to four digits, twice."""
     columns = [(table, _sigmas(table)) for table in tables]
@@ -60,9 +60,7 @@ def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
                     text = f"{numbers[0].metric.stem.replace('_', ' ')} is stated with different values"
                     yield finding("red", "stated_twice", row, "one value", texts, text)
                 else:
-                    text = (
-                        "the same row and metric stand there with different values; give repetitions names of their own"
-                    )
+                    text = "the same row and metric occur with different values; give repetitions different names"
                     yield finding("amber", "stated_twice", row, "one value", texts, text)
 
 
@@ -113,7 +111,7 @@ def _independent_digits(row: Row, stems: Sequence[str]) -> int:
 
 
 def _is_same_subject(one: Row, other: Row) -> bool:
-    """The rows differ in nothing that was set: the same measurement may stand there twice."""
+    """The rows differ in nothing that was set: the same measurement may be listed twice."""
     counts = [{stem: row[stem].value for stem in row.numbers if stem in COUNTS} for row in (one, other)]
     return one.group == other.group and counts[0] == counts[1]
 
@@ -129,7 +127,7 @@ def _sigmas(table: ResultTable) -> list[str]:
 
 
 def _means(table: ResultTable, sigma: str) -> set[float]:
-    """Means that stand beside a standard deviation."""
+    """Means with a standard deviation in the same row."""
     rows = [row for row in table.rows if row.states("sigma") and _digits(row["sigma"]) == sigma]
     return {mean.value for row in rows if (mean := row.mean_for(row["sigma"])) is not None}
 

@@ -21,7 +21,7 @@ _MOST_REPEATS: Final = 200
 #: 1.96 for 1.959964 and the rounding of what a paper computed with; n and n + 1 differ by more up to n = 500.
 _TOLERANCE: Final = 0.001
 _DEFAULT_LEVEL: Final = 0.95
-#: Below it nobody means a confidence level, and quantiles vanish.
+#: Smaller values are not confidence levels, and their quantiles vanish.
 _LEAST_LEVEL: Final = 0.01
 #: Half-widths above this share of the mean cannot see the differences that papers talk about.
 _COARSE: Final = 0.10
@@ -138,7 +138,7 @@ def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Fin
         )
         return finding("red", "interval_n", row, _needed_sigma(interval), f"sigma {sigma}", text)
     if n is None:
-        text = f"{interval} follows from this sigma at that n; the publication does not say it"
+        text = f"{interval} follows from this sigma at that n; the publication does not state n"
         return finding("amber", "interval_n", row, wanted, "n not stated", text)
     if any(n in ns for ns in fits.values()):
         return finding("green", "interval_n", row, wanted, f"n = {n}", "sigma, n and interval agree")
@@ -175,7 +175,7 @@ def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     for table in tables:
         for row in table.rows:
             if row.n is not None and row.n < 3 and row.states("throughput"):
-                text = "so few repetitions tell nothing of their spread"
+                text = "too few repetitions to estimate their spread"
                 yield finding("amber", "interval_resolution", row, "n of 3 or more", f"n = {row.n}", text)
             elif row.states("sigma"):
                 yield from _judge_resolution(row)

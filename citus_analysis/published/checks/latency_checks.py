@@ -41,7 +41,7 @@ def _judge_order(row: Row, of: str, ordered: list[Number]) -> Finding:
     stated = " ≤ ".join(str(number) for number in ordered)
     wrong = next(((a, b) for a, b in combinations(ordered, 2) if a.range.low > b.range.high + _bucket(a, b)), None)
     if wrong:
-        text = f"{of.replace('_', ' ')}: {wrong[0]} stands below {wrong[1]}, although it is the larger"
+        text = f"{of.replace('_', ' ')}: {wrong[0]} exceeds {wrong[1]}, which belongs to a higher percentile"
         return finding("red", "percentiles_ordered", row, "growing percentiles", stated, text)
     return finding("green", "percentiles_ordered", row, "growing percentiles", stated, "percentiles grow")
 
@@ -138,7 +138,7 @@ def _judge_quantile(row: Row, q: float, number: Number, client: Number) -> Findi
     if q <= 50 and number.range.low > client.range.high:
         text = (
             "half of the sampled statements took longer in the server than a client waited on average: "
-            "the sample does not stand for the load"
+            "the sample does not represent the load"
         )
         return finding("amber", "part_within_whole", row, f"p{q:g} below {client}", stated, text)
     return finding("green", "part_within_whole", row, expected, stated, "the percentile fits the client's mean")

@@ -12,7 +12,7 @@ from citus_analysis.texts.number_text import readable
 
 __all__ = ["DEFAULT_SAMPLING_HZ", "ENOUGH_SAMPLES"]
 
-#: Samplers (iostat, status lines) look once a second unless told otherwise.
+#: Samplers (iostat, status lines) sample once a second by default.
 DEFAULT_SAMPLING_HZ: Final = 1.0
 ENOUGH_SAMPLES: Final = 30
 #: Dimension -> what is possible at all, in base units, and why.
@@ -99,7 +99,7 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
         yield "0.95, or 95 for per cent", "a confidence level is a probability"
 
 
-@check("run_length", "Did the run last long enough for what sampled it?")
+@check("run_length", "Did the run last long enough for its sampling rate?")
 def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Run time × sampling rate is the number of samples; below 30, start-up and chance dominate."""
     for table in tables:

@@ -126,10 +126,10 @@ def per_day(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 @check("parts_add_up", "Is the total's throughput the sum of the parts'?")
 def parts_add_up(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A row named total, sum, all or overall is compared with the sum of the rows it stands for.
+    """A row named total, sum, all or overall is compared with the sum of its parts.
 
-    They are the rows of the same system and workload, where the table says those; where a table has several totals,
-    the rows since the last.
+    The parts are the rows of the same system and workload, if the table states those; if a table has several totals,
+    the rows since the last total.
     """
     for table in tables:
         series: dict[tuple[str | None, str | None], list[Row]] = defaultdict(list)

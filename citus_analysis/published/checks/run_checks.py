@@ -1,4 +1,4 @@
-"""The same questions put to our own runs, before any chart is drawn from them.
+"""Checks of runs in a dataset, evaluated before any figure is drawn from them.
 
 Each check takes :class:`RunTables` and yields a finding per run or configuration; :data:`RUN_CHECKS` lists them.
 """
@@ -37,7 +37,7 @@ _BUCKET_US: Final = 1_000.0
 #: Counters are read one after the other: sums may differ by so much.
 #: A bucket wider than this share of a percentile hides the differences that people look for.
 _WIDE: Final = 0.10
-#: Intended latencies this far above the actual ones say that operations began late.
+#: Intended latencies this far above the actual ones show that operations began late.
 _LATE: Final = 0.10
 _SUMS: Final = 0.01
 _SERIES: Final = 0.05
@@ -46,7 +46,7 @@ _FEW: Final = 3
 
 
 class Weighted(NamedTuple):
-    """A finding and how bad it is among those of its check; the worst stands for the others."""
+    """A finding with its rank within the check; the worst finding represents the others."""
 
     finding: Finding
     weight: float
@@ -79,8 +79,8 @@ def run_status(tables: RunTables) -> Iterator[Weighted]:
 def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
     """Throughput × run time is the number of operations.
 
-    The throughputs of several clients are added as if all of them ran all the time: where one ends earlier, the
-    sum says more than was done.
+    The throughputs of several clients are added as if all of them ran all the time: if one ends earlier, the
+    sum exceeds the operations done.
     """
     for run in tables.finished().iter_rows(named=True):
         done = run["operations_done"]
@@ -196,7 +196,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
         pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
         if own and not pairs:
             text = (
-                "latencies count from when operations were sent: those that waited behind a slow one look fast "
+                "latencies count from when operations were sent: those queued after a slow one look fast "
                 "(coordinated omission); run YCSB with measurement.interval=both"
             )
             yield _about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
@@ -262,7 +262,7 @@ def iterations(tables: RunTables) -> Iterator[Weighted]:
     for row, values in _repetitions(tables):
         n, expected = len(values), f"{_FEW} or more"
         if n < _FEW:
-            text = "too few repetitions for an interval that means anything"
+            text = "too few repetitions for a meaningful interval"
             yield _about("amber", "iterations", row, expected, f"n = {n}", text, -n)
         else:
             yield _about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)

@@ -1,4 +1,4 @@
-"""What the audit could not read, or has no check for: named, so that silence never stands for agreement."""
+"""Report numbers that the audit could not read or has no check for, so that they do not pass as agreement."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def unread(numbers: pl.DataFrame, tables: Sequence[ResultTable]) -> Iterator[Fin
     own = numbers.filter(pl.col("seed").is_null(), pl.col("value").is_null(), pl.col("stated").is_not_null())
     cells = own.group_by("source", "table", "metric", maintain_order=True).agg("stated")
     for source, table, metric, texts in cells.iter_rows():
-        text = "these cells are no numbers that can be read; nothing was checked against them"
+        text = "these cells cannot be read as numbers; they were not checked"
         yield _about(source, table, metric, "a number, such as 16600, 16,600 or 16.6k", texts, text)
     for each in tables:
         found = _without_check(each)
         for metric in [metric for metric in found if metric.endswith(UNSAID_SPREAD)]:
-            text = "nothing says whether it is a standard deviation or half an interval"
+            text = "the number after ± may be a standard deviation or half an interval"
             shown = [str(number) for number in found.pop(metric)]
             yield _about(each.source, each.name, metric, "± sd or ± ci in the header", shown, text)
         if found:
             shown = [f"{metric} {numbers[0]}" for metric, numbers in found.items()]
-            text = "no check knows what these numbers mean; nothing was checked against them"
+            text = "the meaning of these numbers is unknown; they were not checked"
             expected = "a name or a unit of docs/published.md"
             yield _about(each.source, each.name, ", ".join(found), expected, shown, text)
 
