@@ -131,8 +131,8 @@ def test_the_facts_of_a_description_hold_for_every_file_whatever_it_is_called(tr
 @pytest.mark.parametrize(
     ("block", "problem"),
     [
-        ("facts: [1]", "is no mapping"),
-        ("facts: {threads: [1, 2]}", "is no mapping"),
+        ("facts: [1]", "is not a mapping"),
+        ("facts: {threads: [1, 2]}", "is not a mapping"),
         ("facts: {thread: 1}", "no fact"),
         ("facts: {threads: many}", "threads must be a whole number"),
     ],

@@ -2,7 +2,7 @@
 
 The manifest records the length of each part, a hash of its footer and a hash of all its bytes. Opening a dataset
 compares lengths and footers, which costs some 30 µs per file. The first read of a table compares all of its bytes, at
-some 4 GB/s, which is a small part of the time to decode them. Thus no row is ever read from bytes that changed; zstd and
+4 GB/s, which is a small part of the time to decode them. Thus no row is ever read from bytes that changed; zstd and
 Parquet alone yield wrong values for one damage in ten. Pages also carry Parquet's own checksums, for other tools.
 """
 
