@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -136,7 +136,7 @@ def _word(mean: float, p95: float | None) -> Verdict:
     return "near saturation" if mean >= NEAR_PERCENT or (p95 or 0.0) >= SATURATED_PERCENT else "headroom"
 
 
-def _warnings(busiest: Mapping[str, object], measured: pl.DataFrame) -> list[str]:
+def _warnings(busiest: Mapping[str, Any], measured: pl.DataFrame) -> list[str]:
     warnings = []
     if busiest["component"] == "device" and busiest["mean_percent"] >= NEAR_PERCENT:
         warnings.append("a device that serves requests in parallel can take more work at full utilisation")
