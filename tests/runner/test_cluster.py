@@ -248,7 +248,7 @@ def test_perf_by_ssh_reports_what_it_recorded_there(ssh_port: int, tmp_path: Pat
     folder = Path(perf.recordings[0].data).parent
     shell.close()
     if notes:
-        pytest.skip(notes[0])
+        pytest.skip(f"needs perf: {notes[0]}")
     assert [place.name for place in files] == ["report-flat-3-1.txt", "report-graph-3-1.txt"]
     assert all(b"# comm: postgres" in path.read_bytes() for path in files.values())
     assert all("# Samples:" in path.read_text(errors="replace") for path in files.values())
