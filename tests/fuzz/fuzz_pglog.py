@@ -20,7 +20,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import OLDER_STUDY_PREFIX, S
 from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import SEVERITY_TABLE, program_of
 
 HERE = Path(__file__).parent
-NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
+NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "serverlog" / "pglog" / "native"
 RECORDED = HERE.parents[1] / "tests" / "data" / "servers"
 RECORDED_BYTES = 4000
 #: The byte 1 is a head under the input's prefix, see `scanner_target.c`.
