@@ -108,7 +108,7 @@ class _Unmeasured(Iostat):
 
 
 def test_a_measure_must_be_a_column() -> None:
-    with pytest.raises(UsageError, match=r"the format unmeasured declares measures that are no columns.*: p42_us"):
+    with pytest.raises(UsageError, match=r"the format unmeasured declares measures that are not columns.*: p42_us"):
         _check_measures(_Unmeasured())
 
 
