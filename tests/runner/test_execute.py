@@ -39,6 +39,8 @@ QUICK: dict[str, Any] = {
     "iterations": 1,
     "samplers": dict.fromkeys(("iostat", "vmstat", "host", "activity", "counters"), False),
 }
+#: A sampled client needs some time before its first operation; a run that ends before is degraded.
+LONG_ENOUGH: dict[str, list[int]] = {"records": [6000], "operations": [12000]}
 
 
 def run(out: Path, *, resume: bool = False, **changes: Any) -> RunnerSummary:
@@ -82,18 +84,18 @@ def no_process_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_an_experiment_leaves_the_tree_that_ingest_reads(tmp_path: Path, no_process_left: None) -> None:
-    matrix = {**QUICK["matrix"], "monitored": [True]}
+    matrix = {**QUICK["matrix"], **LONG_ENOUGH, "monitored": [True]}
     summary = run(tmp_path / "out", matrix=matrix, monitor={"share": 0.05})
     assert summary.failed == {}
     assert sorted(summary.verified) == ["quick-w0-t2-c#1", "quick-w0-t2-load#1"]
     assert tree(tmp_path / "out") == [
-        "quick-w0-t2-c/YCSB/raw/monitor_run_C_2_300_600_1_0_quick-w0-t2-c_1_0.log",
-        "quick-w0-t2-c/YCSB/raw/run_C_2_300_600_1_0_quick-w0-t2-c_1_0.log",
+        "quick-w0-t2-c/YCSB/raw/monitor_run_C_2_6000_12000_1_0_quick-w0-t2-c_1_0.log",
+        "quick-w0-t2-c/YCSB/raw/run_C_2_6000_12000_1_0_quick-w0-t2-c_1_0.log",
         "quick-w0-t2-c/config.yml",
         "quick-w0-t2-c/outcomes.csv",
         "quick-w0-t2-c/pglogs/PGLOG-0-1.log",
-        "quick-w0-t2-load/YCSB/raw/load_A_2_300_1_0_quick-w0-t2-load_1_0.log",
-        "quick-w0-t2-load/YCSB/raw/monitor_load_A_2_300_1_0_quick-w0-t2-load_1_0.log",
+        "quick-w0-t2-load/YCSB/raw/load_A_2_6000_1_0_quick-w0-t2-load_1_0.log",
+        "quick-w0-t2-load/YCSB/raw/monitor_load_A_2_6000_1_0_quick-w0-t2-load_1_0.log",
         "quick-w0-t2-load/config.yml",
         "quick-w0-t2-load/outcomes.csv",
         "quick-w0-t2-load/pglogs/PGLOG-0-1.log",
@@ -106,7 +108,7 @@ def test_an_experiment_leaves_the_tree_that_ingest_reads(tmp_path: Path, no_proc
 
 
 def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
-    matrix = {**QUICK["matrix"], "threads": [1, 2], "monitored": [True]}
+    matrix = {**QUICK["matrix"], **LONG_ENOUGH, "threads": [1, 2], "monitored": [True]}
     summary = run(tmp_path / "out", matrix=matrix, iterations=2, monitor={"share": 0.1})
     assert len(summary.verified) == 8
     assert ingest([tmp_path / "out"], tmp_path / "dataset").exit_code == 0
@@ -251,7 +253,7 @@ def test_a_server_killed_in_mid_run_fails_its_run_and_no_other(
     outcomes = (tmp_path / "out/quick-w0-t2-c/outcomes.csv").read_text()
     assert "1,failed,load generator 0 ended with" in outcomes
     assert "2,verified," in outcomes
-    assert "run_C_2_300_600_1_0_quick-w0-t2-c_1_0.log" in "".join(tree(tmp_path / "out"))  # kept
+    assert "run_C_2_6000_12000_1_0_quick-w0-t2-c_1_0.log" in "".join(tree(tmp_path / "out"))  # kept
 
 
 def test_too_many_clients_fail_the_run_with_the_servers_words_kept(tmp_path: Path) -> None:
