@@ -15,7 +15,7 @@ from citus_analysis.core.output_files import is_replaced, open_output, put_in_pl
 def test_a_file_is_as_it_was_until_the_block_ends_well(tmp_path: Path) -> None:
     path = tmp_path / "result"
     path.write_bytes(b"before")
-    with pytest.raises(ZeroDivisionError), open_output(path) as out:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), open_output(path) as out:  # noqa: PT012 - the block is what is tested
         out.write(b"half")
         raise ZeroDivisionError
     assert path.read_bytes() == b"before"

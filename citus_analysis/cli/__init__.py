@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except _ReaderLeftError:
         say_nothing_more()
         sys.exit(READER_LEFT)
-    except BaseException as error:  # noqa: BLE001 - a panic of polars is no Exception; what ends here is explained
+    except BaseException as error:  # noqa: BLE001 - a panic of polars is not an Exception; every end is explained
         if "--debug" in given:
             print_traceback(error)
         sys.exit(explain(error))

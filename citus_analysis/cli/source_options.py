@@ -36,7 +36,7 @@ def _expanded(source: Path) -> Iterator[Path]:
         if str(source) == "-":
             raise InputError("standard input cannot be a source", path="-", way_out=_SAVE_FIRST) from None
         if not has_magic(str(source)):
-            # Whoever opens it says why that cannot be.
+            # The reader that opens it states why it cannot.
             yield source
             return
         matches = sorted(glob(str(source), recursive=True))  # noqa: PTH207 - `**` and absolute patterns alike

@@ -54,9 +54,9 @@ def test_counts_equal_how_the_run_was_launched(truth: Truth) -> None:
     main = [client(recorded(path)) for path in logs(truth, monitor=False)]
     monitor = [client(recorded(path)) for path in logs(truth, monitor=True)]
     assert len(main) == truth.drivers
-    assert sum(c["operations_planned"] for c in main) == truth.operations  # type: ignore[misc]
-    assert sum(c["operations_planned"] for c in monitor) == truth.monitor_operations  # type: ignore[misc]
-    done = sum(c["operations_done"] for c in (*main, *monitor))  # type: ignore[misc]
+    assert sum(c["operations_planned"] for c in main) == truth.operations  # type: ignore[misc] # counts, not None
+    assert sum(c["operations_planned"] for c in monitor) == truth.monitor_operations  # type: ignore[misc] # counts, not None
+    done = sum(c["operations_done"] for c in (*main, *monitor))  # type: ignore[misc] # counts, not None
     if truth.phase == "load" and truth.resource != "w2-fail-dup-insert":
         # Four inserts were committed although the client saw its connection break.
         assert truth.rows_after - done == (4 if truth.resource == "w2-fail-stop-insert" else 0)

@@ -178,5 +178,5 @@ def test_nested_values() -> None:
     }
     redacted = redact_values(document)
     assert "s3cret" not in str(redacted)
-    assert redacted["env"][1] == {"name": "PGUSER", "value": "u"}  # type: ignore[index]
-    assert redacted["command"] == ["psql", "--password", "***", "-h", "x", "db.passwd=***"]  # type: ignore[index]
+    assert redacted["env"][1] == {"name": "PGUSER", "value": "u"}  # type: ignore[index] # an object
+    assert redacted["command"] == ["psql", "--password", "***", "-h", "x", "db.passwd=***"]  # type: ignore[index] # an object

@@ -85,7 +85,7 @@ def test_nothing_is_published_or_removed_outside_the_tree(tmp_path: Path) -> Non
     run = make_plan(parse_experiment(EXPERIMENT))[0]
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(run.run_id, "publishing", files=["../precious.txt"])
-    life = Life(tmp_path / "tree", tmp_path / "attempts", journal, None, Ledger())  # type: ignore[arg-type]
+    life = Life(tmp_path / "tree", tmp_path / "attempts", journal, None, Ledger())  # type: ignore[arg-type] # not used
     with pytest.raises(RunnerError, match="leads out of the folder"):
         life.live(run)
     assert precious.read_text() == "keep"

@@ -99,7 +99,7 @@ def _formats() -> Iterator[Part]:
     for point in entry_points(group="citus_analysis.formats"):
         try:
             point.load()
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with another package is to be told, not raised
+        except Exception as error:  # noqa: BLE001 - a defect of another package is reported, not raised
             yield Part(f"format {point.name}", None, redact(f"reading its files ({error})"), f"repair {point.value}")
         else:
             yield Part(f"format {point.name}", point.value, "reading its files", "")
