@@ -180,10 +180,7 @@ class Cluster:
 
     def settle(self, steps: Sequence[str]) -> None:
         """VACUUM of the table, which Citus hands on to its workers, and CHECKPOINT of every node in use."""
-        for step in steps:
-            for node in self.nodes() if step == "checkpoint" else self.nodes()[:1]:
-                with self._connection(node) as connection:
-                    sql.settle(connection, step)
+        sql.settle(self._connection, self.nodes(), steps)
 
     def fill(self, records: int) -> None:
         """COPY the records into the emptied table."""

@@ -6,7 +6,7 @@ formatting.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, LiteralString
 
@@ -204,12 +204,15 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
         query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
 
 
-def settle(connection: Connection, step: str) -> None:
-    """`vacuum` of the benchmark's table, or `checkpoint` of the server."""
-    if step == "vacuum":
-        query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
-    else:
-        query(connection, "CHECKPOINT")
+def settle(connect: Callable[[Node], Connecting], nodes: Sequence[Node], steps: Sequence[str]) -> None:
+    """`vacuum` of the benchmark's table on the first node, which has all of it, and `checkpoint` of every node."""
+    for step in steps:
+        for node in nodes if step == "checkpoint" else nodes[:1]:
+            with connect(node) as connection:
+                if step == "vacuum":
+                    query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
+                else:
+                    query(connection, "CHECKPOINT")
 
 
 def count_rows(connection: Connection) -> int:

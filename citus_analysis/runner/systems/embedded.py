@@ -140,10 +140,7 @@ class Embedded:
 
     def settle(self, steps: Sequence[str]) -> None:
         """VACUUM of the table, CHECKPOINT of every server."""
-        for step in steps:
-            for node in self.nodes() if step == "checkpoint" else self.nodes()[:1]:
-                with self._connection(node) as connection:
-                    sql.settle(connection, step)
+        sql.settle(self._connection, self.nodes(), steps)
 
     def fill(self, records: int) -> None:
         """COPY the records in."""

@@ -12,6 +12,7 @@ from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.compare.verdicts import PLANNED, Comparison
 from citus_analysis.stats.results import Interval
+from citus_analysis.texts.counted_words import noun_for
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import label
@@ -134,5 +135,4 @@ def _verdict(item: Comparison) -> str:
         return f"equivalent (±{item.margin * 100:g} %)"
     if item.verdict != "inconclusive" or item.runs_missing is None:
         return item.verdict
-    runs = "run" if item.runs_missing == 1 else "runs"
-    return f"inconclusive (about {item.runs_missing:,} more {runs} each)"
+    return f"inconclusive (about {item.runs_missing:,} more {noun_for(item.runs_missing, 'run')} each)"

@@ -27,7 +27,7 @@ from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, wo
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
 from citus_analysis.stats.results import Interval
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.counted_words import counted, noun_for
 
 __all__ = ["CHANGE_WORDS", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
@@ -157,8 +157,9 @@ class Comparison(Shown):
             "inconclusive": f"whether {self.label_a} differs from {self.label_b} cannot be told",
         }
         missing = self.runs_missing
-        runs = "run" if missing == 1 else "runs"
-        advice = f"; about {missing} more {runs} of each would decide ({PLANNED})" if missing else ""
+        advice = (
+            f"; about {missing} more {noun_for(missing, 'run')} of each would decide ({PLANNED})" if missing else ""
+        )
         return f"{words[self.verdict]}: ratio {self.deciding}{advice}."
 
 
