@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.published import AuditResult
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["audit_block", "latency_warnings"]
 
@@ -19,10 +20,10 @@ _WORDS: Final = {
 }
 
 
-#: Checks whose findings change how every latency of a report is read.
+#: Checks whose findings change how every latency of a report is read, and the sentence about their worst finding.
 _OF_LATENCIES: Final = {
-    "coordinated_omission": "Runs with a target rate",
-    "coarse_percentiles": "Coarse percentiles",
+    "coordinated_omission": "Target rates: latencies of {row} are {stated} (against {expected}); {explanation}.",
+    "coarse_percentiles": "Coarse percentiles: {row} has {stated}, known to 1 ms only; {explanation}.",
 }
 _MOST_RED: Final = 5
 _ALL: Final = "Findings of the audit; where several are one row, it shows the worst. All of them are in audit.csv."
@@ -42,15 +43,12 @@ def audit_block(result: AuditResult) -> str:
 def latency_warnings(result: AuditResult) -> list[str]:
     """What a reader of latencies must know before any of them: a sentence per check that found something."""
     doubtful = result.findings.filter(pl.col("severity") == "amber", pl.col("check").is_in(_OF_LATENCIES))
-    return [
-        f"{_OF_LATENCIES[row['check']]}: {row['stated']} ({row['expected']}), {row['row']}: {row['explanation']}."
-        for row in doubtful.iter_rows(named=True)
-    ]
+    return [_OF_LATENCIES[row["check"]].format_map(row) for row in doubtful.iter_rows(named=True)]
 
 
 def _badge(result: AuditResult, severity: str, meaning: str) -> str:
     checks = result.checks(severity)
-    by = f", by {checks} check{'' if checks == 1 else 's'}" if checks else ""
+    by = f", by {counted(checks, 'check')}" if checks else ""
     return (
         f'<span class="badge {severity}"><b>{result.count(severity)}</b> {severity} <small>{meaning}{by}</small></span>'
     )

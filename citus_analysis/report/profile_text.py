@@ -31,11 +31,11 @@ def _entered(study: ProfileStudy) -> str:
     tasks, exact = study.matched
     if not tasks and study.children:
         remote = counted(study.children, "remote execution")
-        return f"{entered}; which statements waited for another node is not known: {remote} stand without a task."
+        return f"{entered}; which statements waited for another node is not known: {remote} have no task."
     if not tasks:
         return f"{entered}; none of them waited for another node."
-    share = "all of them" if exact == tasks else f"{exact / tasks:.2%}"
-    return f"{entered}; of {counted(tasks, 'task')} on other nodes, {share} were paired exactly with their execution."
+    share = "all" if exact == tasks else f"{exact / tasks:.2%} of"
+    return f"{entered}; {share} {counted(tasks, 'task')} on other nodes were paired exactly with their execution."
 
 
 def _composition(study: ProfileStudy, kind: str) -> list[str]:

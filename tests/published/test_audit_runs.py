@@ -130,13 +130,14 @@ class TestRecordings:
     def test_buckets_of_a_millisecond_are_coarse(self, honest: AuditResult) -> None:
         rows = details(honest, "coarse_percentiles").rows_by_key("row", named=True)
         (update,) = rows["w2-verbose-mixed/run-A-t8-r20000-o30000-w2-d1-i1 UPDATE"]
-        assert (update["severity"], update["stated"]) == ("amber", "p50 1,500 µs")
+        assert (update["severity"], update["stated"]) == ("amber", "p50 1.5 ms")
         assert not any("w2-target-select" in row for row in rows)
 
     def test_every_report_warns_of_both(self, honest: AuditResult, recorded: Tables) -> None:
         coarse, omission = latency_warnings(honest)
-        assert omission.startswith("Runs with a target rate: actual mean")
-        assert coarse.startswith("Coarse percentiles: p95 0 µs")
+        assert omission.startswith("Target rates: latencies of w2-target-select/")
+        assert coarse.startswith("Coarse percentiles: ")
+        assert " has p95 0 ms, known to 1 ms only" in coarse
         assert latency_warnings(audit_runs(recorded.runs)) == []
 
     def test_medians_come_from_buckets_where_a_client_prints_none(self, recorded: Tables) -> None:

@@ -105,10 +105,14 @@ def with_quality(given: Tables, **counts: int) -> Tables:
 @pytest.mark.parametrize(
     ("counts", "sentence", "warning"),
     [
-        ({"tasks": 0, "exact": 0, "children": 294}, "is not known: 294 remote executions stand", "debug4"),
-        ({"tasks": 9, "exact": 0, "children": 0}, "0.00% were paired", "log_line_prefix = '%m [%p] [%v] : "),
+        ({"tasks": 0, "exact": 0, "children": 294}, "is not known: 294 remote executions have no task", "debug4"),
+        (
+            {"tasks": 9, "exact": 0, "children": 0},
+            "0.00% of 9 tasks on other nodes were paired",
+            "log_line_prefix = '%m [%p] [%v] : ",
+        ),
         ({"tasks": 0, "exact": 0, "children": 0}, "none of them waited for another node.", None),
-        ({"tasks": 9, "exact": 0, "children": 9}, "0.00% were paired", None),
+        ({"tasks": 9, "exact": 0, "children": 9}, "0.00% of 9 tasks on other nodes were paired", None),
     ],
 )
 def test_what_the_logs_leave_out_is_said(
@@ -123,7 +127,7 @@ def test_what_the_logs_leave_out_is_said(
 def test_sentences_state_shares_and_verdicts(study: ProfileStudy) -> None:
     sentences = profile_sentences(study)
     assert 3 <= len(sentences) <= 6
-    assert sentences[0].endswith("of 10 tasks on other nodes, all of them were paired exactly with their execution.")
+    assert sentences[0].endswith("all 10 tasks on other nodes were paired exactly with their execution.")
     assert "20 % in the parent, 50 % in the child and 30 % between them" in sentences[1]
     assert sentences[3].startswith(
         "Time of a remote INSERT on the server, from 1 to 4 workers: longer in 1 configuration. "

@@ -34,11 +34,11 @@ _REPEATED: Final = tuple(
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
 _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
 _BUCKET_US: Final = 1_000.0
-#: Counters are read one after the other: sums may differ by so much.
 #: A bucket wider than this share of a percentile hides the differences that people look for.
 _WIDE: Final = 0.10
 #: Intended latencies this far above the actual ones show that operations began late.
 _LATE: Final = 0.10
+#: Counters are read one after the other: sums may differ by so much.
 _SUMS: Final = 0.01
 _SERIES: Final = 0.05
 _COARSE: Final = 0.10
@@ -176,12 +176,12 @@ def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
         row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
         name, least = min(known.items(), key=lambda item: item[1])
         stated, expected = (
-            f"{name.removesuffix('_us')} {readable(least)} µs",
-            f"{readable(_BUCKET_US / _WIDE)} µs or more",
+            f"{name.removesuffix('_us')} {readable(least / 1e3)} ms",
+            f"{readable(_BUCKET_US / _WIDE / 1e3)} ms or more",
         )
         share = _BUCKET_US / max(least, _BUCKET_US)
         if share > _WIDE:
-            text = "its buckets are 1 ms wide: percentiles are known to 1 ms; measure with hdrhistogram"
+            text = "the buckets of its histogram are 1 ms wide; measure with measurementtype=hdrhistogram"
             yield _about("amber", "coarse_percentiles", row, expected, stated, text, share)
         else:
             yield _about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
