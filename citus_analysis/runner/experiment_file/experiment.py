@@ -30,6 +30,7 @@ from citus_analysis.runner.experiment_file.matrix import CORE_NAMES, TAGS, Matri
 from citus_analysis.runner.experiment_file.measuring import Limits, Monitor, Samplers, StopRule
 from citus_analysis.runner.experiment_file.own_workloads import CommandDriver, OwnWorkload
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, EmbeddedTarget, FilesTarget
+from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 __all__ = ["Experiment", "experiment_schema", "load_experiment", "parse_experiment"]
@@ -138,7 +139,7 @@ class Experiment(Part):
 
 def _at(field: str, problem: str, value: object) -> ValidationError:
     """A refusal that names a field inside the one that is validated."""
-    error = PydanticCustomError("value_error", "Value error, {problem}", {"problem": problem})
+    error = PydanticCustomError("value_error", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("Matrix", [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
@@ -158,9 +159,10 @@ def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] |
         first = error.errors(include_url=False, include_context=False)[0]
         steps = [str(part) for part in first["loc"] if part not in TAGS]
         place = ".".join(steps) or "document"
-        others = f"; {error.error_count() - 1} more problems" if error.error_count() > 1 else ""
+        others = f"; {counted(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
+        problem = first["msg"].removeprefix("Value error, ")  # which pydantic puts before a validator's words
         raise InputError(
-            f"{first['msg']}{others}",
+            f"{problem}{others}",
             path=path,
             place=f"field '{place}'",
             way_out="see docs/experiments.md for every field",
