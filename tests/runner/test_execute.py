@@ -253,7 +253,7 @@ def test_a_server_killed_in_mid_run_fails_its_run_and_no_other(
     outcomes = (tmp_path / "out/quick-w0-t2-c/outcomes.csv").read_text()
     assert "1,failed,load generator 0 ended with" in outcomes
     assert "2,verified," in outcomes
-    assert "run_C_2_6000_12000_1_0_quick-w0-t2-c_1_0.log" in "".join(tree(tmp_path / "out"))  # kept
+    assert "run_C_2_300_600_1_0_quick-w0-t2-c_1_0.log" in "".join(tree(tmp_path / "out"))  # kept
 
 
 def test_too_many_clients_fail_the_run_with_the_servers_words_kept(tmp_path: Path) -> None:
