@@ -1,6 +1,6 @@
 """What an ingest of the recordings costs against the least that any tool would do with the same bytes.
 
-`python -m benchmarks.ingest [--out FILE]` decompresses `data/recorded` and measures, in CPU time:
+`python -m benchmarks.ingest [--out FILE]` decompresses `tests/data/recorded` and measures, in CPU time:
 
 - ingest: recognise, parse, account for every byte, derive runs and traces, write Parquet;
 - ingest again: the pass that finds everything unchanged;
@@ -25,7 +25,7 @@ import duckdb
 from citus_analysis.dataset import ingest
 from citus_analysis.formats import Content
 
-RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+RECORDED = Path(__file__).parents[1] / "tests" / "data" / "recorded"
 #: Files of an iteration whose first lines make small files, and what their names have in place of the iteration.
 SMALL = {
     "YCSB/raw/load_A_16_60000_1_2_w2-t16-insert_1_0.log": "YCSB/raw/load_A_16_60000_{}_2_small_1_0.log",

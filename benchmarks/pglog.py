@@ -38,7 +38,7 @@ from typing import Final, Self
 from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 
-RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
+RECORDED: Final = Path(__file__).parents[1] / "tests" / "data" / "recorded"
 RESULTS: Final = Path(__file__).parent / "results" / "pglog.json"
 PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 OTHER_PREFIX: Final = "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h "

@@ -23,7 +23,7 @@ from citus_analysis.spans import build_traces
 from citus_analysis.spans.match.matching import match_tasks
 from citus_analysis.spans.read.sessions import read_sessions
 
-RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "w2-t16-insert"
+RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded" / "w2-t16-insert"
 RESULTS = Path(__file__).parent / "results" / "spans.json"
 STATEMENTS = 2_000
 #: Reading is measured on a log this many times as long: opening and compiling must not count.

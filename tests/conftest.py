@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from citus_analysis.formats.api import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
+from tests.recordings import RECORDED
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset
@@ -41,7 +42,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def recorded_path(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The recordings under data/, ingested once for all parallel workers of a test run."""
+    """The recordings of the tests, ingested once for all parallel workers of a test run."""
     from citus_analysis.dataset import ingest
 
     base = tmp_path_factory.getbasetemp()
@@ -50,7 +51,7 @@ def recorded_path(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> P
     with (shared / "recorded-dataset.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not dataset.exists():
-            summary = ingest([ROOT / "data" / "recorded"], dataset)
+            summary = ingest([RECORDED], dataset)
             assert summary.exit_code == 0, summary.messages
     return dataset
 

@@ -10,8 +10,7 @@ import pytest
 
 import citus_analysis
 from citus_analysis import dataset, spans
-
-RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+from tests.recordings import RECORDED
 
 
 @pytest.mark.parametrize("package", [citus_analysis, dataset, spans])

@@ -9,8 +9,8 @@ import pytest
 import citus_analysis as ca
 from citus_analysis import cli
 from citus_analysis.dataset import ingest
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w4-t16-insert", "w2-fail-stop-insert")
 
 

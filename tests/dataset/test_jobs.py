@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 KINDS = ("stock-*", "w2-all-?", "w2-fail-*", "w2-[hjlmpr]*", "w2-txn-update", "w2-verbose-*", "w4-t4-select")
 #: Every kind of set-up and of file; left out is what repeats one in a larger size.
 RESOURCES = sorted({path for kind in KINDS for path in RECORDED.glob(kind)})

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from citus_analysis.cli import commands
 from citus_analysis.dataset import ingest, open_dataset
-from tests.conftest import ROOT, Tree
+from tests.conftest import Tree
 from tests.dataset.tiny_formats import client
+from tests.recordings import RECORDED as _ALL
 
-RECORDED = ROOT / "data/recorded/w2-t16-insert"
+RECORDED = _ALL / "w2-t16-insert"
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion, session_groups
 from citus_analysis.errors import DatasetError
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 TABLES = {
     "statements": ["start_time", "source_id", "byte_offset"],
     "spans": ["start_time", "source_id", "byte_offset", "span_id"],

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.formats.sampling import ROOT
+from tests.recordings import RECORDED
 
 SAMPLES = ROOT / "tests" / "data" / "clients"
-RECORDED = ROOT / "data" / "recorded"
 
 
 @dataclass(frozen=True)

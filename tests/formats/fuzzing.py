@@ -25,7 +25,7 @@ __all__ = ["MUTATIONS", "SLOWEST_S", "mutated", "problem_of", "seeds"]
 
 SLOWEST_S: Final = 10.0
 
-_CORPUS: Final = (ROOT / "tests" / "data", ROOT / "data" / "recorded", REALWORLD)
+_CORPUS: Final = (ROOT / "tests" / "data", REALWORLD)
 _SEED_BYTES: Final = 12 * 2**10
 _SEEDS_PER_FORMAT: Final = 60
 #: Formats that the corpus has few files of.

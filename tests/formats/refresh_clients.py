@@ -11,7 +11,8 @@ import polars as pl
 from citus_analysis.formats import Content, Format, Hints
 from citus_analysis.formats.clients.pgbench import FORMAT as PGBENCH
 from citus_analysis.formats.clients.ycsb import FORMAT as YCSB
-from tests.formats.clients import RECORDED, SAMPLES
+from tests.formats.clients import SAMPLES
+from tests.recordings import RECORDED
 
 EXPECTED = SAMPLES / "clients.csv"
 #: Long, and asserted elsewhere.

@@ -13,8 +13,9 @@ from citus_analysis.formats.clients.pgbench import FORMAT
 from citus_analysis.formats.clients.pgbench_log import FORMAT as LOG
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.merged_clients import derive_operation_latencies
-from tests.formats.clients import RECORDED, SAMPLES
+from tests.formats.clients import SAMPLES
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
+from tests.recordings import RECORDED
 
 PGBENCH = RECORDED / "w2-pgbench" / "pgbench"
 REPORTS = sorted(PGBENCH.glob("*.out.zst"))

@@ -19,6 +19,7 @@ from citus_analysis.formats import Content, Format, Hints, Option, detect_format
 from citus_analysis.formats.api.registry import FAMILIES, _agreed, _check_measures, _options_of
 from citus_analysis.formats.samplers.iostat import Iostat
 from citus_analysis.schema import TABLES
+from tests.recordings import RECORDED
 
 DATA = Path(__file__).parents[1] / "data"
 SAMPLES = sorted(
@@ -132,7 +133,7 @@ def test_a_choice_that_there_is_not_is_refused_before_anything_is_read(tmp_path:
 
 
 def test_a_client_whose_role_nobody_states_is_a_main_one(tmp_path: Path) -> None:
-    recorded = next((DATA.parents[1] / "data" / "recorded").glob("*/YCSB/raw/run_*"))
+    recorded = next(RECORDED.glob("*/YCSB/raw/run_*"))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "client.log").write_bytes(recorded.read_bytes())
     (tmp_path / "in" / "runs.csv").write_text("file,phase,workload,threads,iteration\nclient.log,run,C,16,1\n")

@@ -7,8 +7,9 @@ import pytest
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints, Parsed, detect_format, format_named
 from citus_analysis.formats.catalogue.study_config import flatten_settings, load_config
+from tests.recordings import RECORDED as _ALL
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "w2-t16-insert"
+RECORDED = _ALL / "w2-t16-insert"
 CONFIG, NODES, SHARDS = (format_named(name) for name in ("config", "pg_dist_node", "pg_dist_shard"))
 
 

@@ -11,8 +11,9 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints
 from citus_analysis.formats.clients.ycsb import FORMAT
 from citus_analysis.stats.estimate.histograms import histogram_percentiles
-from tests.formats.clients import RECORDED, SAMPLES, Truth, logs, truths
+from tests.formats.clients import SAMPLES, Truth, logs, truths
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
+from tests.recordings import RECORDED
 
 LOGS = sorted(RECORDED.glob("*/YCSB/raw/*"))
 

@@ -1,7 +1,6 @@
 """The audit of our own runs, on recordings of a real cluster and on recordings with one number spoilt."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,8 +10,8 @@ from citus_analysis.published import AuditResult, audit_runs
 from citus_analysis.published.checks.run_checks import RUN_CHECKS
 from citus_analysis.report.audit_block import audit_block, latency_warnings
 from citus_analysis.schema import TABLES
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 #: Two load generators, enough threads to wait for the client, whole-millisecond histograms, failures, repetitions,
 #: a target rate with intended latencies, buckets.
 CHOSEN = (

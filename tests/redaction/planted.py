@@ -13,7 +13,6 @@ from citus_analysis.formats import Content
 
 NEEDLE: Final = "S3KR1T"
 _DATA: Final = Path(__file__).parents[1] / "data"
-_RECORDED: Final = Path(__file__).parents[2] / "data" / "recorded"
 #: A value with the characters at which others end; no blank and no quote, which end it in some of the forms.
 HARD: Final = f"{NEEDLE}&{NEEDLE};{NEEDLE},{NEEDLE}"
 

@@ -13,8 +13,8 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.report import render_reports
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 NAMES = (
     "<script>pwned()</script>",
     "\"'><img src=x onerror=pwned()>",

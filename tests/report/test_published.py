@@ -22,8 +22,7 @@ from citus_analysis.published.published_study import (
 from citus_analysis.report import render_report
 from citus_analysis.report.published_text import band_sentence, monitoring_sentence, opening_sentences, study_warnings
 from citus_analysis.texts.counted_words import listed
-
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+from tests.recordings import RECORDED
 
 
 @pytest.fixture(scope="module")

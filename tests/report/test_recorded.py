@@ -16,12 +16,12 @@ import pytest
 from citus_analysis.dataset import ingest
 from citus_analysis.report import ReportResult, render_reports, report_names
 from citus_analysis.report.engine.kernel import execute_notebook
+from tests.recordings import RECORDED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "data" / "recorded"
 RESOURCES = (
     "w1-t16-insert",
     "w2-t16-insert",

@@ -13,8 +13,8 @@ from citus_analysis.dataset import ingest
 from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports
 from citus_analysis.report.engine.links import linked_files
+from tests.recordings import RECORDED
 
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 Shelf = Callable[..., Path]
 
 SHOW = """

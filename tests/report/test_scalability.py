@@ -1,6 +1,5 @@
 """Numbers and sentences of the scalability report on the recorded cluster, and on next to nothing."""
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,9 +12,8 @@ from citus_analysis.report.scalability_text import growth_sentences, opening_sen
 from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.schema import TABLES
+from tests.recordings import RECORDED
 from tests.report.conftest import Tables
-
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
 
 
 @pytest.fixture(scope="module")

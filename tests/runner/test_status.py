@@ -16,8 +16,7 @@ from citus_analysis.runner.records.run_results import RunResult, judge_run, shar
 from citus_analysis.runner.systems.system import Description
 from citus_analysis.runs.run_status import OUTCOME_OF
 from citus_analysis.study_tree import ClientName
-
-RECORDED = Path(__file__).parents[2] / "data" / "recorded"
+from tests.recordings import RECORDED
 
 SUMMARY = """\
 YCSB Client 0.17.0

@@ -1,4 +1,4 @@
-"""Rewrites tests/data/scaling from data/recorded: `python -m tests.scaling.refresh_runs`."""
+"""Rewrites tests/data/scaling from tests/data/recorded: `python -m tests.scaling.refresh_runs`."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ LATENCIES = ("run_id", "resource", "role", "operation", "operations", "mean_us")
 def main() -> None:
     """Ingest the recordings and keep what a scaling study reads."""
     with TemporaryDirectory() as folder:
-        ca.ingest(ROOT / "data" / "recorded", folder)
+        ca.ingest(ROOT / "tests" / "data" / "recorded", folder)
         dataset = ca.open_dataset(folder)
         runs = dataset.table("runs").sort("run_id").drop("status_reason")
         latencies = dataset.table("operation_latencies").filter(pl.col("role") == "main").select(LATENCIES)

@@ -12,9 +12,9 @@ import polars as pl
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import Traces, build_traces
+from tests.recordings import RECORDED
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "data" / "recorded"
 CORPUS = ROOT.parent / "shared" / "corpus"
 
 _LOG = re.compile(r"PGLOG-(?P<node>\d+)-(?P<iteration>\d+)\.log(\.zst)?")

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.spans import build_traces
-from tests.spans.recordings import CORPUS, RECORDED, ROOT, load, pairs_with_keys, traces_of
+from tests.recordings import RECORDED
+from tests.spans.recordings import CORPUS, ROOT, load, pairs_with_keys, traces_of
 
 TRUTH = pl.read_csv(ROOT / "tests" / "data" / "recorded_truth.csv")
 

@@ -11,9 +11,9 @@ import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format
 from citus_analysis.formats.serverlog.pglog import FORMAT
+from tests.recordings import RECORDED
 
 ROOT = Path(__file__).parents[3]
-RECORDED = ROOT / "data" / "recorded"
 TRUTH = pl.read_csv(ROOT / "tests" / "data" / "recorded_truth.csv")
 
 #: Runs whose monitor client was not disturbed, one per kind of set-up.

@@ -29,10 +29,10 @@ from citus_analysis.schema import SEVERITIES
 from tests.formats.pglog.oracle.body import add_body
 from tests.formats.pglog.oracle.scan import scan
 from tests.formats.pglog.oracle.statements import _VERBS, describe
+from tests.recordings import RECORDED
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
 
-RECORDED = Path(__file__).parents[3] / "data" / "recorded"
 SOME = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
