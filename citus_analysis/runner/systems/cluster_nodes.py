@@ -1,0 +1,92 @@
+"""The nodes of a cluster target: those of the experiment file, or of Citus' catalogue, and their shells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, NodeAddress
+from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.hosts.shells import LocalShell, Shell, SshShell, open_ssh
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.system import Node
+
+__all__ = ["NodeShells", "address_of", "discover_nodes"]
+
+
+def discover_nodes(target: ClusterTarget) -> list[Node]:
+    """The nodes of a cluster: of pg_dist_node for Citus unless `target.discover` is false, else those listed.
+
+    Raises:
+        RunnerError: the first node does not answer, or pg_dist_node does not list the coordinator.
+    """
+    listed = [_as_node(address, number) for number, address in enumerate(_coordinator_first(target.nodes))]
+    if target.system != "citus" or not target.discover:
+        return listed
+    coordinator = listed[0]
+    with sql.connect(coordinator, database=target.database, user=target.user) as connection:
+        rows = sql.read_citus_nodes(connection)
+    if all(groupid != 0 for _, groupid, _, _ in rows):
+        raise RunnerError(
+            "pg_dist_node does not list the coordinator",
+            way_out="SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false",
+        )
+    return [
+        Node(
+            name=str(groupid),
+            # The coordinator is often registered as `localhost`: keep the address that reached it.
+            host=coordinator.host if groupid == 0 else host,
+            port=coordinator.port if groupid == 0 else port,
+            role="coordinator" if groupid == 0 else "worker",
+            nodeid=nodeid,
+            groupid=groupid,
+        )
+        for nodeid, groupid, host, port in rows
+    ]
+
+
+def address_of(node: Node, target: ClusterTarget) -> NodeAddress | None:
+    """The node's entry in the experiment file; None if it was found in the catalogue only."""
+    return next((address for address in target.nodes if (address.host, address.port) == (node.host, node.port)), None)
+
+
+class NodeShells:
+    """Shells on the hosts of a cluster's nodes, opened on first use.
+
+    Args:
+        target: the cluster's part of the experiment file.
+    """
+
+    def __init__(self, target: ClusterTarget) -> None:
+        self._target = target
+        self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
+
+    def of(self, nodes: Sequence[Node], processes: Processes) -> Mapping[str, Shell]:
+        """This machine for nodes with `shell: local`, an ssh connection for those with `shell: ssh`; one per host."""
+        for node in nodes:
+            address = address_of(node, self._target)
+            if address is None or address.shell == "none" or (address.host, address.shell) in self._shells:
+                continue
+            self._shells[address.host, address.shell] = node.name, _open_shell(address, processes)
+        return dict(self._shells.values())
+
+    def close(self) -> None:
+        """Close every connection."""
+        for _node, shell in self._shells.values():
+            shell.close()
+
+
+def _open_shell(address: NodeAddress, processes: Processes) -> Shell:
+    if address.shell == "local":
+        return LocalShell(processes)
+    return SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
+
+
+def _coordinator_first(addresses: list[NodeAddress]) -> list[NodeAddress]:
+    return sorted(addresses, key=lambda address: address.role != "coordinator")
+
+
+def _as_node(address: NodeAddress, number: int) -> Node:
+    first_worker = 0 if address.role == "coordinator" else 1
+    name = address.name or str(max(number, first_worker))
+    return Node(name, address.host, address.port, address.role)

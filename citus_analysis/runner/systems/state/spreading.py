@@ -1,0 +1,95 @@
+"""The benchmark's table on the workers of a run: added workers, shards that may be placed there, growth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
+from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.state.found import Found
+from citus_analysis.runner.systems.state.growth import GrowthLog, can_grow, rebalance
+from citus_analysis.runner.systems.state.joining import add_worker, unlisted_workers
+from citus_analysis.runner.systems.state.shards import (
+    default_shard_count,
+    groups_with_shards,
+    let_group_have_shards,
+    make_distributed_table,
+    read_placements,
+)
+from citus_analysis.runner.systems.system import Growth, Node
+
+__all__ = ["TableSpread"]
+
+
+class TableSpread:
+    """Places the shards of the benchmark's table on the workers of a run.
+
+    Args:
+        target: the cluster's part of the experiment file.
+        found: remembers the cluster's former state, to be restored.
+        growths: the table's growth, kept on disk.
+    """
+
+    def __init__(self, target: ClusterTarget, found: Found, growths: GrowthLog) -> None:
+        self._target, self._found, self._growths = target, found, growths
+        self._adding_s: list[float] = []  # one time for each worker added for the run in preparation
+
+    def add_workers(self, connection: sql.Connection, lacking: int) -> None:
+        """Add this many of the workers that the experiment file lists and the cluster does not have yet."""
+        for address in unlisted_workers(self._target, connection)[:lacking]:
+            self._found.note_added(address.host, address.port)
+            self._adding_s.append(add_worker(connection, address))
+
+    def begin(self) -> None:
+        """Forget the workers that were added for the run before."""
+        self._adding_s = []
+
+    def growth(self) -> Growth | None:
+        """The growth that gave the table its present placements; None unless `target.growth` is `rebalance`."""
+        return self._growths.last() if self._target.growth == "rebalance" else None
+
+    def spread_table(self, connection: sql.Connection, nodes: Sequence[Node], workers: int) -> None:
+        """Place the table's shards on the first workers only; without workers, on the coordinator.
+
+        Raises:
+            RunnerError: the cluster has fewer workers, or the shards cannot be placed as the experiment asks.
+        """
+        groups = self.let_workers_have_shards(connection, nodes, workers)
+        shard_count = self._shard_count(connection, len(groups))
+        placed = read_placements(connection)
+        if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
+            grown = rebalance(connection)
+            self._growths.grown(replace(grown, nodes_added=len(self._adding_s), adding_s=sum(self._adding_s)))
+        if make_distributed_table(connection, shard_count=shard_count, groups=groups):
+            self._growths.made_anew()
+
+    def let_workers_have_shards(self, connection: sql.Connection, nodes: Sequence[Node], workers: int) -> list[int]:
+        """Let the first workers, and no other node, have shards of new tables.
+
+        Returns:
+            the Citus groups of the nodes that may have shards.
+
+        Raises:
+            RunnerError: the cluster has fewer workers.
+        """
+        available = [node for node in nodes if node.role == "worker"]
+        if workers > len(available):
+            raise RunnerError(
+                f"the experiment needs {workers} workers, but the cluster has {len(available)}",
+                way_out="correct matrix.workers, or list further nodes and set target.add_nodes: true",
+            )
+        carriers = available[:workers] or nodes[:1]
+        groups = [node.groupid for node in carriers if node.groupid is not None]
+        # Nodes that gain shards come first: Citus requires at least one such node at any time.
+        for groupid, allowed in sorted(groups_with_shards(connection).items(), key=lambda item: item[0] not in groups):
+            if allowed != (groupid in groups):
+                self._found.note_group(groupid, allowed)
+                let_group_have_shards(connection, groupid, groupid in groups)
+        return groups
+
+    def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
+        if self._target.shards_per_worker:
+            return self._target.shards_per_worker * carriers
+        return self._target.shard_count or default_shard_count(connection)
