@@ -33,8 +33,8 @@ _COMMANDS: Final = {
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
     "run": "Launch an experiment and leave the files that ingest reads.",
-    "status": "What of an experiment is done, failed and left, and how long it takes.",
-    "doctor": "Say what is installed, and what a missing part costs.",
+    "status": "Show the state of an experiment: runs done, failed and left.",
+    "doctor": "List installed and missing parts, and what needs them.",
 }
 
 

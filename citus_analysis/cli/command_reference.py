@@ -20,12 +20,12 @@ Written from the commands' help by `python -m citus_analysis.cli.command_referen
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, but something was rejected or a check failed; the output says what |
+| 1 | done, but input was rejected or a check failed; the output gives details |
 | 2 | wrong usage: an option, a name, a value |
 | 3 | the input cannot be used, or the output cannot be written |
-| 70 | an unexpected error: a defect of this program; the line says how to report it |
+| 70 | an unexpected error: a defect of this program; the message explains how to report it |
 | 130 | interrupted (Ctrl-C) |
-| 141 | the reader of the output left (`| head`) |
+| 141 | the reader of the output closed the pipe (`| head`) |
 
 Errors are one line on stderr that names the file, the place in it and the way out; `--debug`, anywhere on the line,
 shows the traceback as well and changes no exit code. Long work shows a progress bar on a terminal and none in a pipe.

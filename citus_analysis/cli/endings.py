@@ -27,7 +27,7 @@ _REFUSALS: Final = frozenset(
     | {errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ENOMEM, errno.ESTALE}
 )
 _REPORT: Final = (
-    "a defect of citus-analysis; please report it with the command, what it prints with --debug, and doctor"
+    "a defect of citus-analysis; please report the command, its output with --debug, and the output of doctor"
 )
 
 

@@ -21,13 +21,15 @@ SHARE: Final = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 _WITHIN: Final = "Hold only these columns equal. Default: the set-up."
 _POOL: Final = "Columns that need not be equal, split by commas."
-_ONLY: Final = "Only what has this value; repeatable."
+_ONLY: Final = "Only rows with this value; repeatable."
 _OPTIONS: Final = (
     click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     click.option("--pool", multiple=True, metavar="COLUMNS", help=_POOL),
     click.option("--only", multiple=True, metavar="COLUMN=VALUE", help=_ONLY),
-    click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is none."),
+    click.option(
+        "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
+    ),
     click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -75,5 +77,5 @@ def column_values(pairs: Sequence[str]) -> dict[str, object]:
     """
     for pair in pairs:
         if "=" not in pair:
-            raise UsageError(f"--only {pair} names no value", way_out="write --only COLUMN=VALUE")
+            raise UsageError(f"--only {pair} contains no value", way_out="write --only COLUMN=VALUE")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}

@@ -26,17 +26,17 @@ _OF_LATENCIES: Final = {
     "coarse_percentiles": "Coarse percentiles: {row} has {stated}, known to 1 ms only; {explanation}.",
 }
 _MOST_RED: Final = 5
-_ALL: Final = "Findings of the audit; where several are one row, it shows the worst. All of them are in audit.csv."
+_ALL: Final = "Findings of the audit; a row that combines several shows the worst. audit.csv contains all of them."
 
 
 def audit_block(result: AuditResult) -> str:
     """HTML of an audit: how many runs each severity concerns, the red findings, and all behind a fold."""
     counts = "".join(_badge(result, severity, meaning) for severity, meaning in _WORDS.items())
     red = result.findings.filter(pl.col("severity") == "red")
-    shown = _table(red.head(_MOST_RED), "What contradicts itself.") if red.height else ""
+    shown = _table(red.head(_MOST_RED), "Contradictions.") if red.height else ""
     return (
         f'<section class="audit" aria-label="Audit of the runs"><p>Audit of the runs: {counts}</p>{shown}'
-        f"<details><summary>All that was checked</summary>{_table(result.findings, _ALL)}</details></section>"
+        f"<details><summary>All checks</summary>{_table(result.findings, _ALL)}</details></section>"
     )
 
 

@@ -98,8 +98,8 @@ def comparison_panels(
     runs = selection.runs.drop_nulls(_CELL)
     if runs.is_empty():
         raise InsufficientDataError(
-            "no run whose workload, workers and threads are known",
-            way_out="say them when the files are read: citus-analysis ingest --meta workload=... --meta workers=...",
+            "no run has a known workload, number of workers and number of threads",
+            way_out="state them at ingest: citus-analysis ingest --meta workload=... --meta workers=...",
         )
     names = _variants(runs)
     start = _resolved_base(base, names)
@@ -200,7 +200,7 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
     """What the comparisons decided; three to six sentences."""
     total = study.ratios.height
     if not (total or study.alone):
-        return [f"All runs have the same set-up, {study.base}: there is no other to compare it with."]
+        return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
         return [
             f"No variant shares an operation, number of workers and number of threads with {study.base}: "
@@ -218,12 +218,13 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
     sentences += _undecided(study)
     if single := study.ratios.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height:
         sentences.append(
-            f"In {single} of {counted(total, 'cell')} one side was run only once: without a spread no difference can "
-            "be told from chance there, whatever the ratio is."
+            f"In {single} of {counted(total, 'cell')} one side has a single run: without a spread, no ratio there "
+            "can be distinguished from chance."
         )
     if unequal := study.ratios.filter(pl.col("also_differs") != "").height:
         sentences.append(
-            f"In {unequal} of {counted(total, 'cell')} more than the variant differs; the table says what."
+            f"In {unequal} of {counted(total, 'cell')} other properties differ besides the variant; "
+            "the table lists them."
         )
     return sentences
 

@@ -31,7 +31,7 @@ def _entered(study: ProfileStudy) -> str:
     tasks, exact = study.matched
     if not tasks and study.children:
         remote = counted(study.children, "remote execution")
-        return f"{entered}; which statements waited for another node is not known: {remote} have no task."
+        return f"{entered}; the statements that waited for another node are unknown: no task was logged for {remote}."
     if not tasks:
         return f"{entered}; none of them waited for another node."
     share = "all" if exact == tasks else f"{exact / tasks:.2%} of"
@@ -115,12 +115,12 @@ def _outside(study: ProfileStudy) -> list[str]:
         notes.append(
             f"{window.outside:,} of {window.outside + window.rows.height:,} sampled statements began before or ended "
             f"after the time in which all main clients of their run ran, and are left out{all_of}. The monitor "
-            "client's own latencies cover them too."
+            "client's own latencies include them."
         )
     if window.unplaced:
         notes.append(
-            f"The clocks of clients and servers are far apart in {counted(len(window.unplaced), 'run')}, so statements "
-            "from before and after the load could not be told apart there: state the option timezone for the logs."
+            f"The clocks of clients and servers differ widely in {counted(len(window.unplaced), 'run')}, so statements "
+            "from before and after the load could not be separated there: set the option timezone for the logs."
         )
     return notes
 
@@ -130,8 +130,8 @@ def _missing_records(study: ProfileStudy) -> list[str]:
     tasks, exact = study.matched
     if not tasks and study.children:
         return [
-            "The logs name no task, so remote statements are missing from this profile: stock Citus reports tasks at "
-            "debug4 only. Set log_min_messages = debug4 for the monitor's role (monitor.log_min_messages: debug4)."
+            "The logs contain no task, so remote statements are missing from this profile: stock Citus reports tasks "
+            "at debug4 only. Set log_min_messages = debug4 for the monitor's role (monitor.log_min_messages: debug4)."
         ]
     if tasks and not exact and not study.children:
         return [
@@ -153,5 +153,5 @@ def _hidden_commits(study: ProfileStudy) -> list[str]:
         ]
         notes.append(f"{warning} ({listed(words, most=4)}).")
     if notes:
-        notes.insert(0, "Not all of these times contain the same work, so do not compare them without this:")
+        notes.insert(0, "These times do not all cover the same work; before comparing them, note:")
     return notes

@@ -55,10 +55,10 @@ def _narrow(study: PublishedStudy, table: str) -> str:
     share = (shown["stated_high"] - shown["stated_low"]) / (shown["high"] - shown["low"])
     ns = ", ".join(map(str, shown["n"]))
     low, high = (f"{share.quantile(q, 'nearest'):.0%}" for q in (0.0, 1.0))
-    known = "imply" if "interval" in set(shown["n_from"]) else "stand beside"
+    known = "imply" if "interval" in set(shown["n_from"]) else "accompany"
     return (
         f"The intervals of table {table} {known} {ns} repetitions and have {low} to {high} of the width "
-        "that Student's t gives so few."
+        "that Student's t gives for so few."
     )
 
 
@@ -87,7 +87,7 @@ def monitoring_sentence(comparison: Comparison) -> str:
     return (
         f"Whether monitoring costs throughput is {verdict} by {counted(comparison.mean_a.n, 'run')} each: monitored "
         f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
-        f"within ± {comparison.margin:.0%} was asked{needed}."
+        f"the margin is ± {comparison.margin:.0%}{needed}."
     )
 
 
@@ -96,7 +96,7 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
     if not fit.candidates:
         return "No band is shown: the means reject each model."
     if fit.decided is not None:
-        return f"The {level:.0%} band is that of {model_name(fit.decided)}, for which the means decide."
+        return f"The {level:.0%} band is that of {model_name(fit.decided)}, the model that the means select."
     names = listed([model_name(name) for name in fit.candidates])
     return f"The band spans the {level:.0%} bands of all models that the means do not reject: {names}."
 
@@ -104,7 +104,8 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
 def study_warnings(study: PublishedStudy) -> list[str]:
     """How the numbers of the new computation may be read."""
     notes = [
-        "The models are fitted to values that have the published means and standard deviations; nobody measured them."
+        "The models are fitted to values constructed from the published means and standard deviations, "
+        "not to measurements."
     ]
     guessed = study.summaries.filter(pl.col("n_from") == "interval")
     if guessed.height:

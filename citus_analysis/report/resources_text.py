@@ -24,7 +24,7 @@ def resource_sentences(study: ResourceStudy) -> list[str]:
 
 def _cpu(cpu: pl.DataFrame) -> list[str]:
     if cpu.is_empty():
-        return ["No CPU samples with times fall into a run."]
+        return ["No timed CPU sample was taken during a run."]
     ordered = cpu.sort("busy_percent")
     least, most = ordered.row(0, named=True), ordered.row(-1, named=True)
     first = (
@@ -34,12 +34,12 @@ def _cpu(cpu: pl.DataFrame) -> list[str]:
     )
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
     second = f"In {full} of {cpu.height} they were busy at least {_NEARLY_ALL_PERCENT:.0f} % of the time"
-    return [first, f"{second}: hardly any CPU time was left there." if full else f"{second}."]
+    return [first, f"{second}: hardly any CPU time was idle there." if full else f"{second}."]
 
 
 def _device(devices: pl.DataFrame) -> str:
     if devices.is_empty():
-        return "No device samples with times fall into a run."
+        return "No timed device sample was taken during a run."
     row = devices.row(0, named=True)
     waiting = "" if row["await_ms"] is None else f", and requests took {row['await_ms']:.2f} ms on average"
     return (
@@ -67,13 +67,13 @@ def _checkpoints(checkpoints: pl.DataFrame) -> list[str]:
 
 def _perf(symbols: pl.DataFrame) -> str:
     if symbols.is_empty():
-        return "No symbols of perf were recorded for these resources."
+        return "perf recorded no symbols for these resources."
     resource, event = symbols.select("resource", "event").row(0)
     mine = symbols.filter((pl.col("resource") == resource) & pl.col("event").eq_missing(event))
     shares = mine.group_by("shared_object").agg(pl.col("self_percent").sum()).sort("self_percent", descending=True)
     objects = listed([f"{name} {share:.0f} %" for name, share in shares.head(3).iter_rows()])
     top = mine.row(0, named=True)
     return (
-        f"In perf's samples of {resource} ({event}), the largest shares are those of {objects}; the first symbol is "
+        f"In perf's samples of {resource} ({event}), the largest shares belong to {objects}; the hottest symbol is "
         f"{top['symbol']} with {top['self_percent']:.1f} %."
     )

@@ -31,7 +31,7 @@ def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) ->
 
 def _entered(selection: Selection) -> str:
     runs, left = selection.runs, selection.left_out
-    entered = f"{counted(runs.height, 'run')} of {counted(runs['resource'].n_unique(), 'resource')} entered"
+    entered = f"{counted(runs.height, 'run')} of {counted(runs['resource'].n_unique(), 'resource')} were analysed"
     if left.is_empty():
         return f"{entered}; no run failed."
     names = left["resource"].unique(maintain_order=True).to_list()
@@ -43,7 +43,8 @@ def growth_sentences(study: ScalingPanels) -> list[str]:
     """One sentence per operation: whether throughput changes from the base to the largest value of each series."""
     if not study.operations():
         return [
-            f"No set-up was measured at more than one number of {study.axis}: nothing is said about scaling along it."
+            f"No set-up was measured at more than one number of {study.axis}, "
+            f"so scaling by {study.axis} is not analysed."
         ]
     return [_growth(operation, study) for operation in study.operations()]
 
@@ -146,7 +147,7 @@ def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[
         places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
         words = [f"at {listed(values)} through the {entry}" for entry, values in places.iter_rows()]
         sentences.append(
-            f"In {family or 'the main grid'}, clients connect to other nodes as {along} change ({'; '.join(words)}): "
-            f"{along} are not the only difference between these runs."
+            f"In {family or 'the main grid'}, clients connect to different nodes as {along} change "
+            f"({'; '.join(words)}): {along} are not the only difference between these runs."
         )
     return sentences

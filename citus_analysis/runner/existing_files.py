@@ -50,7 +50,7 @@ def adopt_files(target: FilesTarget, tree: Path) -> list[str]:
     taken = {f"{file.resource}/{_RUNS_CSV}" for file in files}
     for file in files:
         if file.place in taken:
-            raise UsageError(f"two files would become {file.place}", way_out="rename one of them")
+            raise UsageError(f"two files would be copied to {file.place}", way_out="rename one of them")
         taken.add(file.place)
     by_resource: dict[str, list[dict[str, str]]] = defaultdict(list)
     for file in files:

@@ -92,7 +92,7 @@ def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
 def test_what_was_not_recorded_is_said() -> None:
     sentences = resource_sentences(study_resources(tables()))
     assert "No checkpoint was under way during a run." in sentences
-    assert "No symbols of perf were recorded for these resources." in sentences
+    assert "perf recorded no symbols for these resources." in sentences
 
 
 def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts() -> None:

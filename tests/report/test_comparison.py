@@ -94,8 +94,6 @@ def selection_of(text: list[float], binary: list[float]) -> Selection:
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
     study = comparison_panels(select_runs(recorded, "w2-t16-*"))
-    assert comparison_sentences(study) == [
-        "All runs have the same set-up, main grid: there is no other to compare it with."
-    ]
+    assert comparison_sentences(study) == ["All runs have the same set-up, main grid; there is nothing to compare."]
     assert study.ratios.is_empty()
     assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT (load)": 5, "Workload C": 5}

@@ -144,8 +144,8 @@ def test_one_size_gives_no_series(selection: Selection) -> None:
     found = studies(only)
     assert [study.operations() for study in found] == [[], []]
     assert opening_sentences(only, found)[1:] == [
-        "No set-up was measured at more than one number of workers: nothing is said about scaling along it.",
-        "No set-up was measured at more than one number of threads: nothing is said about scaling along it.",
+        "No set-up was measured at more than one number of workers, so scaling by workers is not analysed.",
+        "No set-up was measured at more than one number of threads, so scaling by threads is not analysed.",
     ]
     assert outside_series(only, found)["resource"].to_list() == ["w2-binary-t16-insert", "w2-binary-t16-select"]
 
@@ -166,7 +166,7 @@ def test_a_base_that_nothing_was_measured_at_is_refused(selection: Selection) ->
 def test_warnings_name_hardware_and_changing_entry(selection: Selection) -> None:
     warnings = scalability_warnings(selection, studies(selection))
     assert warnings[0] == "Measured on: one machine, 2 cores."
-    assert "clients connect to other nodes as workers change" in warnings[1]
+    assert "clients connect to different nodes as workers change" in warnings[1]
 
 
 def test_latency_stands_beside_its_load(selection: Selection) -> None:

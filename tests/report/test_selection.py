@@ -64,7 +64,7 @@ def test_the_node_that_clients_connect_to_is_read_from_the_command_line(recorded
 def test_an_entry_that_changes_along_a_series_is_said(recorded: Tables) -> None:
     runs = select_runs(recorded, "w?-t*").runs
     assert caveats(runs, "workers", ["threads"]) == [
-        "In the main grid, clients connect to other nodes as workers change (at 1 through the coordinator; "
+        "In the main grid, clients connect to different nodes as workers change (at 1 through the coordinator; "
         "at 2 and 4 through the workers): workers are not the only difference between these runs."
     ]
     assert caveats(runs, "threads", ["workers"]) == []

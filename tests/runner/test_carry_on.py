@@ -98,11 +98,11 @@ def test_a_failure_quotes_the_client_and_names_a_file_that_is_there(tmp_path: Pa
 
 def test_it_stops_after_so_many_failures_of_one_cause(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    matrix = {**QUICK["matrix"], "threads": [30, 40]}  # two configurations that fail of one cause
+    matrix = {**QUICK["matrix"], "threads": [30, 40]}  # two configurations that fail for the same reason
     changes: dict[str, Any] = {**FAILING, "matrix": matrix, "iterations": 3, "limits": {"max_failures": 2}}
     summary = run(out, **changes)
     assert sorted(summary.failed) == ["quick-w0-t30-c#1", "quick-w0-t40-c#1"]
-    assert "2 runs failed of one cause (limits.max_failures): " in summary.stopped
+    assert "2 runs failed for the same reason (limits.max_failures): " in summary.stopped
     assert "too many clients already" in summary.stopped
     assert read_overview(out).count("open") == 4
 

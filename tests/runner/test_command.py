@@ -103,12 +103,12 @@ def test_tables_of_a_size_are_others_where_anything_differs(tmp_path: Path) -> N
         ({"run": ["tool"], "summary": {"operations_done": "(x)"}}, {}, "tells no throughput"),
         ({"run": ["tool"], "summary": {"throughput_ops_s": "x"}}, {}, "no group for the number"),
         ({"run": ["tool"], "interval": "([0-9]+)"}, {}, "no group named elapsed_s"),
-        ({"run": ["tool"], "files": {"../x": None}}, {}, "leads out of the folder"),
+        ({"run": ["tool"], "files": {"../x": None}}, {}, "is outside the folder"),
         ({"run": ["tool"], "files": {"x": "exel"}}, {}, "exel"),
         ({"run": ["tool"], "files": {"x": "ycsb"}}, {}, "what the command prints"),
         ({"run": ["tool"], "variables": {"host": "x"}}, {}, "a value that the runner gives"),
         ({"run": ["tool"]}, {"matrix": {"monitored": [True]}}, "no sampled client"),
-        ({"run": ["tool"]}, {"matrix": {"workloads": ["a"]}}, "'a' is no workload; known: own"),
+        ({"run": ["tool"]}, {"matrix": {"workloads": ["a"]}}, "'a' is not a workload; known: own"),
         ({"run": ["tool"]}, {"driver": {"environment": {"TOOL_PASSWORD": "x"}}}, "holds a secret"),
         ({"run": ["tool"]}, {"driver": {"environment": {"TOOL_HOST": "{hots}"}}}, r"\{hots\} cannot be used"),
     ],
@@ -124,7 +124,7 @@ def test_a_program_that_is_not_there_is_found_out_before_the_first_run(tmp_path:
     one = experiment({"run": ["no-such-tool", "run"]})
     [check] = [check for check in check_all(one, tmp_path) if check.name == "client programs"]
     assert (check.verdict, check.found) == ("failed", "not found: no-such-tool")
-    with pytest.raises(RunnerError, match="no program 'no-such-tool'"):
+    with pytest.raises(RunnerError, match="program 'no-such-tool' was not found"):
         driver_of(one).command(work(one), CONNECTION, tmp_path)
 
 

@@ -154,7 +154,7 @@ def test_a_place_that_the_file_does_not_have_is_named(tmp_path: Path, place: str
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"matrix": {"workloads": ["c"], "threads": {"load": [1]}}}, "nothing is said of workload c; add c: or run:"),
+        ({"matrix": {"workloads": ["c"], "threads": {"load": [1]}}}, "no value for workload c; add c: or run:"),
         ({"matrix": {"workloads": ["c"], "threads": {"run": [1], "g": [1]}}}, "'g' is neither a workload nor"),
         ({"matrix": {"workloads": ["c"], "threads": {"run": [1]}, "drivers": [2]}}, "fewer threads than drivers"),
         ({"target": {"growth": "rebalance"}}, "needs runs ordered by size"),

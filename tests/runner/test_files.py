@@ -66,7 +66,7 @@ def test_a_resource_that_leaves_the_folder_is_refused_before_anything_is_written
 
 def test_a_file_would_overwrite_the_labels(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("")
-    with pytest.raises(UsageError, match=r"two files would become V3/runs\.csv"):
+    with pytest.raises(UsageError, match=r"two files would be copied to V3/runs\.csv"):
         adopt(tmp_path / "out", {"path": str(tmp_path / "runs.csv"), "resource": "V3"})
 
 
@@ -80,13 +80,13 @@ def test_nothing_is_published_or_removed_outside_the_tree(tmp_path: Path) -> Non
     precious = tmp_path / "precious.txt"
     precious.write_text("keep")
     (tmp_path / "tree").mkdir()
-    with pytest.raises(RunnerError, match="leads out of the folder"):
+    with pytest.raises(RunnerError, match="is outside the folder"):
         publish({PurePosixPath("../precious.txt"): precious}, tmp_path / "tree")
     run = make_plan(parse_experiment(EXPERIMENT))[0]
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(run.run_id, "publishing", files=["../precious.txt"])
     life = Life(tmp_path / "tree", tmp_path / "attempts", journal, None, Ledger())  # type: ignore[arg-type] # not used
-    with pytest.raises(RunnerError, match="leads out of the folder"):
+    with pytest.raises(RunnerError, match="is outside the folder"):
         life.live(run)
     assert precious.read_text() == "keep"
 

@@ -103,7 +103,7 @@ def test_a_sampled_run_without_a_sample_is_not_verified(tmp_path: Path) -> None:
     assert without.reason == "the server logs hold no duration of a statement: no sampled statements"
     nothing = judge_run(run, [main], silent, [full])
     assert (without.status, nothing.status) == ("degraded", "degraded")
-    assert nothing.reason == "the monitor client left nothing readable in silent: no sampled statements"
+    assert nothing.reason == "the monitor client wrote no readable output to silent: no sampled statements"
 
 
 def recorded_outputs() -> dict[tuple[str, str, int], dict[ClientName, Path]]:
@@ -162,10 +162,10 @@ def test_runner_and_ingest_agree_on_every_recorded_run(recorded_dataset: Dataset
         (
             63,
             2087.4,
-            "the monitor did 63 operations, 4.20% of the main clients'; monitor.share asks for 2.00%, and it was paced "
-            "for 2,087 operations/s, of which 531 came",
+            "the monitor did 63 operations, 4.20% of the main clients'; monitor.share is 2.00%, and it was paced "
+            "for 2,087 operations/s, but the main clients reached 531",
         ),
-        (14, None, "the monitor did 14 operations, 0.93% of the main clients'; monitor.share asks for 2.00%"),
+        (14, None, "the monitor did 14 operations, 0.93% of the main clients'; monitor.share is 2.00%"),
     ],
 )
 def test_a_share_that_was_not_asked_for_is_told(

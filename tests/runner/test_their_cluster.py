@@ -316,7 +316,7 @@ def test_shards_are_where_the_experiment_wants_them(citus: Embedded, tmp_path: P
     with citus._connection() as connection:
         rows = sql.query(connection, "SELECT shouldhaveshards FROM pg_dist_node ORDER BY groupid")
         assert [allowed for (allowed,) in rows] == [False, True, False]  # as found
-    with pytest.raises(RunnerError, match="1 shards cannot be on 2 workers"):
+    with pytest.raises(RunnerError, match="1 shards cannot be distributed over 2 workers"):
         launch(ports[:1], tmp_path / "few", target={**target, "shard_count": 1}, matrix={"workers": [2]})
     default = launch(ports[:1], tmp_path / "default", target={"system": "citus"}, matrix={"workers": [2]})
     assert default.failed == {}

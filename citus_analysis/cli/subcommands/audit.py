@@ -21,13 +21,13 @@ _STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 
 @click.command("audit")
 @click.argument("tables", metavar="[TABLE.csv ...]", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--all", "everything", is_flag=True, help="List what agrees as well (green).")
+@click.option("--all", "everything", is_flag=True, help="List consistent statements (green) as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON document.")
 def command(tables: tuple[Path, ...], everything: bool, as_json: bool) -> int:
     """Find where tables of results contradict themselves (red) or are doubtful (amber).
 
     Exit code 1 where a table of yours contradicts itself. Without tables, those that ship with the library are
-    audited; what they say against themselves is their authors' matter, so that the exit code is 0.
+    audited; their contradictions are the authors' responsibility, so the exit code is 0.
     """
     from citus_analysis.published import audit
 

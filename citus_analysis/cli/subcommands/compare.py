@@ -37,9 +37,9 @@ def command(
 ) -> None:
     """Compare runs, like with like: faster, slower, equivalent or inconclusive.
 
-    Runs are compared where the rest of their set-up agrees: system, settings and all that the clients do. `~` stands
-    where no difference was detected. All comparisons of one operation are adjusted together (Holm), whichever of them
-    --only shows. Only runs whose status is ok enter.
+    Runs are compared if the rest of their set-up agrees: system, settings and all that the clients do. `~` marks
+    comparisons without a detected difference. All comparisons of one operation are adjusted together (Holm), also those
+    that --only hides. Only runs whose status is ok enter.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs, format_comparison

@@ -108,7 +108,7 @@ def _formats() -> Iterator[Part]:
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(as_json: bool) -> int:
-    """Say what is installed, and what each missing part would cost."""
+    """List the installed parts, and the functions that each missing part disables."""
     parts = examine()
     if as_json:
         print_json({"python": platform.python_version(), "parts": [asdict(part) for part in parts]})

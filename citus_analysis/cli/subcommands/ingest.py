@@ -42,7 +42,7 @@ def _help() -> str:
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
 @click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
 @click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
-@click.option("--strict", is_flag=True, help="Leave the dataset as it was where anything is rejected (exit code 3).")
+@click.option("--strict", is_flag=True, help="Leave the dataset unchanged if any line is rejected (exit code 3).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def command(
     sources: tuple[Path, ...],

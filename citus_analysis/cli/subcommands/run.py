@@ -25,9 +25,9 @@ __all__ = ["command"]
 @click.command("run")
 @click.argument("experiment", metavar="EXPERIMENT.yml", required=False)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
-@click.option("--resume", is_flag=True, help="Go on where an earlier call on DIR stopped.")
-@click.option("--retry-failed", is_flag=True, help="Go on, and run again what failed.")
-@click.option("--more", type=click.IntRange(min=1), metavar="N", help="Go on with N more iterations (see --only).")
+@click.option("--resume", is_flag=True, help="Continue where an earlier call on DIR stopped.")
+@click.option("--retry-failed", is_flag=True, help="Continue, and repeat failed runs.")
+@click.option("--more", type=click.IntRange(min=1), metavar="N", help="Continue with N more iterations (see --only).")
 @click.option(
     "--only",
     multiple=True,
@@ -43,13 +43,13 @@ __all__ = ["command"]
     help="Instead of the file's value: a dotted field such as target.nodes.0.host; may be repeated.",
 )
 @click.option(
-    "--replace-table", is_flag=True, help="Drop a cluster's table usertable though this tool did not make it."
+    "--replace-table", is_flag=True, help="Drop a cluster's table usertable even if this tool did not create it."
 )
 @click.option(
     "--restore",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Put a cluster back as the experiment in DIR found it, and run nothing.",
+    help="Restore a cluster to its state before the experiment in DIR, and run nothing.",
 )
 @click.option("--check", is_flag=True, help="Check cluster, programs and disk, and start nothing.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and start nothing.")
@@ -73,7 +73,7 @@ def command(
     """Launch an experiment and leave the files that `ingest` reads.
 
     EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). Passwords are found by
-    libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE. `citus-analysis status DIR` says how far an experiment has come.
+    libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
     from citus_analysis.errors import UsageError
     from citus_analysis.runner import Choice, experiment_schema, load_experiment, run_experiment
@@ -84,7 +84,7 @@ def command(
     if restore is not None:
         return _restore(restore)
     if experiment is None:
-        raise UsageError("no experiment file is given", way_out="name one, or a shipped one such as laptop")
+        raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     loaded = load_experiment(experiment, changes)
     choice = Choice(only, retry_failed, more or 0)
     if dry_run:
@@ -172,7 +172,7 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
     for note in summary.notes:
         click.echo(printable(f"note: {note}"), err=True)
     if summary.stopped:
-        way_out = "mend the cause, then go on with --retry-failed"
+        way_out = "fix the cause, then run again with --retry-failed"
         click.echo(printable(f"stopped: {summary.stopped} ({way_out})"), err=True)
     degraded = f"{len(summary.degraded)} degraded, " if summary.degraded else ""
     ended = f"{len(summary.verified)} runs verified, {degraded}{len(summary.failed)} failed"

@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Speedup, efficiency, psi and scalability models per configuration.
 
-    Runs form a curve where the rest of their set-up agrees, as in `compare`, whose numbers and verdicts these are.
+    Runs form a curve if the rest of their set-up agrees. Numbers and verdicts are those of `compare`.
     Only runs whose status is ok enter.
     """
     from citus_analysis.dataset import open_dataset

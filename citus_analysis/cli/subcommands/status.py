@@ -21,7 +21,7 @@ __all__ = ["command"]
 @click.argument("out", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print every run as one JSON document.")
 def command(out: Path, as_json: bool) -> int:
-    """Show what of an experiment is done, what failed and why, what is left and how long it will take.
+    """Show the state of an experiment: runs done, failed (and why) and left, and the time they will take.
 
     DIR is the folder named by `run --out`; a runner may be at work in it. Exits with 1 where a run failed
     or is degraded.
@@ -79,5 +79,5 @@ def _summary(overview: Overview) -> str:
     unnecessary = f", {overview.count('not needed')} not needed" if overview.count("not needed") else ""
     if not left:
         return f"{counts}{unnecessary}, none left"
-    work = "a runner is at work" if overview.running else "no runner is at work: go on with run --resume"
+    work = "a runner is at work" if overview.running else "no runner is active: continue with run --resume"
     return f"{counts}{unnecessary}, {left} left ({overview.left}); {work}"

@@ -18,8 +18,8 @@ __all__ = ["command"]
 def command(folder: Path, hours: float, as_json: bool) -> None:
     """Remove files of a dataset that a later ingest superseded.
 
-    They stay for a day, for those who opened the dataset before, unless they are removed with this command; the next
-    ingest removes what is older. Who has the dataset open must open it again.
+    Superseded files are kept for a day for readers that opened the dataset earlier; later ingests remove older ones.
+    This command removes them at once. Readers that have the dataset open must open it again.
     """
     from citus_analysis.dataset import vacuum
 

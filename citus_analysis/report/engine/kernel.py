@@ -149,7 +149,7 @@ def execute_notebook(
             f"{error.ename}: {_last_line(error.evalue)}", path=source.name, place=f"cell {cell}"
         ) from error
     except (RuntimeError, OSError) as error:
-        raise ReportError(f"the kernel did not run: {_last_line(str(error))}", path=source.name) from error
+        raise ReportError(f"the notebook's kernel failed: {_last_line(str(error))}", path=source.name) from error
 
 
 def _literally(path: Path) -> str:

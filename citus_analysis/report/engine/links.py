@@ -46,4 +46,4 @@ def check_links(page: Path, *, folder: Path | None = None) -> None:
     place = folder or page.parent
     missing = [file for file in linked_files(page.read_text(encoding="utf-8")) if not (place / file).is_file()]
     if missing:
-        raise ReportError(f"links to {', '.join(missing)}: not written", path=page.name)
+        raise ReportError(f"links to files that were not written: {', '.join(missing)}", path=page.name)

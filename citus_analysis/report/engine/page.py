@@ -100,7 +100,7 @@ class Page:
     def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 40) -> None:
         """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
         self._write(name, table)
-        cut = f" The first {rows} of {table.height} rows; all are in {name}.csv." if table.height > rows else ""
+        cut = f" The first {rows} of {table.height} rows; {name}.csv contains all." if table.height > rows else ""
         _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}", csv=f"{name}.csv")
 
     def footer(self) -> None:

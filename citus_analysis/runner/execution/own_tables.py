@@ -38,9 +38,9 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
         if not ended or step.exit_code:
             name = Path(command.arguments[0]).name
             how = f"ended with exit code {step.exit_code}" if ended else f"took longer than {timeout_s} s"
-            said = client_words(output) or last_words(output)
+            output_line = client_words(output) or last_words(output)
             raise RunnerError(
-                f"step {number} of the set-up ({name}) {how}" + (f" and says: {said}" if said else ""),
+                f"step {number} of the set-up ({name}) {how}" + (f": {output_line}" if output_line else ""),
                 way_out="correct set_up in driver.workloads, and resume",
             )
     if set_up.key is not None:

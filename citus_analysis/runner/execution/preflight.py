@@ -125,7 +125,7 @@ def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
         yield Check(name, "failed" if problem else "ok", problem or found, way_out)
     used, most = len(experiment.driver.hosts), max(experiment.matrix.all_drivers)
     if used > most:
-        found = f"{used} hosts, but matrix.drivers starts {counted(most, 'load generator')} at most"
+        found = f"{used} hosts are listed, but matrix.drivers starts {counted(most, 'load generator')} at most"
         yield Check("load generators", "warning", found, f"set matrix.drivers to {used} or a multiple of it")
 
 
@@ -201,13 +201,13 @@ def _looked(look: _Look, experiment: Experiment, target: ClusterTarget, nodes: S
         return list(look(experiment, target, nodes))
     except CitusAnalysisError as error:
         name = look.__name__.strip("_").replace("_", " ")
-        return [Check(name, "warning", f"could not be looked at: {error.problem}", error.way_out or "ask the owner")]
+        return [Check(name, "warning", f"could not be checked: {error.problem}", error.way_out or "ask the owner")]
 
 
 def _worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Check:
     available = sum(node.role == "worker" for node in nodes)
     asked = with_known_workers(experiment).matrix.workers or [0]
-    found = f"{available} in the cluster, matrix.workers asks for {', '.join(map(str, asked))}"
+    found = f"{available} in the cluster, but matrix.workers requires {', '.join(map(str, asked))}"
     fits = target.system != "citus" or all(number <= available for number in asked)
     return Check("workers", "ok" if fits else "failed", found, f"ask for 0 to {available}, or add nodes")
 
@@ -224,11 +224,16 @@ def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[N
         yield Check(name, "failed", "may not create a table in schema public", "GRANT CREATE ON SCHEMA public TO it")
     if experiment.matrix.settings and target.reload_with != "alter_system":
         way_out = "set target.reload_with: alter_system, or vary them between experiments"
-        yield Check("server settings", "failed", "the matrix varies settings, which this target may not set", way_out)
+        yield Check(
+            "server settings",
+            "failed",
+            "the matrix varies server settings, but the runner may not change those of this target",
+            way_out,
+        )
     elif experiment.matrix.settings and not superuser:
         yield Check(name, "warning", "ALTER SYSTEM needs a superuser or a grant", "GRANT ALTER SYSTEM ON PARAMETER")
     if any(experiment.matrix.monitored) and not roles:
-        way_out = "let its owner create the monitor's role with log_statement and log_duration"
+        way_out = "have its owner create the monitor's role with log_statement and log_duration"
         yield Check(name, "warning", "may not create the monitor's role", way_out)
     yield Check(name, "ok", "superuser" if superuser else "no superuser")
 
@@ -241,9 +246,9 @@ def _table(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node])
             connection, "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)", f"public.{TABLE}"
         )
     if not there:
-        yield Check("table", "ok", f"{TABLE} is not there and will be made")
+        yield Check("table", "ok", f"{TABLE} does not exist and will be created")
         return
-    found = f"{TABLE} of {there[0][0]} is there and will be filled anew"
+    found = f"{TABLE} of {there[0][0]} exists and will be refilled"
     own = there[0][0] == target.user
     yield Check("table", "ok" if own else "warning", found, "give it to the runner's user, or rename it")
 
@@ -269,13 +274,13 @@ def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[No
     asked = experiment.monitor.log_min_messages
     with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
         version = str(sql.query(connection, "SELECT extversion FROM pg_extension WHERE extname = 'citus'")[0][0])
-        told = probe_task_level(connection) if read_placements(connection) else None
-    taken = level_of(experiment.monitor, told)
-    tells = f"tells its tasks at {told}" if told else "told no task here, stock Citus does at debug4"
+        task_level = probe_task_level(connection) if read_placements(connection) else None
+    taken = level_of(experiment.monitor, task_level)
+    tells = f"reports tasks at {task_level}" if task_level else "reported no task here; stock Citus does at debug4"
     found = f"Citus {version} {tells}; the monitor's role gets {taken}"
     # A more talkative level has the larger number: debug4 shows what debug1 does.
-    fits = taken >= (told or STOCK_LEVEL) or (told is None and asked != "auto")
-    way_out = f"tasks stay unknown; set monitor.log_min_messages: {told or 'auto'}"
+    fits = taken >= (task_level or STOCK_LEVEL) or (task_level is None and asked != "auto")
+    way_out = f"task times will be missing; set monitor.log_min_messages: {task_level or 'auto'}"
     yield Check("log level", "ok" if fits else "warning", found, way_out)
 
 
@@ -288,7 +293,7 @@ def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
         apart_s = there_s - (before_s + after_s) / 2
         found = f"node {node.name} is {apart_s:+.3f} s from this machine, known to {(after_s - before_s) / 2:.3f} s"
         verdict: Literal["ok", "warning"] = "warning" if abs(apart_s) > _CLOCKS_APART_S else "ok"
-        yield Check("clock", verdict, found, "let NTP or chrony keep both")
+        yield Check("clock", verdict, found, "synchronise both with NTP or chrony")
 
 
 def _log_disks(target: ClusterTarget) -> Iterator[Check]:
@@ -301,7 +306,7 @@ def _log_disks(target: ClusterTarget) -> Iterator[Check]:
             free = _free_bytes(address, address.log_directory)
         except (RunnerError, OSError, ValueError) as error:
             problem = error.problem if isinstance(error, RunnerError) else str(error)
-            yield Check(name, "warning", f"{place} could not be looked at: {problem}", "correct log_directory")
+            yield Check(name, "warning", f"{place} could not be checked: {problem}", "correct log_directory")
             continue
         yield _room(name, free, place, "a full disk stops the server: make room on the node")
 

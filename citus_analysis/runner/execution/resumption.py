@@ -76,7 +76,7 @@ def begun_experiment(journal: Journal, tree: Path) -> Experiment:
         raise InputError(
             f"the journal's experiment cannot be read: {error.errors()[0]['msg']}",
             path=journal.path,
-            way_out="use the version that began it",
+            way_out="use the version of citus-analysis that began the experiment",
         ) from error
 
 

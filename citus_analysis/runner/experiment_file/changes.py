@@ -60,7 +60,7 @@ def _index(outer: Any, step: str, place: str) -> Any:  # noqa: ANN401 - a key or
     if isinstance(outer, list) and step.isdecimal() and int(step) < len(outer):
         return int(step)
     raise UsageError(
-        f"the experiment has no place {place!r}: {step!r} is not in it",
+        f"the experiment has no field {place!r}: {step!r} does not exist",
         way_out="write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host",
     )
 

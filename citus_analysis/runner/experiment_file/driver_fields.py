@@ -63,5 +63,5 @@ class YcsbDriver(Part):
     @classmethod
     def _no_secret(cls, properties: dict[str, Setting]) -> dict[str, Setting]:
         if any(names_secret(name) for name in properties):
-            raise ValueError("passwords are not written here: set PGPASSWORD or PGPASSFILE")
+            raise ValueError("passwords do not belong in this file: set PGPASSWORD or PGPASSFILE")
         return properties

@@ -83,7 +83,7 @@ class Experiment(Part):
         own = () if isinstance(driver, YcsbDriver) else tuple(driver.workloads)
         for workload in matrix.workloads:
             if workload not in (*core, *own):
-                problem = f"{workload!r} is no workload; known: {', '.join((*core, *own))}"
+                problem = f"{workload!r} is not a workload; known: {', '.join((*core, *own))}"
                 raise _at("workloads", problem, matrix.workloads)
         for name, numbers in (("threads", matrix.threads), ("drivers", matrix.drivers)):
             if isinstance(numbers, dict) and (unknown := numbers.keys() - {*core, *own, "load", "run"}):
@@ -100,10 +100,10 @@ class Experiment(Part):
         if not isinstance(self.driver, CommandDriver):
             return self
         if any(self.matrix.monitored):
-            raise ValueError("matrix.monitored: a command has no sampled client")
+            raise ValueError("matrix.monitored: the command driver has no sampled client")
         timed = any("duration_s" in " ".join(self.driver.workloads[name].run) for name in self.matrix.workloads)
         if timed and self.limits.duration_s is None:
-            raise ValueError("limits.duration_s: a command asks for {duration_s}")
+            raise ValueError("limits.duration_s: required, because a command uses {duration_s}")
         return self
 
     @model_validator(mode="after")

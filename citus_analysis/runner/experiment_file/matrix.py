@@ -92,4 +92,4 @@ def _numbers_of(numbers: list[int] | dict[str, list[int]], workload: str, name: 
     for place in (workload, phase):
         if place in numbers:
             return numbers[place]
-    raise ValueError(f"{name}: nothing is said of workload {workload}; add {workload}: or {phase}:")
+    raise ValueError(f"{name}: no value for workload {workload}; add {workload}: or {phase}:")

@@ -50,7 +50,8 @@ class Limits(Part):
     duration_s: Positive | None = Field(None, description="time limit; default: when the operations are done")
     timeout_s: Positive = Field(3600, description="a run that takes longer is stopped and marked failed")
     max_failures: Positive = Field(
-        5, description="the experiment stops when so many runs of one call failed of one cause; it can be resumed"
+        5,
+        description="the experiment stops when so many runs of one call failed for the same reason; it can be resumed",
     )
 
 

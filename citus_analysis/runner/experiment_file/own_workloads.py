@@ -110,7 +110,7 @@ class OwnWorkload(Part):
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                 raise ValueError(f"{name!r}: only small letters, digits and `_`, beginning with a letter")
             if name in PLACEHOLDERS:
-                raise ValueError(f"{name!r} is a value that the runner gives")
+                raise ValueError(f"{name!r} is the name of a value that the runner sets")
         return variables
 
 
@@ -179,7 +179,7 @@ class CommandWorkload(OwnWorkload):
             raise ValueError(f"{min(unknown)!r} is not known; known: {', '.join(SUMMARY_NAMES)}")
         computed = "operations_done" in summary and {"runtime_s", "runtime_ms"} & summary.keys()
         if summary and not computed and not {"throughput_ops_s", "throughput_ops_min"} & summary.keys():
-            raise ValueError("tells no throughput: name throughput_ops_s, or operations_done and runtime_s")
+            raise ValueError("contains no throughput: add throughput_ops_s, or operations_done and runtime_s")
         return summary
 
     @field_validator("files")
@@ -187,7 +187,7 @@ class CommandWorkload(OwnWorkload):
     def _known_formats(cls, files: dict[str, str | None]) -> dict[str, str | None]:
         for pattern, name in files.items():
             if pattern.startswith("/") or ".." in pattern.split("/"):
-                raise ValueError(f"{pattern!r} leads out of the folder of the process")
+                raise ValueError(f"{pattern!r} is outside the folder of the process")
             if name is not None:
                 try:
                     known = format_named(name)
@@ -205,7 +205,7 @@ class CommandWorkload(OwnWorkload):
                 if name not in known:
                     raise ValueError(f"{{{name}}} in {text!r} is not known; known: {', '.join(sorted(known))}")
                 if name == "password":
-                    raise ValueError(f"{text!r}: a password is no argument, for everybody can read those")
+                    raise ValueError(f"{text!r}: a password must not be an argument, which every user can read")
         return self
 
 

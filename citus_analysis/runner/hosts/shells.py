@@ -158,7 +158,7 @@ class _SshSampling:
         lost = self.channel.closed and self.copier.problem is None
         self.channel.close()
         self.copier.join()
-        return "it ended before the load did" if lost else self.copier.problem
+        return "it ended before the load" if lost else self.copier.problem
 
 
 @dataclass
@@ -259,7 +259,7 @@ class SshShell:
         try:
             said = b"".join(iter(lambda: channel.recv(_CHUNK_BYTES), b""))
         except OSError as error:
-            raise RunnerError(f"ssh to {self.host}: {arguments[0]} does not answer: {error}") from error
+            raise RunnerError(f"ssh to {self.host}: {arguments[0]} failed: {error}") from error
         return channel.recv_exit_status(), said.decode(errors="replace")
 
     def close(self) -> None:
@@ -290,7 +290,8 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
         client.connect(host, port=port, username=user, timeout=_CONNECT_TIMEOUT_S)
     except (paramiko.SSHException, OSError) as error:
         raise RunnerError(
-            f"ssh to {host}: {error}", way_out="check that `ssh` reaches it without a password and knows its key"
+            f"ssh to {host}: {error}",
+            way_out="check that `ssh` connects without a password and knows the host key",
         ) from error
     if transport := client.get_transport():
         transport.set_keepalive(_KEEPALIVE_S)  # a machine that is gone is noticed

@@ -28,7 +28,7 @@ _REPORTS: Final = {
 #: A report is what perf prints; what it remarks about symbols that it lacks is none.
 _WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")
 _TIMEOUT_S: Final = 300
-_NOTHING: Final = "perf recorded nothing{place}: it may need root or a lower kernel.perf_event_paranoid"
+_NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lower kernel.perf_event_paranoid"
 
 
 class _Machine(Protocol):

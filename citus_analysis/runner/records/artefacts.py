@@ -31,13 +31,13 @@ def inside(tree: Path, place: PurePath | str) -> Path:
     Example:
         >>> inside(Path("/runs"), "../etc/passwd")
         Traceback (most recent call last):
-        citus_analysis.errors.RunnerError: /runs: '../etc/passwd' leads out of the folder (remove it from the file \
+        citus_analysis.errors.RunnerError: /runs: '../etc/passwd' is outside the folder (remove it from the file \
 that names it)
     """
     path = tree / place
     if ".." in PurePath(place).parts or not path.is_relative_to(tree):
         way_out = "remove it from the file that names it"
-        raise RunnerError(f"'{place}' leads out of the folder", path=tree, way_out=way_out)
+        raise RunnerError(f"'{place}' is outside the folder", path=tree, way_out=way_out)
     return path
 
 

@@ -67,7 +67,7 @@ class RunResult:
 
 
 def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> str | None:
-    """What a monitor sampled where that is not what was asked for.
+    """A sentence on the monitor's share if it misses the share that was requested; None otherwise.
 
     Args:
         result: of a run; one without a monitor has nothing to remark.
@@ -76,17 +76,20 @@ def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> s
 
     Example:
         >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0)[:80]
-        "the monitor did 63 operations, 4.20% of the main clients'; monitor.share asks fo"
+        "the monitor did 63 operations, 4.20% of the main clients'; monitor.share is 2.00%"
     """
     reached = result.monitor_share
     if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
         return None
     done = f"{counted(result.monitor_operations or 0, 'operation')}, {reached:.2%} of the main clients'"
-    said = f"the monitor did {done}; monitor.share asks for {asked:.2%}"
+    remark = f"the monitor did {done}; monitor.share is {asked:.2%}"
     if pace_ops_s is None:
-        return said
+        return remark
     # A run of a few seconds is mostly its clients' start, of which a warm-up's end knows nothing.
-    return f"{said}, and it was paced for {pace_ops_s:,.0f} operations/s, of which {result.throughput_ops_s:,.0f} came"
+    return (
+        f"{remark}, and it was paced for {pace_ops_s:,.0f} operations/s, "
+        f"but the main clients reached {result.throughput_ops_s:,.0f}"
+    )
 
 
 def read_client(output: Path, table: str = "clients") -> pl.DataFrame:
@@ -97,10 +100,10 @@ def read_client(output: Path, table: str = "clients") -> pl.DataFrame:
         found = detect_format(content)
         if found is None:
             return empty
-        pieces = [piece.frame(table) for piece in found.parse(content, Hints(output.name)) if table in piece.tables]
+        tables = [piece.frame(table) for piece in found.parse(content, Hints(output.name)) if table in piece.tables]
     except InputError:
         return empty
-    return pl.concat([empty, *pieces], how="diagonal_relaxed")
+    return pl.concat([empty, *tables], how="diagonal_relaxed")
 
 
 def read_rates(output: Path) -> list[float]:
@@ -142,7 +145,7 @@ def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequenc
     if monitor is None:
         return []
     if operations is None:
-        return [f"the monitor client left nothing readable in {monitor.name}: no sampled statements"]
+        return [f"the monitor client wrote no readable output to {monitor.name}: no sampled statements"]
     if operations and logs and not any(_holds(log, _DURATION) for log in logs):
         return ["the server logs hold no duration of a statement: no sampled statements"]
     return []
@@ -204,5 +207,5 @@ def last_words(output: Path) -> str | None:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return None
-    said = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), None)
-    return redact(said)[:_WORDS_LENGTH] if said else None
+    last_line = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), None)
+    return redact(last_line)[:_WORDS_LENGTH] if last_line else None

@@ -31,4 +31,4 @@ def make_target(experiment: Experiment, private: Path, *, replace_table: bool = 
         case ClusterTarget() as cluster:
             return Cluster(cluster, experiment, private, replace_table=replace_table)
         case other:
-            raise UsageError(f"a target of kind {other.kind!r} launches nothing")
+            raise UsageError(f"a target of kind {other.kind!r} has no servers to launch")

@@ -108,7 +108,7 @@ def _wait(connection: sql.Connection, job: int) -> float:
         if state in _ENDED:
             raise RunnerError(
                 f"Citus' rebalance job {job} {state}: {message or 'no message'}",
-                way_out="look into the coordinator's log, or set target.growth: refill",
+                way_out="check the coordinator's log, or set target.growth: refill",
             )
         time.sleep(_POLL_S)
 
@@ -122,6 +122,8 @@ def _job(connection: sql.Connection, job: int) -> tuple[str, float, str]:
         job,
     )
     if not rows:
-        raise RunnerError(f"Citus' rebalance job {job} is gone", way_out="look into the coordinator's log")
+        raise RunnerError(
+            f"Citus' rebalance job {job} is no longer in pg_dist_background_job", way_out="check the coordinator's log"
+        )
     state, seconds, message = rows[0]
     return str(state), float(seconds or 0.0), " ".join(str(message or "").split())

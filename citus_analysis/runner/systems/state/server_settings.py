@@ -58,8 +58,8 @@ def check_settable(connection: sql.Connection, node: Node, names: Collection[str
     at_start = sorted(name for name, context in contexts.items() if context in ("postmaster", "internal"))
     if at_start:
         raise RunnerError(
-            f"node {node.name} takes {', '.join(at_start)} at its start only, and the runner does not restart servers "
-            "that it did not start",
+            f"node {node.name} can change {', '.join(at_start)} only at server start, and the runner does not restart "
+            "servers that it did not start",
             way_out="take it out of matrix.settings and make one experiment for each value, restarting the servers "
             "between them, or use the embedded target",
         )
@@ -91,7 +91,7 @@ def _altered_by_pg_settings(connection: sql.Connection, names: Collection[str]) 
     )
     if any(source == "configuration file" and sourcefile is None for _, _, source, sourcefile in rows):
         raise RunnerError(
-            "the user may not see which values ALTER SYSTEM has set, so they could not be restored",
+            "the user may not read the values set by ALTER SYSTEM, so they could not be restored",
             way_out="GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings",
         )
     return [(name, value) for name, value, _, file in rows if str(file).endswith("postgresql.auto.conf")]
@@ -115,7 +115,7 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
     # Sessions are told after the server itself has read its files: new sessions have the values by then.
     while sql.query(connection, "SELECT pg_conf_load_time()") == before:
         if time.monotonic() > deadline:
-            raise RunnerError("the server does not reload its settings", way_out="look into its log")
+            raise RunnerError("the server does not reload its settings", way_out="check its log")
         time.sleep(_POLL_S)
 
 
@@ -140,14 +140,16 @@ def check_in_force(connection: sql.Connection, node: Node, names: Collection[str
     """Make sure that what ALTER SYSTEM set is what sessions get; the connection must be younger than the reload.
 
     Raises:
-        RunnerError: a setting waits for a restart, or something else overrides it.
+        RunnerError: a setting needs a restart of the server, or something else overrides it.
     """
     rows = sql.query(
         connection, "SELECT name, source, pending_restart FROM pg_settings WHERE lower(name) = ANY(%s)", _lower(names)
     )
     for name, source, pending in rows:
         if pending:
-            raise RunnerError(f"node {node.name}: {name} waits for a restart", way_out="take it out of matrix.settings")
+            raise RunnerError(
+                f"node {node.name}: {name} needs a restart of the server", way_out="take it out of matrix.settings"
+            )
         if source != "configuration file":
             raise RunnerError(
                 f"node {node.name}: {name} comes from {source}, which overrides ALTER SYSTEM",
@@ -182,7 +184,7 @@ def common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
             raise RunnerError(
                 f"settings of the matrix differ between nodes: {first} on node {next(iter(by_node))}, "
                 f"{settings} on node {node}",
-                way_out="look for settings of the database or role on that node",
+                way_out="check the settings of the database and the role on that node",
             )
     return first
 

@@ -115,7 +115,7 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
     """
     if shard_count < len(groups):
         raise RunnerError(
-            f"{shard_count} shards cannot be on {len(groups)} workers",
+            f"{shard_count} shards cannot be distributed over {len(groups)} workers",
             way_out="set target.shard_count to at least the number of workers",
         )
     is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
