@@ -21,7 +21,7 @@ _RUNS_CSV: Final = "runs.csv"
 
 @dataclass(frozen=True)
 class _Adopted:
-    """A file, the resource it belongs to, and what else is known of it."""
+    """A file, its resource, and further facts about it."""
 
     source: Path
     resource: str
@@ -29,7 +29,7 @@ class _Adopted:
 
     @property
     def place(self) -> str:
-        """Where it goes in the tree."""
+        """Its place in the tree."""
         return f"{self.resource}/{self.source.name}"
 
 

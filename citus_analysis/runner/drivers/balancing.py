@@ -1,7 +1,7 @@
 """Whether a client spreads its connections over several hosts: libpq does from version 16 on.
 
-The version of a program says little, for its libpq is a library of its own that may be newer. So the program is asked:
-a libpq that knows PGLOADBALANCEHOSTS refuses a value that there is not, before it connects anywhere.
+The version of a program does not decide, because its libpq is a separate library that may be newer. The program is
+probed instead: a libpq that knows PGLOADBALANCEHOSTS refuses a value that there is not, before it connects anywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command driver: any tool, called with a list of arguments; no shell reads them.
 
-The tool gets libpq's variables, so that it connects without a password on its command line. What it prints becomes
-the load generator's output: behind a heading that says where its numbers stand (`summary`), or as it is where
+The tool gets libpq's variables, so that it connects without a password on its command line. Its output becomes
+the load generator's output: after a heading that describes where its numbers are (`summary`), or unchanged if
 `ingest` knows the tool's format.
 """
 
@@ -77,13 +77,13 @@ class CommandLine:
         return replace(found, commands=[replace(one, folder=self._place(folder)) for one in found.commands])
 
     def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
-        """One node for each load generator, unless the tool is told of all."""
+        """One node for each load generator, unless the tool receives all nodes."""
         if _is_told_of_all(self._workload(run)):
             return connection
         return replace(connection, nodes=connection.nodes[: run.configuration.drivers])
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
-        """Which nodes get no client, where the tool is not told of all."""
+        """Which nodes get no client, if the tool does not receive all nodes."""
         left_out = [node.name for node in connection.nodes[generators:]]
         if not left_out or all(_is_told_of_all(one) for one in self._settings.workloads.values()):
             return []
@@ -102,7 +102,7 @@ class CommandLine:
         return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
-        """Throughput in the newest status line, where the experiment file says what one looks like."""
+        """Throughput in the newest status line, if the experiment file describes that line."""
         with output.open("rb") as file:
             pattern = _interval_of(file.readline(_HEADING_BYTES))
         return newest_match(pattern, output, "throughput_ops_s") if pattern else None

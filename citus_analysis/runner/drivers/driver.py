@@ -1,4 +1,4 @@
-"""What a driver is: from the work of one load generator to the command that does it."""
+"""The interface of a driver: it turns the work of one load generator into a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGIN_FILE: Final = "secret.properties"
 
 @dataclass(frozen=True)
 class Work:
-    """What one load generator process is to do.
+    """The work of one load generator process.
 
     Attributes:
         run: the run it belongs to.
@@ -53,7 +53,7 @@ class Command:
         folder: working folder on this machine.
         host: number of the driver's host to run on; None = this machine.
         private: whole lines for the standard input of a program on another host.
-        heading: what stands in its output before its own words.
+        heading: text written to its output before its own.
         leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` reads none of them.
     """
 
@@ -104,7 +104,7 @@ class Driver(Protocol):
         """The nodes that the run's load generators are to query, of those that they may connect to."""
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
-        """What a reader must know of how so many load generators reach the nodes; nothing where all is as asked."""
+        """Remarks on how so many load generators reach the nodes; empty if they reach them as requested."""
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
         """End a monitor client whose main clients are done, at once; with its summary where it can print one then.

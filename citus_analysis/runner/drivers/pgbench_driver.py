@@ -129,10 +129,10 @@ class Pgbench:
         return newest_match(_PROGRESS, output)
 
     def description(self) -> dict[str, str]:
-        """What `pgbench --version` says."""
+        """Output of `pgbench --version`."""
         with suppress(OSError):
-            said = subprocess.run([self._program, "--version"], capture_output=True, text=True, check=False)
-            return {"driver": said.stdout.strip()}
+            output = subprocess.run([self._program, "--version"], capture_output=True, text=True, check=False)
+            return {"driver": output.stdout.strip()}
         return {"driver": "pgbench"}
 
     def _variables(self, work: Work) -> list[str]:
@@ -164,7 +164,7 @@ def _own_scripts(workload: ScriptedWorkload) -> list[str]:
 
 
 def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
-    """What one load generator has to do of the rate of all: as much as it has of the threads."""
+    """The rate of one load generator: its share of the threads times the rate of all."""
     if workload is None or workload.rate_ops_s is None:
         return None
     return workload.rate_ops_s * work.threads / work.run.configuration.threads

@@ -25,7 +25,7 @@ _LOCALE: Final = {"LC_ALL": "C", "TZ": "UTC"}
 
 @dataclass(frozen=True)
 class Toolbox:
-    """What a driver knows that workloads name.
+    """Facts of a driver that workloads can use by name.
 
     Attributes:
         programs: name -> path of PostgreSQL's client programs that were found.
@@ -148,10 +148,10 @@ def make_set_up(
     """The commands that make and fill a workload's tables.
 
     Args:
-        workload: what the experiment file says.
+        workload: its entry in the experiment file.
         connection: to the coordinator.
         values: of :func:`in_set_up`, with the workload's variables and templates.
-        toolbox: what the driver knows.
+        toolbox: facts of the driver.
         folder: where the steps work.
         environment: variables beside libpq's.
 
@@ -180,7 +180,7 @@ def make_set_up(
 
 
 def digest_of(path: Path) -> str:
-    """What tells a file's content from another.
+    """Hash of a file's content.
 
     Raises:
         InputError: it cannot be read.

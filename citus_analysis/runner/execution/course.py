@@ -1,4 +1,4 @@
-"""The course of one call: which run is next, when to stop, and what a live view is told of it."""
+"""The course of one call: the next run, when to stop, and the events for a live view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Course", "RunnerEvent", "cause_of"]
 
 @dataclass(frozen=True)
 class RunnerEvent:
-    """What a live view shows.
+    """The state that a live view shows.
 
     Attributes:
         run_id: the run in progress.
@@ -45,7 +45,7 @@ class RunnerEvent:
 
 
 class Course:
-    """The runs of one call in their order: which is next, when to stop, and what a live view is told."""
+    """The runs of one call in their order: the next run, when to stop, and the events for a live view."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Course:
             self._watch(self._event(self._run, self._phase, throughput_ops_s, ""))
 
     def ended(self, run: PlannedRun) -> None:
-        """A run ended: told to the view, and counted if it failed."""
+        """Report the end of a run to the view, and count it if it failed."""
         self._durations.add(run, self._journal)
         failure = self._ledger.failed.get(run.run_id) or self._ledger.degraded.get(run.run_id, "")
         if failure:
@@ -128,11 +128,11 @@ class Course:
 
 
 def cause_of(failure: str) -> str:
-    """What failures of different runs have in common: the load generator's words where it said any, without numbers.
+    """The cause that failures of different runs share: the load generator's message if there is one, without numbers.
 
     Example:
         >>> cause_of("no final summary in x-t8/run_1.log; the client says: FATAL: port 7301: too many clients; 0 rows")
         'FATAL: port N: too many clients'
     """
-    said = re.search(r" says: ([^;]*)", failure)
-    return re.sub(r"\d+", "N", said[1] if said else failure)
+    quoted = re.search(r" says: ([^;]*)", failure)
+    return re.sub(r"\d+", "N", quoted[1] if quoted else failure)

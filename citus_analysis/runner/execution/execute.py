@@ -43,7 +43,7 @@ __all__ = ["RunnerEvent", "RunnerSummary", "restore_cluster", "run_experiment"]
 
 @dataclass(frozen=True)
 class RunnerSummary:
-    """What came of an experiment.
+    """The results of an experiment's runs.
 
     Attributes:
         verified: ids of the runs that ended well, in this call or an earlier one.
@@ -85,7 +85,7 @@ def run_experiment(
         resume: go on where an earlier call on the same folder stopped.
         choice: which runs; by default all that are open. Repeating failed ones and adding iterations resume.
         replace_table: drop a table of the benchmark's name on a cluster though this tool did not make it.
-        watch: is told what happens, for a live view.
+        watch: called with each event, for a live view.
 
     Raises:
         UsageError: `out` holds another experiment, or one already begun and `resume` is not set.

@@ -1,4 +1,4 @@
-"""What a call would launch and how long that takes, without starting anything."""
+"""The runs that a call would launch and their duration, without starting anything."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ _MIN_RUNS_FOR_INTERVAL: Final = 2
 
 @dataclass
 class Ledger:
-    """What the journal says about all runs.
+    """The state of all runs, as the journal records it.
 
     Attributes:
         verified: run id -> throughput, operations per second.
         failed: run id -> why.
         degraded: run id -> why; it was measured, but operations failed.
         windows: run id -> when its main clients ran, begin and end.
-        seen: run id -> which nodes its clients reached, what was not recorded and why.
+        seen: run id -> nodes that its clients reached, recordings that are missing and why.
         notes: remarks that hold for the experiment.
         more: resource -> iterations that were asked for beyond those of the experiment file.
     """
@@ -116,7 +116,7 @@ class Ledger:
         return [of_resource[iteration] for iteration in sorted(of_resource)]
 
     def measured(self, resource: str) -> dict[int, dict[str, Any]]:
-        """Iteration -> what was seen of it, of a resource."""
+        """Iteration -> observations of it, for a resource."""
         of_resource = {
             int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource
         }
@@ -169,14 +169,14 @@ class Life:
         )
         self._write_description(run, description)
         result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
-        said = _complaint(measured)  # before the files are moved
+        complaint = _complaint(measured)  # before the files are moved
         self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)
         self.journal.append(run.run_id, "collected")
         pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
         if remark := share_remark(result, self.measurement.experiment.monitor.share, pace_ops_s):
             measured.notes.append(f"{run.run_id}: {remark}")
-        self._verify(run, measured, result, said)
+        self._verify(run, measured, result, complaint)
         shutil.rmtree(folder, ignore_errors=True)
 
     def _new_attempt(self, run: PlannedRun) -> Path:
@@ -214,11 +214,11 @@ class Life:
         experiment, nodes = self.measurement.experiment, self.measurement.target.nodes()
         write_description(self.tree, experiment, run.configuration, description, nodes, seen)
 
-    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, said: list[str]) -> None:
+    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, complaint: list[str]) -> None:
         problems = [*measured.problems, *self._count_problem(run)]
         one_sided = measured.reached.problem(threads=run.configuration.threads)
         status = worst_status(result.status, *(["failed"] if problems else []), *(["degraded"] if one_sided else []))
-        reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *said]
+        reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *complaint]
         reason = redact("; ".join(reasons))
         self.ledger.notes.update(measured.notes)
         outcome = OUTCOME_OF[status]
@@ -262,5 +262,5 @@ def _complaint(measured: Measured) -> list[str]:
     places = {path: place for place, path in measured.files.items()}
     outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
     words = [client_words, *([last_words] if measured.ended_badly else [])]
-    said = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
-    return next(([f"{place} says: {found}"] for place, found in said if found), [])
+    complaint = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
+    return next(([f"{place} says: {found}"] for place, found in complaint if found), [])

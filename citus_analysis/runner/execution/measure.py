@@ -211,7 +211,7 @@ class Measurement:
         return [f"{one.sampler} of node {one.node} is not complete: {why}" for one, why in problems if why]
 
     def works(self, run: PlannedRun) -> list[Work]:
-        """What each main load generator is to do; together they insert every record exactly once."""
+        """The work of each main load generator; together they insert every record exactly once."""
         configuration = run.configuration
         parts = configuration.drivers
         is_load = configuration.phase == "load"
@@ -233,7 +233,7 @@ class Measurement:
         ]
 
     def monitor_work(self, run: PlannedRun, pace_ops_s: float | None) -> Work:
-        """What the sampled client is to do: its share, paced until the main clients end, on keys of its own."""
+        """The work of the sampled client: its share of the operations, paced, on keys of its own."""
         configuration, monitor = run.configuration, self.experiment.monitor
         threads = monitor.connections * len(self.target.clients_connect().nodes)
         rate = self.driver.attainable_rate_ops_s(pace_ops_s * monitor.share, threads) if pace_ops_s else None
@@ -271,7 +271,7 @@ class Measurement:
             return False  # there is no table yet
 
     def _monitor_start(self, run: PlannedRun) -> int:
-        """First record number of the monitor's own range: behind every one that a main client may insert."""
+        """First record number of the monitor's own range: after all numbers that a main client may insert."""
         configuration = run.configuration
         is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
         return configuration.records + (0 if is_whole_load else 2 * _MANY)
@@ -328,9 +328,13 @@ class Measurement:
         return replace(launched, private=private, leaves=command.leaves)
 
     def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
-        """Watch the main clients until all have ended; when the first of them had."""
+        """Watch the main clients until all have ended.
+
+        Returns:
+            the time when the first of them had ended.
+        """
         deadline = time.monotonic() + self.experiment.limits.timeout_s
-        told = 0.0
+        reported_s = 0.0
         ended: datetime | None = None
         while any(running := [client.running for client in clients]):
             if ended is None and not all(running):
@@ -338,9 +342,9 @@ class Measurement:
             if time.monotonic() > deadline:
                 measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
                 return ended
-            if time.monotonic() - told >= _TELL_S:
+            if time.monotonic() - reported_s >= _TELL_S:
                 self._tell(clients)
-                told = time.monotonic()
+                reported_s = time.monotonic()
             time.sleep(_POLL_S)
         return ended or datetime.now(UTC)
 

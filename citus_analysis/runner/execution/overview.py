@@ -23,7 +23,7 @@ State = Literal["verified", "degraded", "failed", "not needed", "begun", "open"]
 
 @dataclass(frozen=True)
 class RunState:
-    """Where one run stands.
+    """The state of one run.
 
     Attributes:
         state: `begun`: under way, or interrupted and to be repeated.
@@ -64,7 +64,7 @@ class Overview:
 
 
 def read_overview(out: str | PathLike[str]) -> Overview:
-    """What is done, failed and left in a folder of `run`; nothing is changed.
+    """Runs that are done, failed and left in a folder of `run`; the folder is not changed.
 
     Raises:
         UsageError: no experiment was begun there.

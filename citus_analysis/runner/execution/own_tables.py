@@ -1,4 +1,4 @@
-"""The tables of a workload of the experiment's own: made by its set-up, kept where they are still the same."""
+"""The tables of a workload of the experiment's own: made by its set-up, kept as long as they are unchanged."""
 
 from __future__ import annotations
 

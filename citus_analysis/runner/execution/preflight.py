@@ -1,7 +1,7 @@
-"""Before the first run: is everything there that the experiment needs? Nothing is changed by looking.
+"""Checks before the first run that everything an experiment needs is there. Checks change nothing.
 
-Each check is one line: what was looked at, what was found, and the way out where it will not do. `failed` means that
-runs cannot be measured as the experiment says; `warning`, that they can, and that something will be missing.
+Each check is one line: its subject, the finding, and the way out if the check did not pass. `failed` means that
+runs cannot be measured as the experiment requires; `warning`, that they can, and that something will be missing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["Check", "check_all", "refuse_unready"]
 _TIGHT_BYTES: Final = 2**30
 _TOO_LITTLE_BYTES: Final = 2**26
 _CLOCKS_APART_S: Final = 0.5
-#: What pairing statements between nodes reads off a line: time, process and application.
+#: Fields of a log line that pairing statements between nodes needs: time, process and application.
 _PREFIX_NEEDS: Final = {"time (%m or %n)": ("%m", "%n"), "process (%p)": ("%p",), "application (%a)": ("%a",)}
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """One check and its result.
 
     Example:
         >>> str(Check("disk space", "failed", "3 MiB free in runs", "make room"))
@@ -196,7 +196,7 @@ _Look = Callable[[Experiment, ClusterTarget, Sequence[Node]], Iterator[Check]]
 
 
 def _looked(look: _Look, experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> list[Check]:
-    """What a look finds; what the server refuses to tell is a finding too."""
+    """The results of a check; a query that the server refuses is a result too."""
     try:
         return list(look(experiment, target, nodes))
     except CitusAnalysisError as error:
@@ -316,12 +316,12 @@ def _free_bytes(address: NodeAddress, folder: str) -> int:
         return shutil.disk_usage(folder).free
     shell = SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
     try:
-        code, said = shell.ask(["df", "-Pk", folder])
+        code, output = shell.ask(["df", "-Pk", folder])
     finally:
         shell.close()
     if code:
-        raise RunnerError(" ".join(said.split()))
-    return int(said.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB
+        raise RunnerError(" ".join(output.split()))
+    return int(output.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB
 
 
 def _room(name: str, free: int, place: str, way_out: str) -> Check:

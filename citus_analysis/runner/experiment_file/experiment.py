@@ -92,7 +92,7 @@ class Experiment(Part):
         return matrix
 
     def own_workload(self, name: str) -> OwnWorkload | None:
-        """What driver.workloads says of a workload; None of a core workload."""
+        """The entry of driver.workloads for a workload; None for a core workload."""
         return None if isinstance(self.driver, YcsbDriver) else self.driver.workloads.get(name)
 
     @model_validator(mode="after")
@@ -200,7 +200,7 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
 
 
 def _beginning(path: Path) -> bytes:
-    # What is too long for an experiment is refused by its length, and so is a device that never ends.
+    # A file too long for an experiment is refused by its length, and so is an endless device.
     with path.open("rb") as file:
         return file.read(YAML_LIMIT_BYTES + 1)
 

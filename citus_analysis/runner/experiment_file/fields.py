@@ -1,4 +1,4 @@
-"""What the parts of an experiment file have in common: how strict they are, and kinds of values."""
+"""Base of the parts of an experiment file: their strictness, and kinds of values."""
 
 from __future__ import annotations
 

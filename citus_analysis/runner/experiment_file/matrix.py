@@ -15,7 +15,7 @@ __all__ = ["CORE_NAMES", "TAGS", "Matrix"]
 CORE_NAMES = ("load", "load-e", "a", "b", "c", "d", "e", "f")
 
 _LIST, _MAPPING = "=list", "=mapping"
-#: Tags of the two shapes of numbers; they stand for nothing in the file, so a message leaves them out.
+#: Tags of the two shapes of numbers; they do not occur in the file, so messages omit them.
 TAGS = (_LIST, _MAPPING)
 Numbers = Annotated[list[Positive], Field(min_length=1)]
 

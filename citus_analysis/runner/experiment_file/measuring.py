@@ -30,7 +30,7 @@ class Monitor(Part):
 
 
 class Samplers(Part):
-    """What is recorded beside the load, on every node with a shell."""
+    """Recordings beside the load, on every node with a shell."""
 
     iostat: bool = Field(True, description="CPU and devices, with times")
     vmstat: bool = Field(True, description="memory and scheduler, with times")

@@ -34,7 +34,7 @@ __all__ = [
     "used_names",
 ]
 
-#: What arguments, templates and values of environment variables may name in braces.
+#: Names allowed in braces in arguments, templates and values of environment variables.
 PLACEHOLDERS: Final[Mapping[str, str]] = {
     "host": "the node that this process connects to; in a set-up the coordinator",
     "port": "its port",
@@ -244,7 +244,7 @@ _Workload = TypeVar("_Workload", bound="OwnWorkload")
 
 
 def check_workload_names(workloads: dict[str, _Workload]) -> dict[str, _Workload]:
-    """The same; names become part of file names and must be told from core workloads.
+    """The same workloads; their names become part of file names and must differ from core workloads.
 
     Raises:
         ValueError: a name cannot be used.

@@ -1,7 +1,7 @@
 """Processes the runner starts: every one in a session of its own, remembered on disk, and ended with the runner.
 
 No shell is involved: arguments go to the program as a list. A register on disk lists what was started, so that a
-resume after `kill -9` ends what the killed runner left behind, and nothing else: a process is known by its pid
+resume after `kill -9` ends the processes that the killed runner left, and nothing else: a process is known by its pid
 *and* its start time.
 """
 
@@ -33,7 +33,7 @@ class Launched(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for messages."""
+        """Name for messages."""
 
     @property
     def output(self) -> Path | None:
@@ -120,13 +120,13 @@ class Processes:
         """Start a program.
 
         Args:
-            name: what it is, for messages.
+            name: name of the process, for messages.
             arguments: program and arguments; no shell reads them.
             output: file for standard output and standard error; None discards both.
             environment: variables beside the runner's own.
             folder: working folder.
             user: account to run as (needs root).
-            heading: what stands in the output before the program's own words.
+            heading: text written to the output before the program's own.
 
         Raises:
             OSError: the program cannot be started.

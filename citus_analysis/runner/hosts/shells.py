@@ -30,7 +30,7 @@ _LOST: Final = 255
 _SIGNAL_BASE: Final = 128  # of the exit codes that sh gives for programs that a signal ended
 _END_OF_PRIVATE: Final = "."
 
-#: What the far side runs: it hands the private lines on through a pipe, and ends the program when its own input ends,
+#: The remote script: it passes the private lines on through a pipe, and ends the program when its own input ends,
 #: which it does when the runner asks for it, dies, or loses the connection. A fixed text: values are its arguments.
 _GUARD: Final = """\
 private=
@@ -64,7 +64,7 @@ class Sampling(Protocol):
     """A sampler under way."""
 
     def stop(self) -> str | None:
-        """End it; its output file is complete afterwards, or the sentence returned says why it is not."""
+        """End it. Afterwards its output file is complete, or the returned sentence gives the reason why not."""
 
 
 class Shell(Protocol):
@@ -77,7 +77,7 @@ class Shell(Protocol):
         """Start a program whose output is written to a local file."""
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Copier:
                     file.flush()
         except OSError as error:
             self.problem = f"{self._what}: its output was not copied to the end into {self._output.name}: {error}"
-            # A program that nobody reads would wait for ever.
+            # A program whose output is not read would block forever.
             self._channel.close()
 
 
@@ -224,7 +224,7 @@ class SshShell:
         return channel.recv_exit_status() == 0
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
-        """A remote program; a thread copies what it prints."""
+        """Start a remote program; a thread copies its output."""
         channel = self._channel()
         channel.get_pty(width=1000)
         channel.set_combine_stderr(True)
@@ -238,7 +238,7 @@ class SshShell:
         """A remote program that begins at `go` and ends with the connection, however that ends.
 
         Args:
-            name: what it is, for messages.
+            name: name of the program, for messages.
             arguments: program and arguments.
             environment: variables beside those of a login there.
             output: local file for what it prints.

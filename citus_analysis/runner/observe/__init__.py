@@ -1,1 +1,1 @@
-"""What is recorded beside the load: samplers and perf, here or by ssh."""
+"""Recordings beside the load: samplers, perf and server statistics, on this machine or by ssh."""

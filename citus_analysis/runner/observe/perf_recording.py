@@ -36,14 +36,14 @@ class _Machine(Protocol):
 
     @property
     def suffix(self) -> str:
-        """What the names of its reports have behind those of other machines."""
+        """Suffix of the names of its reports."""
 
     @property
     def place(self) -> str:
-        """Which machine it is, for messages; empty for this one."""
+        """Name of the machine for messages; empty for this machine."""
 
     def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
-        """Start a program of perf's."""
+        """Start perf."""
 
     def remove(self, data: str) -> bool:
         """Remove a recording; whether there was one."""
@@ -165,9 +165,9 @@ class Perf:
 def _record(machine: _Machine, node: str, shell: Shell, folder: Path) -> _Recording:
     data = str(folder / "perf.data")
     if isinstance(shell, SshShell):
-        code, said = shell.ask(["mktemp", "-d"])
+        code, output = shell.ask(["mktemp", "-d"])
         if code:
-            raise RunnerError(f"mktemp on node {node}: {' '.join(said.split())}")
-        data = f"{said.strip()}/perf.data"
+            raise RunnerError(f"mktemp on node {node}: {' '.join(output.split())}")
+        data = f"{output.strip()}/perf.data"
     arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", data]
     return _Recording(machine, data, machine.launch("perf", arguments, folder / f"perf{machine.suffix}.log"))

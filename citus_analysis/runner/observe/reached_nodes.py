@@ -1,4 +1,4 @@
-"""Which nodes the clients of a run reached, and with what share of sessions and statements.
+"""The nodes that the clients of a run reached, with their shares of sessions and statements.
 
 Sessions are counted in the snapshots of `pg_stat_activity`, statements by `pg_stat_statements` where a node has it.
 """
@@ -22,7 +22,7 @@ _NO_CLIENT: Final = r"^(?:citus_|citus-analysis|Citus )"
 
 @dataclass(frozen=True)
 class Reached:
-    """What a run's clients reached.
+    """The nodes that a run's clients reached.
 
     Attributes:
         asked: names of the nodes that they were to query.
@@ -54,7 +54,7 @@ class Reached:
         return {node: counts.get(node, 0) / total for node in self.asked} if total else {}
 
     def problem(self, *, threads: int) -> str | None:
-        """Why the run is not one from any node; None where it is, or where it was not to be or that is not known."""
+        """Why the run did not query every node; None if it did, was not meant to, or if the shares are unknown."""
         there = {node: self.sessions.get(node, 0) for node in self.asked}
         total = sum(there.values())
         if min(len(self.asked), threads) <= 1 or total < threads or max(there.values()) < total:

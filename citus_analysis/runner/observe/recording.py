@@ -1,4 +1,4 @@
-"""What is recorded of the servers over SQL beside a run: sessions, and counters before and after it."""
+"""Recordings over SQL beside a run: sessions during it, cumulative counters before and after it."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class ServerRecording:
             self.counters.take()
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """The files that hold something."""
+        """The files that are not empty."""
         found = [one.snapshot for one in self.activity if one.taken]
         yield from (*found, *(self.counters.snapshots.values() if self.counters else ()))
 
     def skipped(self) -> list[str]:
-        """What is missing, and why."""
+        """A sentence for each missing recording, with the reason."""
         early = [one.problem for one in self.activity if one.problem]
         return [*early, *sorted(self.counters.skipped if self.counters else ())]
 
     def reached(self, connection: ConnectionInfo) -> Reached:
-        """What the clients of a connection reached."""
+        """The nodes that the clients of a connection reached."""
         seen = [one.snapshot for one in self.activity if one.taken]
         executed = self.counters.executed() if self.counters else {}
         asked = tuple(node.name for node in connection.nodes)

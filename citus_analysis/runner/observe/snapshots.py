@@ -1,10 +1,10 @@
 """Snapshots of the servers over SQL: sessions each second beside the load, cumulative views before and after it.
 
 One connection per node and one query per second: on an idle server with 100 sessions a snapshot takes about 1 ms of
-the server's time, and what it really took is stated with every run. Files are what `COPY ... CSV HEADER` writes, with
+the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV HEADER`, with
 the column `sample_time`. Texts of queries are never asked for: they may hold secrets.
 
-What a server lacks or refuses is a sentence, never a failed run.
+A view that a server lacks or refuses is reported in a sentence; the run does not fail.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Snapshot:
     """A file of snapshots.
 
     Attributes:
-        view: what it is of, as its file is named.
+        view: name of the view, as in the file name.
     """
 
     view: str
@@ -163,8 +163,8 @@ class Counters:
         try:
             rows = _copied(connection, _view_query(connection, view), header=known is None)
         except psycopg.Error as error:
-            said = str(error).strip().splitlines()[0]
-            self.skipped.add(f"{view} of node {node.name} cannot be read: {said}")
+            reason = str(error).strip().splitlines()[0]
+            self.skipped.add(f"{view} of node {node.name} cannot be read: {reason}")
             return
         with snapshot.output.open("ab") as output:
             output.write(rows)

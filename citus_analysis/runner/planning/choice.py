@@ -22,7 +22,7 @@ __all__ = ["Choice"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What a call is to launch.
+    """The runs that a call launches.
 
     Attributes:
         only: names of configurations (resources) or runs, with `*`, `?` and `[...]`; empty: all.

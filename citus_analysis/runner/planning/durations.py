@@ -62,7 +62,7 @@ class Durations:
 
     @classmethod
     def read(cls, experiment: Experiment, plan: Iterable[PlannedRun], journal: Journal) -> Self:
-        """What the journal tells of a plan's runs."""
+        """Durations of the runs of a plan, read from the journal."""
         durations = cls(experiment)
         for run in plan:
             durations.add(run, journal)

@@ -36,7 +36,7 @@ class KeyRange:
 
     @property
     def stop(self) -> int:
-        """First record number behind the range."""
+        """First record number after the range."""
         return self.start + self.count
 
 

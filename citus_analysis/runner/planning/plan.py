@@ -79,7 +79,7 @@ class Configuration:
 
     @property
     def size(self) -> tuple[object, ...]:
-        """What the servers and the table are like: runs that agree in it can share a table."""
+        """Key of the servers' and the table's state: runs with equal keys can share a table."""
         return self.settings, self.workers, self.records
 
 
@@ -148,7 +148,7 @@ def _workload_name(experiment: Experiment, workload: str) -> str:
 
 
 def _used_names(experiment: Experiment, workload: str) -> set[str]:
-    """Which of the matrix' numbers a workload asks for: a core workload for all, pgbench always for operations."""
+    """The numbers of the matrix that a workload uses: a core workload uses all, pgbench always uses operations."""
     own = experiment.own_workload(workload)
     if own is None:
         return {"records", "operations"}
@@ -189,14 +189,14 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
 
 
 def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
-    """Whether a run goes on with a table that holds its records already, whoever updated them before."""
+    """Whether a run can use a table that already holds its records; updates by earlier runs do not matter."""
     if configuration.phase == "load":
         return False
     return experiment.order == "study" or not configuration.changes_table
 
 
 def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str]:
-    """What becomes of the table before each run of a plan: `emptied`, `filled` or `kept`; and `moved` where it grows.
+    """The preparation of the table before each run of a plan: `emptied`, `filled`, `kept`, or `moved` if it grows.
 
     A run of a workload with tables of its own leaves the benchmark's alone: `own`.
 

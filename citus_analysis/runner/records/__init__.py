@@ -1,1 +1,1 @@
-"""What the runner remembers and writes: journal, artefacts, outcomes, status."""
+"""Files that the runner writes: artefacts, descriptions, outcomes, results."""

@@ -1,4 +1,4 @@
-"""What a load generator said last, read from the end of an output that is still being written."""
+"""The last status of a load generator, read from the end of an output that is still being written."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _shard_count(placements: Sequence[Placement]) -> int | None:
 
 
 def facts_of(configuration: Configuration) -> dict[str, str | int]:
-    """What a configuration's files are about, in the words of `docs/datasets.md`: nothing is read off their names."""
+    """Identity of a configuration's files as `docs/datasets.md` defines it, so that no file name need be parsed."""
     facts: dict[str, str | int] = {
         "set_up": configuration.set_up,
         "phase": configuration.phase,
@@ -93,7 +93,7 @@ def facts_of(configuration: Configuration) -> dict[str, str | int]:
 
 
 def environment_of(description: Description) -> dict[str, str]:
-    """What must not change between the runs of one experiment, flat."""
+    """Facts that must not change between the runs of an experiment, as a flat mapping."""
     facts = {name: str(value) for name, value in description.facts.items()}
     # Ports are chosen anew whenever servers are made; settings of the matrix differ between runs on purpose.
     return {**facts, **{f"settings.{name}": value for name, value in description.settings.items()}}

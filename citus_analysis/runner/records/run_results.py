@@ -1,4 +1,4 @@
-"""What the load generators of a run reported, read with the same formats and judged by the same rule as by `ingest`."""
+"""Results of the load generators of a run, read with the formats and judged by the rule that `ingest` uses."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> s
         pace_ops_s: throughput of the main clients that the monitor was paced for; None where it was not paced.
 
     Example:
-        >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0)[:80]
-        "the monitor did 63 operations, 4.20% of the main clients'; monitor.share is 2.00%"
+        >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0).split("; ")[1][:22]
+        'monitor.share is 2.00%'
     """
     reached = result.monitor_share
     if reached is None or asked / _SHARE_TOLERANCE <= reached <= asked * _SHARE_TOLERANCE:
@@ -85,7 +85,7 @@ def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> s
     remark = f"the monitor did {done}; monitor.share is {asked:.2%}"
     if pace_ops_s is None:
         return remark
-    # A run of a few seconds is mostly its clients' start, of which a warm-up's end knows nothing.
+    # A run of a few seconds is mostly client start-up, which the end of a warm-up does not include.
     return (
         f"{remark}, and it was paced for {pace_ops_s:,.0f} operations/s, "
         f"but the main clients reached {result.throughput_ops_s:,.0f}"
@@ -115,7 +115,7 @@ def read_rates(output: Path) -> list[float]:
 def judge_run(
     run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None, logs: Sequence[Path] = ()
 ) -> RunResult:
-    """Merge and judge what the clients of a run left.
+    """Merge and judge the outputs of the clients of a run.
 
     Args:
         run: what was to be done.
@@ -200,7 +200,7 @@ def client_words(output: Path) -> str | None:
 
 
 def last_words(output: Path) -> str | None:
-    """The last line of an output that says something, without secrets; None where none does."""
+    """The last line of an output that is not blank, without secrets; None if there is none."""
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _WORDS_WITHIN_BYTES))

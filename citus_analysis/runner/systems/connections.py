@@ -1,4 +1,4 @@
-"""What the runner says to servers over SQL, the same for every target.
+"""SQL that the runner sends to servers, the same for every target.
 
 Values reach the server as parameters; names (roles, settings, tables) through `psycopg.sql`, never by string
 formatting.
@@ -66,7 +66,7 @@ SETTINGS_DESCRIBED: Final = (
 MARK: Final = "made by citus-analysis"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-#: What :func:`connect` returns.
+#: Return type of :func:`connect`.
 Connecting = AbstractContextManager[Connection]
 
 _ROWS_AT_ONCE: Final = 10_000
@@ -92,7 +92,7 @@ def connect(node: Node, *, database: str, user: str, password: str | None = None
             connect_timeout=_CONNECT_TIMEOUT_S,
             application_name="citus-analysis",
         ) as connection:
-            way_out = ""  # what a statement lacks, the server's own words say
+            way_out = ""  # the server's message names what the statement lacks
             yield connection
     except psycopg.Error as error:
         problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"

@@ -175,7 +175,7 @@ class Embedded:
         }
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """The part of the log behind the mark."""
+        """The part of the log after the mark."""
         with self._servers[int(node)].log.open("rb") as source, destination.open("wb") as target:
             source.seek(mark.size)
             shutil.copyfileobj(source, target)
@@ -248,7 +248,7 @@ class Embedded:
 
 
 def _reachable(folder: Path) -> Path:
-    """The folder, or a temporary one where the server's account cannot reach it; the folder then says where it is."""
+    """The folder, or a temporary one if the server's account cannot reach it; the folder then records its path."""
     folder.mkdir(parents=True, exist_ok=True)
     if server_account() is None or usable_by_others(folder):
         return folder

@@ -1,8 +1,8 @@
 """Server logs of a node that is not ours: over SQL, from a folder of this machine, or by sftp.
 
-A mark remembers all log files when a run begins; what was logged since is what was added to them, in the order in which
-they were written. Names say nothing of time (`postgresql-Wed.log` is older than `postgresql-Thu.log`), and rotation may
-begin a name anew: such a file is known by its first bytes.
+A mark records the sizes of all log files when a run begins; the log of the run is everything added to them since, in
+the order of writing. Names do not give that order (`postgresql-Wed.log` is older than `postgresql-Thu.log`), and
+rotation may reuse a name: such a file is recognised by its first bytes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class LogReader(Protocol):
     """Reads one node's server log."""
 
     def mark(self) -> LogMark:
-        """Where the log stands now."""
+        """The current end of the log."""
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """Copy what came since the mark."""
+        """Copy the bytes that were logged since the mark."""
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close connections."""
 
 
 def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarget) -> LogReader:
@@ -71,7 +71,7 @@ class SqlLogs:
             return LogMark(current, int(rows[0][1]), self._files(connection, PurePosixPath(current)))
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """In pieces, so that a large log needs no large memory on either side."""
+        """Copy in chunks, so that a large log does not have to fit in memory on either side."""
         with self._connection() as connection, naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files(connection, PurePosixPath(mark.file))):
                 while chunk := self._read(connection, file, offset):
@@ -79,7 +79,7 @@ class SqlLogs:
                     offset += len(chunk)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """No connection is kept open."""
 
     def _files(self, connection: sql.Connection, current: PurePosixPath) -> dict[str, LogFile]:
         """The log files of the current one's kind: a server may write CSV and JSON beside it."""
@@ -116,7 +116,7 @@ class FolderLogs:
         return _mark(self._files(), self._folder)
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """What was added to the files since the mark."""
+        """Copy the bytes that were added to the files since the mark."""
         with naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files()):
                 with Path(file).open("rb") as source:
@@ -124,7 +124,7 @@ class FolderLogs:
                     shutil.copyfileobj(source, target)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """No connection is kept open."""
 
     def _files(self) -> dict[str, LogFile]:
         files: dict[str, LogFile] = {}
@@ -149,7 +149,7 @@ class SftpLogs:
         return _mark(self._files(), self._folder)
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """What was added to the files since the mark."""
+        """Copy the bytes that were added to the files since the mark."""
         with naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files()):
                 with self._sftp.open(file, "rb", bufsize=_CHUNK_BYTES) as source:

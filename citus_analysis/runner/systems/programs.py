@@ -106,6 +106,6 @@ def _system_folders() -> Iterable[Path]:
 
 
 def _version(folder: Path) -> int:
-    said = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"\(PostgreSQL\) (\d+)", said)
+    output = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"\(PostgreSQL\) (\d+)", output)
     return int(version.group(1)) if version else 0

@@ -1,4 +1,4 @@
-"""What a target is: servers that can be prepared for a configuration, described, and asked for their logs."""
+"""The interface of a target: servers that are prepared for a configuration, described, and read for their logs."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class LogMark:
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a target: goes into `config.yml`; facts and settings are compared on resume.
+    """Description of a target, written to `config.yml`; facts and settings are compared on resume.
 
     Attributes:
         facts: versions, hardware.
@@ -199,13 +199,13 @@ class Target(Protocol):
         """Make the table hold exactly the records 0..records-1; with 0 it is empty."""
 
     def remarks(self) -> list[str]:
-        """What a reader must know of how the last fill was done; nothing where it was done as usual."""
+        """Remarks on the last fill for readers of the results; empty if it was done as usual."""
 
     def count(self) -> int:
         """Rows of the table."""
 
     def mark_logs(self) -> dict[str, LogMark]:
-        """Node name -> where its server log stands now; nodes without readable logs are absent."""
+        """Node name -> current end of its server log; nodes without readable logs are absent."""
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
         """Copy what a node logged since the mark."""

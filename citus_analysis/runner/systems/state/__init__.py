@@ -1,1 +1,1 @@
-"""What the runner changes on servers, and how it is put back: shards, settings, tables."""
+"""Changes that the runner makes to servers, and their restoration: shards, settings, tables."""

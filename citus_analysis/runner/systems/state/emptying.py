@@ -45,12 +45,12 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
     if not deleted:
         return None
     left = _vacuum(connection) if truncate else None
-    said = f"the table's {counted(deleted, 'row')} were removed by DELETE instead of TRUNCATE ({why})"
-    return f"{said}; their space was not freed: {left}" if left else said
+    sentence = f"the table's {counted(deleted, 'row')} were removed by DELETE instead of TRUNCATE ({why})"
+    return f"{sentence}; their space was not freed: {left}" if left else sentence
 
 
 def _truncate(connection: sql.Connection) -> str | None:
-    """The server's own words where it refuses."""
+    """TRUNCATE the table; the server's message if it refuses."""
     try:
         sql.query(connection, composing.SQL("TRUNCATE {}").format(composing.Identifier(TABLE)))
     except _REFUSALS as error:
@@ -72,7 +72,7 @@ def _delete_in_batches(connection: sql.Connection) -> int:
 
 
 def _vacuum(connection: sql.Connection) -> str | None:
-    """Free the space of deleted rows; the server's own words where it does not, which it says in a warning."""
+    """Free the space of deleted rows; if the server does not, its warning is returned."""
     heard: list[str] = []
 
     def hear(message: Diagnostic) -> None:

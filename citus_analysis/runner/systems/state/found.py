@@ -1,7 +1,7 @@
 """The cluster as it was found: what the runner changes is on disk before it changes it, and is put back afterwards.
 
 `OUT/.runner/found.json` holds, for every node, the values that ALTER SYSTEM had set before (null for none); which
-groups of Citus could have shards; and which workers were added. What is restored is taken out; the file is gone when
+groups of Citus could have shards; and which workers were added. Restored entries are removed; the file is deleted when
 nothing is left. It outlives a runner that was killed: the next call on the same folder restores, and so does
 `citus-analysis run --restore OUT`.
 """
@@ -36,7 +36,7 @@ class _NodeFound:
 
 
 class Found:
-    """What was found, and the way back.
+    """The former state of a cluster, and its restoration.
 
     Args:
         path: the file on disk; what an earlier runner left there is kept.
@@ -161,7 +161,7 @@ def restore_found(private: Path) -> list[str] | None:
         a sentence for each node that could not be restored; None where nothing is left to restore.
 
     Raises:
-        InputError: the file that says what was found cannot be read.
+        InputError: the file with the former state cannot be read.
         ClusterInUseError: another experiment uses the cluster.
     """
     path = private / FILE_NAME

@@ -26,7 +26,7 @@ _ENDED: Final = ("finished", "failed", "cancelled")
 
 
 class GrowthLog:
-    """What a table's last growth was, kept on disk: later runs on the same workers state it too."""
+    """The last growth of a table, kept on disk, because later runs on the same workers state it too."""
 
     _SUBJECT: Final = "table"
 
@@ -34,16 +34,16 @@ class GrowthLog:
         self._journal = journal
 
     def grown(self, growth: Growth) -> None:
-        """The table grew."""
+        """Record a growth of the table."""
         self._journal.append(self._SUBJECT, "grown", growth=asdict(growth))
 
     def made_anew(self) -> None:
-        """The table was made anew: no growth brought it where it is."""
+        """Record that the table was recreated, so that its placements result from no growth."""
         if self.last() is not None:
             self._journal.append(self._SUBJECT, "made")
 
     def last(self) -> Growth | None:
-        """The growth that brought the table where it is."""
+        """The growth that gave the table its present placements, if any."""
         entry = self._journal.last(self._SUBJECT)
         return Growth(**entry.detail["growth"]) if entry and entry.state == "grown" else None
 

@@ -112,7 +112,7 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
     before = sql.query(connection, "SELECT pg_conf_load_time()")
     sql.query(connection, "SELECT pg_reload_conf()")
     deadline = time.monotonic() + _RELOAD_TIMEOUT_S
-    # Sessions are told after the server itself has read its files: new sessions have the values by then.
+    # The server reads its files before it signals sessions: by then, new sessions have the values.
     while sql.query(connection, "SELECT pg_conf_load_time()") == before:
         if time.monotonic() > deadline:
             raise RunnerError("the server does not reload its settings", way_out="check its log")
@@ -120,7 +120,7 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
 
 
 def _assigned(name: str, value: str) -> composing.Composable:
-    """A value as it stands behind `SET name =`: of a list of names, one literal for each name."""
+    """A value as written after `SET name =`: for a list of names, one literal per name."""
     names = names_of_list(value) if name.lower() in _LISTS_OF_NAMES else [value]
     return composing.SQL(", ").join(composing.Literal(one) for one in names or [""])
 

@@ -1,7 +1,7 @@
 """Where Citus keeps the benchmark's table: nodes that may hold shards, and the placements that there are.
 
-What the catalogue says decides, not what was asked for: Citus leaves existing shards where they are when a node is
-switched off for new ones, and puts a table beside another one of the same shard count unless told otherwise.
+The catalogue is checked after each change: Citus leaves existing shards in place when a node is
+closed to new ones, and colocates a table with another one of the same shard count by default.
 
 Example:
     >>> from citus_analysis.runner.systems.system import Placement
@@ -87,7 +87,7 @@ def let_group_have_shards(connection: sql.Connection, groupid: int, allowed: boo
 
 
 def spread_problem(placements: Sequence[Placement], *, shard_count: int, groups: Collection[int]) -> str | None:
-    """What the table's placements have that was not asked for; None where all is as it should be."""
+    """The difference between the table's placements and the requested ones; None if there is none."""
     shards = {placement.shard_id for placement in placements}
     found = {placement.groupid for placement in placements}
     if not shards:

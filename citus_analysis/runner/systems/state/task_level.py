@@ -20,7 +20,7 @@ __all__ = ["STOCK_LEVEL", "TaskLevel", "level_of", "probe_task_level"]
 
 TaskLevel = Literal["debug1", "debug2", "debug3", "debug4"]
 
-#: Where Citus says nothing in a probe (every shard on the node itself, or no table yet).
+#: The level assumed if Citus reports no task in a probe (every shard on the node itself, or no table yet).
 STOCK_LEVEL: Final[TaskLevel] = "debug4"
 _LEVELS: Final[tuple[TaskLevel, ...]] = ("debug1", "debug2", "debug3", "debug4")
 _READ: Final = composing.SQL("SELECT FROM {} LIMIT 1")
