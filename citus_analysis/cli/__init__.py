@@ -78,7 +78,7 @@ class _Group(click.Group):
 
 
 def _debug_option() -> click.Option:
-    # Only named here, so that it may stand anywhere; main looks for it before anything can fail.
+    # Declared here for the help only: main handles it first, at any position on the line.
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
@@ -121,12 +121,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 class _ReaderLeftError(Exception):
-    """Nobody reads what we print; click would make another error of a broken pipe."""
+    """Handle a closed pipe here, because click would turn it into another error."""
 
 
 @contextmanager
 def _printing() -> Iterator[None]:
-    """Everything that was printed arrives, or is known not to have."""
+    """Flush the output; raise if it could not be written."""
     try:
         yield
         _flush()

@@ -1,6 +1,6 @@
 """docs/command-line.md, written from the commands' own help.
 
-Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md``; a test says when it is out of date.
+Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md``; a test fails if it is out of date.
 """
 
 from __future__ import annotations

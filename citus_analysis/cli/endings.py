@@ -1,4 +1,4 @@
-"""How a command ends badly: one clear line on stderr, and the exit code that says whose matter it is."""
+"""Errors of a command: one clear line on stderr, and an exit code that tells usage errors from defects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READER_LEFT: Final = 141
 _UNUSABLE: Final = 3
 _DEFECT: Final = 70
 
-#: What the machine refuses, whatever the program does: no defect of ours.
+#: Errors of the machine, which are not defects of this program.
 _REFUSALS: Final = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ELOOP}
     | {errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ENOMEM, errno.ESTALE}
@@ -32,7 +32,7 @@ _REPORT: Final = (
 
 
 def explain(error: BaseException) -> int:
-    """Say in one line on stderr what went wrong.
+    """Print the error in one line on stderr.
 
     Returns:
         The exit code: 2 and 3 are the user's matter, 70 is ours.
@@ -68,7 +68,7 @@ def print_traceback(error: BaseException) -> None:
 
 
 def say_nothing_more() -> None:
-    """Whoever read our output left, or it has no room: the interpreter must not complain again when it exits."""
+    """After a closed pipe or a full disk, keep the interpreter from reporting the same error again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

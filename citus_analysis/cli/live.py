@@ -1,4 +1,4 @@
-"""What `run` shows while it works: one bar on a terminal, one line per run in a pipe; both on stderr."""
+"""Progress of `run`: one bar on a terminal, one line per run in a pipe; both on stderr."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["line_of", "live_view"]
 
 @contextmanager
 def live_view() -> Iterator[Callable[[RunnerEvent], None]]:
-    """A function that shows what the runner tells."""
+    """A function that shows the runner's events."""
     with terminal_bars("{task.description}", counted=True) as bars:
         if bars is None:
             yield _print_ended

@@ -38,7 +38,7 @@ def key_values(_context: click.Context, _parameter: click.Parameter, values: tup
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout. What JSON cannot say (NaN, infinity) becomes null."""
+    """One JSON document on stdout. Values without a JSON form (NaN, infinity) become null."""
     click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
 
 
@@ -71,7 +71,7 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":
-        # polars makes an error of its own of a pipe that nobody reads any more.
+        # polars raises an error of its own for a closed pipe.
         encoded = io.BytesIO()
         frame.write_parquet(encoded)
         sys.stdout.buffer.write(encoded.getbuffer())

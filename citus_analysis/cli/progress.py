@@ -19,8 +19,8 @@ def terminal_bars(label: str, *, counted: bool = False) -> Iterator[Progress | N
 
     Args:
         label: what a bar is labelled with, as rich writes it (`{task.description}`).
-        counted: few long pieces: `done/all`, and the label behind the bar, which says how long it takes. Otherwise a
-            percentage, and the time that is left at the pace of the last pieces.
+        counted: few long steps: `done/all`, and the label after the bar, which states the duration. Otherwise a
+            percentage, and the time that is left at the pace of the last steps.
     """
     if not sys.stderr.isatty():
         yield None

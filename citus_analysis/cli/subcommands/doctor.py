@@ -19,7 +19,7 @@ __all__ = ["Part", "command", "examine"]
 
 _DISTRIBUTION: Final = "citus-analysis"
 
-#: Program -> what is not possible without it, and what gets it.
+#: Program -> function that needs it, and the way to install it.
 _PROGRAMS: Final = {
     "java": ("run with the YCSB driver", "a Java runtime (8 or later) and YCSB 0.17.0, named in driver.home"),
     "iostat": ("run with CPU and device samples", "the package sysstat"),
@@ -37,8 +37,8 @@ class Part:
 
     Attributes:
         found: version or place; None where it is missing.
-        costs: what is not possible without it.
-        way_out: what gets it.
+        costs: functions that need it.
+        way_out: how to install it.
         required: nothing works without it.
     """
 
@@ -50,7 +50,7 @@ class Part:
 
 
 def examine() -> list[Part]:
-    """What is installed, and what each missing part would cost."""
+    """The installed parts, and the functions that each missing part disables."""
     return [*_packages(), _scanner(), *_programs(), *_formats()]
 
 

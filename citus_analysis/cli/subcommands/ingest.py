@@ -54,7 +54,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Read raw files into a dataset."""
-    # Before Arrow is imported; what a user has set counts.
+    # Must precede the import of Arrow; a value set by the user wins.
     for name, value in ARROW_MEMORY.items():
         os.environ.setdefault(name, value)
     from citus_analysis.cli.source_options import expand_sources

@@ -49,6 +49,6 @@ def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
     written = export_traces(frame, statements.collect(), out, kind, nodes=dataset.nodes())
     if written.left_out:
         click.echo(f"left out: {written.left_out} of {counted(frame.height, 'span')}: no time in the logs", err=True)
-    # What goes to a device, a pipe or stdout itself is followed by nothing.
+    # Nothing is printed after output to a device, a pipe or stdout.
     summary = f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}"
     click.echo(summary, err=not is_replaced(out))
