@@ -1,4 +1,4 @@
-"""The block on top of every report: does what was measured contradict itself?"""
+"""The block at the top of every report: contradictions within the measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALL: Final = "Findings of the audit; a row that combines several shows the wors
 
 
 def audit_block(result: AuditResult) -> str:
-    """HTML of an audit: how many runs each severity concerns, the red findings, and all behind a fold."""
+    """HTML of an audit: how many runs each severity concerns, the red findings, and, collapsed, all findings."""
     counts = "".join(_badge(result, severity, meaning) for severity, meaning in _WORDS.items())
     red = result.findings.filter(pl.col("severity") == "red")
     shown = _table(red.head(_MOST_RED), "Contradictions.") if red.height else ""
@@ -41,7 +41,7 @@ def audit_block(result: AuditResult) -> str:
 
 
 def latency_warnings(result: AuditResult) -> list[str]:
-    """What a reader of latencies must know before any of them: a sentence per check that found something."""
+    """Caveats for every latency of a report: a sentence per check with findings."""
     doubtful = result.findings.filter(pl.col("severity") == "amber", pl.col("check").is_in(_OF_LATENCIES))
     return [_OF_LATENCIES[row["check"]].format_map(row) for row in doubtful.iter_rows(named=True)]
 

@@ -3,7 +3,7 @@
 A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
 protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared where the
 rest of their configuration agrees, but for the size of the table and the number of operations, which are pooled; what
-differs in them, or in the node that clients connect to, is said beside the ratio. The command that says the same is
+differs in them, or in the node that clients connect to, is stated beside the ratio. The equivalent command is
 `compare DIR --by variant --pool records,scale_factor,operations`.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 #: Columns that are not held equal, because variants were often measured with tables of another size.
 POOLED: Final = ("records", "scale_factor", "operations")
 _CELL: Final = ("operation", "workers", "threads")
-#: What may differ within a cell; it is said, not held equal.
+#: Columns that may differ within a cell; differences are stated.
 _SAID: Final = {
     "records": "records",
     "scale_factor": "scaling factor",
@@ -72,7 +72,7 @@ class ComparisonPanels:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """What `ratios` rests on; the stratum says to which cell each belongs, and what else differs there."""
+        """The comparisons of `ratios`; the stratum names the cell of each, and other differences there."""
         return tuple(_placed(self.found.comparisons, self.found.runs))
 
     def operations(self) -> list[str]:
@@ -122,7 +122,7 @@ def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> Run
 
 
 def base_variant(selection: Selection, base: str) -> str:
-    """The variant that a base stands for: its whole name, or the first part of it (which figures show) if it is unique.
+    """The variant that a base names: its whole name, or the first part of it (which figures show) if it is unique.
 
     Raises:
         UnknownNameError: no variant has that name.
@@ -163,8 +163,8 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
             left, right = (" or ".join(f"{v:,}" if isinstance(v, int) else v for v in s) for s in (a, b))
             found.append((f"{left} against {right}", words))
     # A load inserts its records: their number is its number of operations.
-    merged = {said: " and ".join(words for other, words in found if other == said) for said, _ in found}
-    return "; ".join(f"{words} {said}" for said, words in merged.items())
+    merged = {values: " and ".join(words for other, words in found if other == values) for values, _ in found}
+    return "; ".join(f"{words} {values}" for values, words in merged.items())
 
 
 def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
@@ -197,7 +197,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """What the comparisons decided; three to six sentences."""
+    """The decisions of the comparisons, in three to six sentences."""
     total = study.ratios.height
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
@@ -241,7 +241,7 @@ def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:
-    """The span of what was observed without proving anything."""
+    """The range of the undecided ratios."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
     if rows.height < 2:
         return []

@@ -18,7 +18,7 @@ __all__ = ["profile_sentences", "profile_warnings"]
 
 
 def profile_sentences(study: ProfileStudy) -> list[str]:
-    """What entered and how surely it was paired, what remote statements consist of, and what changes with size."""
+    """The number of statements and their pairing, the composition of remote statements, and the effect of size."""
     sentences = [_entered(study)]
     for kind in study.kinds():
         sentences += _composition(study, kind)
@@ -103,12 +103,12 @@ def _claim(comparisons: Sequence[Comparison]) -> str:
 
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
-    """What must be known before times are compared: what the logs leave out, and which times contain the commit."""
+    """Caveats for comparisons of times: records missing from the logs, and times that contain the commit."""
     return [*_missing_records(study), *_outside(study), *_hidden_commits(study)]
 
 
 def _outside(study: ProfileStudy) -> list[str]:
-    """What ran while the main clients did not."""
+    """Statements outside the time in which the main clients ran."""
     window, notes = study.window, []
     if window.outside:
         all_of = f", all of {counted(len(window.runs_outside), 'run')} among them" if window.runs_outside else ""
@@ -126,7 +126,7 @@ def _outside(study: ProfileStudy) -> list[str]:
 
 
 def _missing_records(study: ProfileStudy) -> list[str]:
-    """What the servers did not log, with the setting that makes them."""
+    """Records that the servers did not log, with the setting that enables them."""
     tasks, exact = study.matched
     if not tasks and study.children:
         return [
@@ -142,7 +142,7 @@ def _missing_records(study: ProfileStudy) -> list[str]:
 
 
 def _hidden_commits(study: ProfileStudy) -> list[str]:
-    """Which of the times contain the commit's WAL flush."""
+    """The times that contain the commit's WAL flush."""
     shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
     keys = ["statement_kind", "executed", "family"]
     notes = []

@@ -17,7 +17,7 @@ __all__ = ["band_sentence", "monitoring_sentence", "opening_sentences", "study_w
 
 
 def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
-    """What the audit and the new computation of one table found."""
+    """Findings of the audit, and of the new computation of one table."""
     return [_audited(study), *_contradictions(study), _narrow(study, table), f"{_grown(study)} {_modelled(study)}"]
 
 
@@ -78,7 +78,7 @@ def _modelled(study: PublishedStudy) -> str:
 
 
 def monitoring_sentence(comparison: Comparison) -> str:
-    """What table 5.3 can say about the cost of monitoring."""
+    """The cost of monitoring according to table 5.3."""
     ratio = comparison.ratio
     needed = (
         "" if comparison.runs_needed is None else f"; it would take about {counted(comparison.runs_needed, 'run')} each"
@@ -92,7 +92,7 @@ def monitoring_sentence(comparison: Comparison) -> str:
 
 
 def band_sentence(fit: ScalingFit, level: float) -> str:
-    """Which models the band of a figure of fitted curves stands for."""
+    """The models that the band of a figure of fitted curves represents."""
     if not fit.candidates:
         return "No band is shown: the means reject each model."
     if fit.decided is not None:

@@ -13,12 +13,12 @@ __all__ = ["resource_sentences"]
 
 #: Fewer samples than this on one side are not worth a mean.
 _ENOUGH: Final = 5
-#: From this share of CPU time on, a sentence says that hardly any was left.
+#: From this share of CPU time on, a sentence states that hardly any was idle.
 _NEARLY_ALL_PERCENT: Final = 90.0
 
 
 def resource_sentences(study: ResourceStudy) -> list[str]:
-    """CPU, devices, checkpoints and perf: one or two sentences each; what was not recorded is said, too."""
+    """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
     return [*_cpu(study.cpu), _device(study.devices), *_checkpoints(study.checkpoints), _perf(study.symbols)]
 
 

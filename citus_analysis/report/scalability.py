@@ -175,7 +175,7 @@ def check_base(selection: Selection, axis: Axis, base: int) -> None:
 
 
 def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.DataFrame:
-    """Configurations that stand in no series, because nothing with the same set-up was measured beside them."""
+    """Configurations that belong to no series, because nothing with the same set-up was measured beside them."""
     inside = pl.concat([panels.runs.select("run_id", "resource") for panels in shown])
     return (
         _placed(selection.runs)

@@ -22,7 +22,7 @@ IN_OPENING: Final = 2
 
 
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
-    """What entered, whether throughput changes along each axis, and where it is highest: three to six sentences."""
+    """The runs analysed, the change of throughput along each axis, and its maximum, in three to six sentences."""
     sentences = [_entered(selection)]
     for study in studies:
         sentences += growth_sentences(study)[:IN_OPENING]
@@ -73,16 +73,16 @@ def _tested(comparison: Comparison) -> str:
 
 
 def model_sentences(study: ScalingPanels) -> list[str]:
-    """One sentence per operation: what its series say about the models, and which could not be fitted."""
+    """One sentence per operation: the models that its series support, reject, or could not be fitted to."""
     sentences = []
     for operation in study.operations():
         found: dict[str, list[str]] = {}
         for panel in study.panels:
             if panel.operation == operation and (words := panel.curve.models_sentence()):
                 found.setdefault(words, []).append(panel.series)
-        said = [f"at {listed(series)}, {words}" for words, series in found.items()]
-        if said:
-            sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(said)}.")
+        findings = [f"at {listed(series)}, {words}" for words, series in found.items()]
+        if findings:
+            sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(findings)}.")
     return sentences
 
 
@@ -111,7 +111,7 @@ def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
 
 
 def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
-    """What a reader must know before believing the figures: hardware, set-ups that change along, few runs."""
+    """Caveats for the figures: hardware, set-ups that change along an axis, few runs."""
     notes = [f"Measured on: {text}." for text in selection.hardware]
     for study in studies:
         inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
@@ -132,10 +132,10 @@ def _are(number: int) -> str:
 
 
 def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
-    """What changes along a series beside its axis: the node that clients connect to.
+    """Sentences on other changes along a series than its axis: the node that clients connect to.
 
     Args:
-        runs: runs that stand in series, with `entry` and the columns of the set-up.
+        runs: runs that belong to series, with `entry` and the columns of the set-up.
         along: the series' axis.
         others: further columns in which series differ.
     """

@@ -1,4 +1,4 @@
-"""Numbers with their intervals, as they stand in sentences of reports."""
+"""Numbers with their intervals, as written in sentences of reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["decided_text", "interval_text", "joint_text"]
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:
-    """An estimate with its interval, or the estimate with what is missing.
+    """An estimate with its interval, or the estimate with the reason why it has none.
 
     Example:
         >>> interval_text(Interval(0.8123, 0.75, 0.88, 0.95, 3, "Student t"))
@@ -38,7 +38,7 @@ def decided_text(comparison: Comparison, digits: int = 2) -> str:
 
 
 def joint_text(comparisons: Sequence[Comparison]) -> str:
-    """What the intervals of ratios are where several were adjusted together; empty where none was.
+    """Words for intervals of ratios that were adjusted together; empty if none was.
 
     Example:
         >>> from citus_analysis.stats import compare, compare_many

@@ -96,7 +96,7 @@ def _assets() -> dict[str, str]:
 
 
 def _blocks(cell: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a cell shows, in order: figures that stand side by side are one block."""
+    """The outputs of a cell in order; figures side by side form one block."""
     if cell["cell_type"] == "markdown":
         yield {"kind": "markdown", "source": cell["source"]}
         return
@@ -134,6 +134,6 @@ def _figure(document: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, 
 
 
 def _script_json(value: object) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element that contains it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")

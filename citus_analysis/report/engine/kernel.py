@@ -33,7 +33,7 @@ __all__ = ["CellCallback", "execute_notebook"]
 CellCallback = Callable[[int, int], None]
 
 _ENGINE: Final = "citus_analysis"
-#: The kernel's own log would end on the user's terminal; errors of cells come back as messages.
+#: The kernel's own log would appear on the user's terminal; errors of cells come back as messages.
 _LAUNCH: Final = ("-Xfrozen_modules=off", "-m", "ipykernel_launcher", "--log-level=50")
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -60,7 +60,7 @@ class _OwnKernelManager(AsyncKernelManager):
         )
 
     async def _async_start_kernel(self, **options: object) -> None:
-        # What a kernel says while it is shut down would end on the user's terminal.
+        # Messages of a kernel during shutdown would appear on the user's terminal.
         await super()._async_start_kernel(**{**options, "stdout": DEVNULL, "stderr": DEVNULL})
 
     start_kernel = _async_start_kernel

@@ -38,7 +38,7 @@ def check_links(page: Path, *, folder: Path | None = None) -> None:
 
     Args:
         page: an HTML file.
-        folder: where the page will stand; default: where it is.
+        folder: final folder of the page; default: its present folder.
 
     Raises:
         ReportError: a linked file is missing.

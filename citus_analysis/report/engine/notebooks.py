@@ -1,7 +1,7 @@
 """The report notebooks: where they are, which parameters they take, and how they stay diffable.
 
 A report notebook has one cell tagged `parameters` that holds nothing but annotated assignments of typed
-scalars, each with its meaning behind it, and at its end the choices where there are some. A value is a literal or,
+scalars, each followed by its meaning, which ends with the choices if there are any. A value is a literal or,
 for what the whole library has one default of, a name that the cell imports from :mod:`citus_analysis.core.defaults`.
 papermill's own inspection (`papermill --help-notebook`) reads the same lines; a type of another form it would not
 know::

@@ -1,7 +1,7 @@
-"""What a report's notebook calls to show something: findings, figures with their tables, notes, the footer.
+"""The functions with which a report's notebook shows findings, figures with their tables, notes and the footer.
 
 Everything that is shown carries metadata from which the HTML export builds captions and text alternatives,
-and the table behind every figure is written as CSV beside the report.
+and the table of every figure is written as CSV beside the report.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ METADATA_KEY: Final = "citus_analysis"
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
 
 
-#: What the audit of runs reads, in the order in which it takes them.
+#: Tables that the audit of runs reads, in the order of its parameters.
 _AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series")
 
 
 class Source(Protocol):
-    """What a report needs of a dataset."""
+    """The interface of a dataset that a report needs."""
 
     @property
     def content_hash(self) -> str:
@@ -56,7 +56,7 @@ class Page:
 
     Args:
         dataset: the dataset; the footer names its content by its hash.
-        tables: folder for the tables behind the figures as CSV; empty: none are written.
+        tables: folder for the tables of the figures as CSV; empty: none are written.
         parameters: the parameters as the notebook received them, for the footer.
     """
 
@@ -87,7 +87,7 @@ class Page:
             _show(f'<aside class="{kind}" role="note">{body}</aside>', "\n".join(lines))
 
     def figure(self, name: str, figures: go.Figure | Sequence[go.Figure], table: pl.DataFrame, caption: str) -> None:
-        """Show one figure, or several side by side, and write the table behind them as `name`.csv."""
+        """Show one figure, or several side by side, and write their table as `name`.csv."""
         self._write(name, table)
         shown = [figures] if isinstance(figures, go.Figure) else list(figures)
         for number, figure in enumerate(shown):
