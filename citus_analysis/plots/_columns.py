@@ -1,4 +1,4 @@
-"""The one check of what a figure's table must hold."""
+"""The check for the columns that a figure's table must have."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
 
     Args:
         frame: the table.
-        name: what the caller knows it as.
-        columns: what is needed of it.
+        name: the caller's name for the table.
+        columns: the columns required.
 
     Raises:
         UsageError: it lacks a column; the message names those that are missing and those that there are.

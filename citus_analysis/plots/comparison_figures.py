@@ -1,4 +1,4 @@
-"""Figures that set things side by side: ratios with intervals, and what others published."""
+"""Figures of comparisons: ratios with intervals, and published results."""
 
 from __future__ import annotations
 

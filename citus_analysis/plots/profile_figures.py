@@ -14,7 +14,7 @@ from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, te
 
 __all__ = ["plot_distribution", "plot_spans"]
 
-#: Quantity -> what it stands for and its colour; stacked in this order, they add up to T.
+#: Quantity -> its meaning and its colour; stacked in this order, they add up to T.
 _STACK: Final = {
     "P": ("parent (P)", COLOURS[0]),
     "C": ("child (C)", COLOURS[1]),

@@ -18,7 +18,7 @@ from citus_analysis.units import label
 __all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
 
 _POINTS: Final = 120
-#: Two intervals of one point stand side by side: shift on the logarithmic axis.
+#: Two intervals of one point are drawn side by side: shift on the logarithmic axis.
 _APART: Final = 1.035
 
 

@@ -1,4 +1,4 @@
-"""Figures of what the machines did: CPU and devices over time, checkpoints, symbols of perf."""
+"""Figures of the machines' resources: CPU and devices over time, checkpoints, symbols of perf."""
 
 from __future__ import annotations
 

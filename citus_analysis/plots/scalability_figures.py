@@ -25,7 +25,7 @@ __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 
 #: From this ratio of largest to smallest value on, an axis of workers or threads is logarithmic.
 _LOG_FROM = 8.0
-#: Single runs stand beside their mean, or the mean would hide them: spread in per cent of a step.
+#: Single runs are drawn beside their mean, which would hide them otherwise: spread in per cent of a step.
 _SPREAD = 0.018
 _MEAN: Final = ("mean", "low", "high")
 

@@ -98,7 +98,7 @@ def new_figure(title: str, *, x: str | None = None, y: str | None = None, height
         title: what is shown; plain text.
         x: column on the x axis; its label carries the unit of the name's suffix.
         y: column on the y axis.
-        height: pixels; the width follows from the place the figure stands in.
+        height: pixels; the width is that of the surrounding page element.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": height})
     if x is not None:

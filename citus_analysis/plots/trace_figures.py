@@ -60,7 +60,7 @@ _SPAN: Final = (
     "byte_offset",
 )
 
-#: Said wherever statements whose T contains the commit stand beside statements whose T does not.
+#: Shown wherever statements whose T contains the commit appear beside statements whose T does not.
 COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
 
 _KIND_COLOURS: Final = {
@@ -258,7 +258,7 @@ def plot_percentile_profile(
     relative: bool = False,
     title: str = "",
 ) -> go.Figure:
-    """What T is made of at each percentile.
+    """The composition of T at each percentile.
 
     Args:
         profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
