@@ -106,7 +106,7 @@ def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts(
     )
     study = study_resources(tables(perf_symbols=perf))
     assert study.symbols.select("symbol", "self_percent").rows() == [("g", 99.0)]
-    assert "the first symbol is g with 99.0 %" in resource_sentences(study)[-1]
+    assert "the hottest symbol is g with 99.0 %" in resource_sentences(study)[-1]
 
 
 def test_failed_runs_do_not_enter() -> None:

@@ -33,7 +33,7 @@ def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) ->
     sentences = comparison_sentences(comparison_panels(selection))
     assert 3 <= len(sentences) <= 6
     assert sentences[0].endswith(" inconclusive.")
-    assert "one side was run only once" in sentences[2]
+    assert "one side has a single run" in sentences[2]
 
 
 def test_repeated_variants_get_a_verdict() -> None:

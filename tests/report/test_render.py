@@ -101,7 +101,7 @@ def test_a_page_with_a_dead_link_fails_and_the_previous_report_stays(
     before = render_report("one", dataset, tmp_path / "out")
     kept = [path.read_bytes() for path in (before.notebook, *before.tables)]
     shelf("one", SHOW, "(page.folder / 'points.csv').unlink()", parameters=WORD)
-    with pytest.raises(ReportError, match=r"^one.html: links to one/points.csv: not written"):
+    with pytest.raises(ReportError, match=r"^one.html: links to files that were not written: one/points.csv"):
         render_report("one", dataset, tmp_path / "out")
     assert [path.read_bytes() for path in (before.notebook, *before.tables)] == kept
 

@@ -145,9 +145,8 @@ def execute_notebook(
         cell = error.cell_index + (0 if parameters else 1)
         if error.ename == InsufficientDataError.__name__:
             raise NothingToReportError(_last_line(error.evalue), path=source.name) from error
-        raise ReportError(
-            f"{error.ename}: {_last_line(error.evalue)}", path=source.name, place=f"cell {cell}"
-        ) from error
+        problem = f"{error.ename}: {_last_line(error.evalue)}"
+        raise ReportError(problem, path=source.name, place=f"cell {cell}") from error
     except (RuntimeError, OSError) as error:
         raise ReportError(f"the notebook's kernel failed: {_last_line(str(error))}", path=source.name) from error
 

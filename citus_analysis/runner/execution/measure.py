@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -29,7 +29,7 @@ from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
 from citus_analysis.runner.records.artefacts import client_log, inside, sampler_output, server_log, snapshot_file
 from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
-from citus_analysis.runner.systems.system import Target
+from citus_analysis.runner.systems.system import LogMark, Target
 
 __all__ = ["Measured", "Measurement", "publish"]
 
@@ -187,6 +187,10 @@ class Measurement:
         measured.files.update({snapshot_file(run, one.view, one.node): one.output for one in recording.snapshots()})
         measured.skipped += recording.skipped()
         measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
+        self._collect_logs(run, folder, marks, measured)
+        return measured
+
+    def _collect_logs(self, run: PlannedRun, folder: Path, marks: Mapping[str, LogMark], measured: Measured) -> None:
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
@@ -195,7 +199,6 @@ class Measurement:
                 measured.server_logs.append(log)
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
-        return measured
 
     def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> list[str]:
         """End everything beside the main clients at the same moment: what it saw later is not the load's.
