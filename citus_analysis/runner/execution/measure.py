@@ -158,11 +158,8 @@ class Measurement:
         marks = self.target.mark_logs()
         shells = self.target.shells(self.processes)
         samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
-        measured.notes += [
-            *skipped,
-            *self.target.remarks(),
-            *self.driver.remarks(self.target.clients_connect(), run.configuration.drivers),
-        ]
+        measured.notes += [*skipped, *self.target.remarks()]
+        measured.notes += self.driver.remarks(self.target.clients_connect(), run.configuration.drivers)
         perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
         recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
         try:
