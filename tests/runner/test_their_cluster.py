@@ -163,7 +163,7 @@ def test_a_node_that_is_down_stops_neither_the_others_nor_the_summary(
 
 def test_a_setting_that_needs_a_restart_is_refused_before_the_first_run(server: OwnServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(RunnerError, match=r"takes shared_buffers at its start only.*embedded target"):
+    with pytest.raises(RunnerError, match=r"can change shared_buffers only at server start.*embedded target"):
         launch([server.port], out, matrix={"settings": {"shared_buffers": ["64MB", "96MB"]}}, target=ALTERED)
     assert "shared_buffers" not in (server.data / "postgresql.auto.conf").read_text()
     with pytest.raises(RunnerError, match=r"has no setting wrok_mem"):
