@@ -89,7 +89,7 @@ def test_a_killed_runners_worker_is_taken_out_by_restore(citus: Embedded, tmp_pa
 def test_without_leave_no_worker_is_added(citus: Embedded, tmp_path: Path) -> None:
     take_out_the_second_worker(citus)
     before = ask(citus.nodes()[0], LISTED)
-    with pytest.raises(NotReadyError, match=r"1 in the cluster, matrix\.workers asks for 1, 2"):
+    with pytest.raises(NotReadyError, match=r"1 in the cluster, but matrix\.workers requires 1, 2"):
         launch(citus, tmp_path / "out", add_nodes=False)
     assert ask(citus.nodes()[0], LISTED) == before
 

@@ -87,7 +87,7 @@ def test_logs_come_from_a_folder_too(server: OwnServer, tmp_path: Path) -> None:
 
 def test_settings_are_set_where_allowed_and_taken_back(server: OwnServer, tmp_path: Path) -> None:
     matrix = {"settings": {"synchronous_commit": ["off"]}}
-    with pytest.raises(RunnerError, match="may not set"):
+    with pytest.raises(RunnerError, match="runner may not change"):
         launch(server, tmp_path / "refused", matrix=matrix)
     summary = launch(server, tmp_path / "out", matrix=matrix, target={"reload_with": "alter_system"})
     assert len(summary.verified) == 1
@@ -229,7 +229,7 @@ def test_iostat_by_ssh_writes_no_colours(ssh_port: int, tmp_path: Path) -> None:
 
 def test_an_unknown_host_key_is_refused(ssh_port: int, tmp_path: Path) -> None:
     (Path(os.environ["HOME"]) / ".ssh" / "known_hosts").write_text("")
-    with pytest.raises(RunnerError, match=r"ssh to 127\.0\.0\.1.*knows its key"):
+    with pytest.raises(RunnerError, match=r"ssh to 127\.0\.0\.1.*knows the host key"):
         open_ssh(LOOPBACK, getpass.getuser(), ssh_port)
 
 
