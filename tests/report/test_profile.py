@@ -105,7 +105,11 @@ def with_quality(given: Tables, **counts: int) -> Tables:
 @pytest.mark.parametrize(
     ("counts", "sentence", "warning"),
     [
-        ({"tasks": 0, "exact": 0, "children": 294}, "are unknown: no task was logged for 294 remote executions", "debug4"),
+        (
+            {"tasks": 0, "exact": 0, "children": 294},
+            "are unknown: no task was logged for 294 remote executions",
+            "debug4",
+        ),
         (
             {"tasks": 9, "exact": 0, "children": 0},
             "0.00% of 9 tasks on other nodes were paired",
