@@ -6,8 +6,9 @@ import pytest
 
 from citus_analysis.errors import InputError, RunnerError, UsageError
 from citus_analysis.runner import parse_experiment, run_experiment
-from citus_analysis.runner.execution.life import Ledger, Life
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.measure import publish
+from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.plan import make_plan
 from citus_analysis.runner.systems import embedded
@@ -85,9 +86,9 @@ def test_nothing_is_published_or_removed_outside_the_tree(tmp_path: Path) -> Non
     run = make_plan(parse_experiment(EXPERIMENT))[0]
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(run.run_id, "publishing", files=["../precious.txt"])
-    life = Life(tmp_path / "tree", tmp_path / "attempts", journal, None, Ledger())  # type: ignore[arg-type] # not used
+    lifecycle = RunLifecycle(tmp_path / "tree", tmp_path / "attempts", journal, None, Ledger())  # type: ignore[arg-type] # not used
     with pytest.raises(RunnerError, match="is outside the folder"):
-        life.live(run)
+        lifecycle.carry_out(run)
     assert precious.read_text() == "keep"
 
 

@@ -15,7 +15,7 @@ from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
 from citus_analysis.runner.drivers.driver import LOGIN_FILE
-from citus_analysis.runner.execution.life import Life
+from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems import connections as sql
@@ -140,13 +140,13 @@ def test_a_node_that_is_down_stops_neither_the_others_nor_the_summary(
     other.initialise({"work_mem": "12MB"})
     other.start()
     # The second node goes down after its last run.
-    live = Life.live
+    carry_out = RunLifecycle.carry_out
 
-    def live_and_go_down(life: Life, run: PlannedRun) -> None:
-        live(life, run)
+    def carry_out_and_go_down(lifecycle: RunLifecycle, run: PlannedRun) -> None:
+        carry_out(lifecycle, run)
         other.stop()
 
-    monkeypatch.setattr(Life, "live", live_and_go_down)
+    monkeypatch.setattr(RunLifecycle, "carry_out", carry_out_and_go_down)
     out = tmp_path / "out"
     target = {**ALTERED, "connect_to": "coordinator"}
     summary = launch([server.port, other.port], out, matrix={"settings": {"work_mem": ["8MB"]}}, target=target)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.durations import Durations, Estimate

@@ -23,10 +23,11 @@ from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.drivers.driver import LOGIN_FILE
 from citus_analysis.runner.execution.course import Course, RunnerEvent
 from citus_analysis.runner.execution.driver_hosts import DriverHosts, driver_hosts
-from citus_analysis.runner.execution.life import Ledger, Life
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.measure import Measurement
 from citus_analysis.runner.execution.preflight import refuse_unready
 from citus_analysis.runner.execution.resumption import JOURNAL, LOCK, PRIVATE, begin, carry_on
+from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
 from citus_analysis.runner.existing_files import adopt_files
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.target_fields import FilesTarget
@@ -153,7 +154,7 @@ def _run_all(
             measurement = Measurement(
                 experiment, target, driver, processes, course.measuring, kept, course.entering, hosts
             )
-            Life(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).live(run)
+            RunLifecycle(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).carry_out(run)
             course.ended(run)
     finally:
         hosts.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.resumption import JOURNAL, PRIVATE, carry_on
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.journal import Journal

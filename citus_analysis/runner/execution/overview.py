@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.resumption import JOURNAL, LOCK, PRIVATE, begun_experiment
 from citus_analysis.runner.journal import Entry, Journal
 from citus_analysis.runner.observe.reached_nodes import Reached

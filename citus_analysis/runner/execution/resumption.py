@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import redact_values
-from citus_analysis.runner.execution.life import Ledger
+from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.choice import Choice

@@ -1,4 +1,4 @@
-"""The life of one run: prepared, loaded, monitored, measured, publishing, collected, verified (or degraded, or failed).
+"""The states of a run: prepared, loaded, monitored, measured, publishing, collected, verified (or degraded, failed).
 
 Each state is on disk before the next one starts. A run that was interrupted begins anew: its attempt's private
 files are deleted, and files that were already being published are removed from the tree.
@@ -7,128 +7,31 @@ files are deleted, and files that were already being published are removed from 
 from __future__ import annotations
 
 import shutil
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.redaction import redact
-from citus_analysis.runner.execution.measure import Measured, Measurement, Window, publish
-from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.execution.ledger import Ledger
+from citus_analysis.runner.execution.measure import Measured, Measurement, publish
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.artefacts import inside
 from citus_analysis.runner.records.description import check_environment, environment_of, write_description
-from citus_analysis.runner.records.outcomes import Outcome, write_outcomes
+from citus_analysis.runner.records.outcomes import write_outcomes
 from citus_analysis.runner.records.run_results import RunResult, client_words, judge_run, last_words, share_remark
 from citus_analysis.runner.systems.system import Description
 from citus_analysis.runs.run_status import OUTCOME_OF, worst_status
-from citus_analysis.stats.estimate.intervals import mean_interval
 
-__all__ = ["Ledger", "Life"]
+__all__ = ["RunLifecycle"]
 
 _ENVIRONMENT: Final = "environment"
-_MIN_RUNS_FOR_INTERVAL: Final = 2
-
-
-@dataclass
-class Ledger:
-    """The state of all runs, as the journal records it.
-
-    Attributes:
-        verified: run id -> throughput, operations per second.
-        failed: run id -> why.
-        degraded: run id -> why; it was measured, but operations failed.
-        windows: run id -> when its main clients ran, begin and end.
-        seen: run id -> nodes that its clients reached, recordings that are missing and why.
-        notes: remarks that hold for the experiment.
-        more: resource -> iterations that were asked for beyond those of the experiment file.
-    """
-
-    verified: dict[str, float] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    degraded: dict[str, str] = field(default_factory=dict)
-    windows: dict[str, Window] = field(default_factory=dict)
-    seen: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: set[str] = field(default_factory=set)
-    more: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def read(cls, journal: Journal) -> Ledger:
-        """The ledger as the journal's lines give it."""
-        ledger = cls()
-        for entry in journal.entries():
-            ledger.notes.update(entry.detail.get("notes", ()))
-            if entry.state == "verified":
-                ledger.verified[entry.subject] = entry.detail["throughput_ops_s"]
-            elif entry.state in ("failed", "degraded"):
-                getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
-            elif entry.state == "measured":
-                ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
-                ledger.seen[entry.subject] = entry.detail.get("seen", {})
-            elif entry.state == "reopened":
-                ledger.reopen(entry.subject)
-            elif entry.state == "extended":
-                ledger.more.update(entry.detail["more"])
-        return ledger
-
-    def reopen(self, run_id: str) -> None:
-        """Forget how a run ended, so that it is launched again."""
-        self.failed.pop(run_id, None)
-        self.degraded.pop(run_id, None)
-
-    def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run ended, well or not."""
-        return any(run.run_id in ended for ended in (self.verified, self.degraded, self.failed))
-
-    def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
-        """Whether the stop rule finds this iteration unnecessary."""
-        rule = experiment.stop
-        if rule.rule == "fixed" or not experiment.iterations < run.iteration <= rule.max_iterations:
-            return False  # what was asked for beyond the rule is measured
-        throughputs = self.throughputs()[run.configuration.resource]
-        if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
-            return False
-        return mean_interval(throughputs, level=rule.level).relative_half_width <= rule.relative_half_width
-
-    def throughputs(self) -> dict[str, list[float]]:
-        """Resource -> throughputs of its verified runs."""
-        grouped: dict[str, list[float]] = defaultdict(list)
-        for run_id, throughput_ops_s in self.verified.items():
-            grouped[run_id.rpartition("#")[0]].append(throughput_ops_s)
-        return grouped
-
-    def outcomes(self, resource: str) -> list[Outcome]:
-        """How the resource's iterations ended."""
-        ended = {
-            **dict.fromkeys(self.verified, ("verified", "")),
-            **{run_id: ("degraded", reason) for run_id, reason in self.degraded.items()},
-            **{run_id: ("failed", reason) for run_id, reason in self.failed.items()},
-        }
-        of_resource = {
-            int(run_id.rpartition("#")[2]): Outcome(int(run_id.rpartition("#")[2]), *how, *self._window(run_id))
-            for run_id, how in ended.items()
-            if run_id.rpartition("#")[0] == resource
-        }
-        return [of_resource[iteration] for iteration in sorted(of_resource)]
-
-    def measured(self, resource: str) -> dict[int, dict[str, Any]]:
-        """Iteration -> observations of it, for a resource."""
-        of_resource = {
-            int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource
-        }
-        return {iteration: of_resource[iteration] for iteration in sorted(of_resource) if of_resource[iteration]}
-
-    def _window(self, run_id: str) -> tuple[datetime | None, datetime | None]:
-        window = self.windows.get(run_id, Window())
-        return window.begin, window.end
 
 
 @dataclass(frozen=True)
-class Life:
+class RunLifecycle:
     """Takes runs through their states."""
 
     tree: Path
@@ -137,7 +40,7 @@ class Life:
     measurement: Measurement
     ledger: Ledger
 
-    def live(self, run: PlannedRun) -> None:
+    def carry_out(self, run: PlannedRun) -> None:
         """From nothing to `verified` or `failed`.
 
         Raises:
