@@ -1,6 +1,7 @@
 """Statistics that can be defended: array in, frozen result out, warnings carried.
 
-- intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`;
+- intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`,
+  `run_percentile_interval`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
@@ -31,6 +32,7 @@ from citus_analysis.stats.estimate.percentiles import (
     percentile_ranks,
     values_needed,
 )
+from citus_analysis.stats.estimate.run_percentiles import run_percentile_interval
 from citus_analysis.stats.planning import Influence, RequiredRuns, StoppingRule, enough_runs, influence, required_runs
 from citus_analysis.stats.precision import run_precision
 from citus_analysis.stats.results import Interval
@@ -94,6 +96,7 @@ __all__ = [
     "ratio_interval",
     "ratio_interval_from_summaries",
     "required_runs",
+    "run_percentile_interval",
     "run_precision",
     "runs_with_metric",
     "summarise_runs",

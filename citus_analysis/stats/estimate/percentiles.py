@@ -47,15 +47,24 @@ def values_needed(q: float, level: float = LEVEL) -> int:
     return math.ceil(math.log((1 - check_level(level)) / 2) / math.log(max(p, 1 - p)))
 
 
+def supporting(q: float) -> int:
+    """Smallest number of values beyond whose q-th percentile one is to be expected.
+
+    Example:
+        >>> supporting(50), supporting(95), supporting(99)
+        (2, 20, 100)
+    """
+    p = check_percentile(q)
+    return math.ceil(round(1 / min(p, 1 - p), 6))
+
+
 def check_supports(n: int, q: float) -> None:
     """Refuse the estimate of a percentile beyond which fewer than one value is to be expected.
 
     Raises:
         InsufficientDataError: it is the largest (or smallest) value, whatever the distribution.
     """
-    p = check_percentile(q)
-    needed = math.ceil(round(1 / min(p, 1 - p), 6))
-    if n < needed:
+    if n < (needed := supporting(q)):
         raise InsufficientDataError(
             f"a run of {n:,} values has no {q:g}th percentile", way_out=f"at least {needed:,} values are needed"
         )
