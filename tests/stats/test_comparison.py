@@ -11,6 +11,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.stats.compare.verdicts import PLANNED
 
 #: Permeability of chorioamnion, Hollander and Wolfe (1973), page 69; also the example of R's wilcox.test.
 AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
@@ -88,6 +89,38 @@ def test_planned_comparisons_decide_as_often_as_assured(truth: float) -> None:
         error = math.hypot(6 / truth, 6 / 100) / math.sqrt(runs)
         powers.append(power(abs(math.log(truth / 100)), math.log(1.05), error, 2 * runs - 2))
     assert np.mean(np.array(powers) >= 0.795) > 0.75
+
+
+@pytest.mark.parametrize("size", [2, 10])
+def test_runs_of_a_family_are_planned_at_its_level(size: int) -> None:
+    one = stats.compare([108, 100, 118, 94, 104], [100, 95, 108, 90, 97])
+    first = stats.compare_many([one] * size)[0]
+    assert first.planned_level == pytest.approx(1 - 0.05 / size)
+    assert (
+        first.runs_needed
+        == stats.compare([108, 100, 118, 94, 104], [100, 95, 108, 90, 97], level=1 - 0.05 / size).runs_needed
+    )
+    assert (first.runs_needed or 0) > (one.runs_needed or 0)
+    assert f"({PLANNED}, at {100 - 5 / size:g} % as one of {size})" in first.sentence()
+    assert f"({PLANNED})" in one.sentence()
+
+
+@pytest.mark.slow
+def test_a_planned_family_decides_as_often_as_assured() -> None:
+    # Ten comparisons, one of which differs by 10 %: planned alone, too few runs were asked for.
+    rng, size, decided = np.random.default_rng(14), 10, {"alone": 0, "family": 0}
+    for _ in range(300):
+        # The plan takes the ratio for right, so each pilot has the true one; its spread is that of five runs.
+        pilots = [rng.normal(0, 6, 5).std(ddof=1) for _ in range(2)]
+        one = stats.compare_summaries((110.0, float(pilots[0]), 5), (100.0, float(pilots[1]), 5))
+        plans = {"alone": one.runs_needed, "family": stats.compare_many([one] * size)[0].runs_needed}
+        for name, runs in plans.items():
+            assert runs is not None
+            truths = [110.0, *[100.0] * (size - 1)]
+            found = [stats.compare(rng.normal(truth, 6, runs), rng.normal(100, 6, runs)) for truth in truths]
+            decided[name] += stats.compare_many(found)[0].verdict == "faster"
+    assert decided["family"] / 300 > 0.80
+    assert decided["alone"] / 300 < decided["family"] / 300 - 0.1
 
 
 def power(distance: float, bound: float, error: float, freedom: float) -> float:

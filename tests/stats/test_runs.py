@@ -110,15 +110,26 @@ def blocks(effect: float, blocks_made: int = 5, seed: int = 1) -> pl.DataFrame:
 def test_interleaved_runs_are_compared_block_by_block() -> None:
     frame = blocks(0.06)
     (comparison,) = stats.compare_runs(frame)
-    assert (comparison.design, comparison.verdict) == ("blocked", "faster")
+    assert (comparison.design, comparison.verdict) == ("paired", "faster")
     logs = np.log(frame.sort("iteration", "system")["throughput_ops_s"].to_numpy().reshape(-1, 2))
     theirs = scipy.stats.ttest_rel(logs[:, 1], logs[:, 0])
     assert comparison.p_difference == pytest.approx(theirs.pvalue)
     ends = theirs.confidence_interval(0.95)
     assert (comparison.ratio.low, comparison.ratio.high) == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
     assert "paired t on the log ratio, block by block" in str(comparison.ratio)
-    (apart,) = stats.compare_runs(frame.drop("start_time"))
+    (untimed,) = stats.compare_runs(frame.drop("start_time"))
+    assert (untimed.design, untimed.verdict) == ("mixed", "faster")
+    assert untimed.design_reason.startswith("not all runs have a start time; iterations differ (F test, p = ")
+    (apart,) = stats.compare_runs(frame.drop("start_time", "iteration"))
     assert (apart.design, apart.verdict) == ("unpaired", "inconclusive")
+    assert apart.design_reason == "not all runs have an iteration"
+
+
+def test_the_design_and_its_reason_are_columns_of_the_table() -> None:
+    table = stats.compare_runs(blocks(0.06)).to_polars()
+    assert table.select("design", "design_reason").rows() == [
+        ("paired", "all runs of an iteration began before those of the next")
+    ]
 
 
 def test_iterations_that_overlap_or_are_few_or_incomplete_are_no_blocks() -> None:
@@ -127,9 +138,11 @@ def test_iterations_that_overlap_or_are_few_or_incomplete_are_no_blocks() -> Non
     (overlapping,) = stats.compare_runs(frame.with_columns(start_time=later))
     (few,) = stats.compare_runs(blocks(0.06, 3))
     (incomplete,) = stats.compare_runs(frame.filter((pl.col("iteration") != 2) | (pl.col("system") == "x")))
-    assert [one.design for one in (overlapping, few, incomplete)] == ["unpaired"] * 3
-    assert "iterations are blocks, but 3 are too few to pair (at least 4)" in few.warnings
-    assert any("not each has one run of either set" in note for note in incomplete.warnings)
+    assert [one.design for one in (overlapping, few, incomplete)] == ["mixed", "unpaired", "mixed"]
+    assert "iterations are blocks, but 3 are too few to pair (at least 4): compared without pairing" in few.warnings
+    assert "the iterations did not follow one another" in overlapping.design_reason
+    assert "the two sets were made one after the other" in overlapping.warnings[0]
+    assert "not each has one run of either set; iterations differ" in incomplete.design_reason
 
 
 @pytest.mark.slow
@@ -137,7 +150,8 @@ def test_blocks_decide_where_independent_sets_do_not() -> None:
     seeds = range(300)
     found = [next(iter(stats.compare_runs(blocks(0.06, seed=seed)))).verdict for seed in seeds]
     null = [next(iter(stats.compare_runs(blocks(0.0, seed=seed)))) for seed in seeds]
-    apart = [next(iter(stats.compare_runs(blocks(0.06, seed=seed).drop("start_time")))).verdict for seed in seeds]
+    names = ("start_time", "iteration")
+    apart = [next(iter(stats.compare_runs(blocks(0.06, seed=seed).drop(names)))).verdict for seed in seeds]
     assert found.count("faster") / 300 > 0.90
     assert apart.count("faster") / 300 < 0.10
     assert 0.02 < np.mean([one.p_difference <= 0.05 for one in null]) < 0.085

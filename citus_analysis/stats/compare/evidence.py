@@ -17,6 +17,7 @@ import numpy as np
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import ASSURANCE, POWER
 from citus_analysis.errors import UsageError
+from citus_analysis.stats.compare.mixed import IterationEffect
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile, t_tail
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval
 from citus_analysis.stats.results import Interval
@@ -33,11 +34,11 @@ class Evidence:
     """A ratio of means with the error of its logarithm.
 
     Attributes:
-        ratio: mean of `a` over mean of `b`; geometric mean of the blocks' ratios where runs are paired.
+        ratio: mean of `a` over mean of `b`; where runs are paired or iterations random, that of the geometric means.
         error: standard error of its logarithm; inf where one run has no spread.
         freedom: its degrees of freedom; 0 where there is no error.
         n: runs of the smaller side, or blocks.
-        spread: standard deviation of the log ratio of one run of each side.
+        spread: standard deviation of the log ratio of one run of each side, of the same iteration where it counts.
         design: how the runs belong together.
     """
 
@@ -71,7 +72,13 @@ class Evidence:
         # Equal ratios differ in their last digits, which is no spread.
         spread = 0.0 if spread < 1e-12 else spread
         error = spread / math.sqrt(a.size)
-        return cls(math.exp(float(ratios.mean())), error, a.size - 1.0, a.size, spread, "blocked")
+        return cls(math.exp(float(ratios.mean())), error, a.size - 1.0, a.size, spread, "paired")
+
+    @classmethod
+    def of_iterations(cls, effect: IterationEffect, n: int) -> Evidence:
+        """Of runs whose iterations share conditions; n runs are on the smaller side."""
+        ratio, spread = math.exp(effect.log_ratio), math.sqrt(2 * effect.variance_within)
+        return cls(ratio, effect.error, effect.freedom, n, spread, "mixed")
 
     def interval(self, level: float) -> Interval:
         """Interval of the ratio."""
@@ -99,7 +106,7 @@ class Evidence:
 
         Args:
             margin: relative difference that counts as none.
-            alpha: level of the tests.
+            alpha: level of the tests; of one among m that are adjusted together, 1/m of the family's.
             assurance: chance that the power is reached.
         """
         if not self.freedom:
@@ -110,7 +117,7 @@ class Evidence:
         distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
 
         def decides(n: int) -> bool:
-            freedom = (n - 1) * (1 if self.design == "blocked" else 2)
+            freedom = (n - 1) * (2 if self.design == "unpaired" else 1)
             error = spread / math.sqrt(n)
             differs = (t_quantile(1 - alpha / 2, freedom) + t_quantile(POWER, freedom)) * error <= distance
             # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.

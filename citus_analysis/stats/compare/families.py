@@ -57,7 +57,8 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> 
     or a section of a report compares for INSERT, say. The tests for a difference are adjusted among themselves,
     those for equivalence likewise; a verdict that rests on an adjusted p-value above 1 - level becomes
     `inconclusive`. A comparison that cannot be tested (one run on a side) does not count. The interval of each ratio
-    becomes one of a set that holds with the stated confidence as a whole (Bonferroni); its method says so.
+    becomes one of a set that holds with the stated confidence as a whole (Bonferroni); its method says so. Further runs
+    are planned for that level too (`Comparison.planned_level`), at which Holm's procedure decides in any case.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -97,6 +98,8 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
             p_difference_adjusted=float(p_difference),
             p_equivalence_adjusted=float(p_equivalence),
             family_size=len(family),
+            planned_level=1 - alpha / len(family),
+            runs_needed=comparison.evidence.runs_needed(comparison.margin, alpha / len(family)),
             warnings=unique(notes),
         )
 

@@ -1,7 +1,8 @@
 """What is asked of a table of runs: each level of a column against a base, in every stratum.
 
-Runs are compared block by block where their iterations are blocks (:mod:`citus_analysis.stats.series.blocks`),
-otherwise as independent sets; what the order of the runs says against either is part of the comparison's warnings.
+Runs are compared block by block where their iterations are proven blocks (:mod:`citus_analysis.stats.series.blocks`),
+by a mixed model where iterations are shared and differ (:mod:`citus_analysis.stats.compare.mixed`), otherwise as
+independent sets. What the order of the runs says against any of these is part of the comparison's warnings.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from citus_analysis.runs import differing, operation_of, pooled, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.verdicts import Comparison, compare
+from citus_analysis.stats.estimate.intervals import Design
 from citus_analysis.stats.run_means import strata_of, times_of, values_of
-from citus_analysis.stats.series.blocks import paired_by_block
+from citus_analysis.stats.series.blocks import Layout, layout_of
 from citus_analysis.stats.series.drift import are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
 
@@ -66,32 +68,37 @@ class Question:
             )
 
     def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
-        """One level against the base: block by block where the iterations are blocks, otherwise as independent sets."""
-        pairs = paired_by_block(tested, reference, self.metric)
-        paired = None if isinstance(pairs, str) else pairs
-        a, b = paired or (values_of(tested, self.metric), values_of(reference, self.metric))
+        """One level against the base, by the design that the runs' iterations and times allow."""
+        layout = layout_of(tested, reference, self.metric)
         comparison = compare(
-            a,
-            b,
+            layout.a,
+            layout.b,
             self.margin,
             level=self.level,
             higher_is_better=self.higher_is_better,
             label_a=name,
             label_b=base,
             metric=self.metric,
-            blocked=paired is not None,
+            blocked=layout.paired,
+            iterations=layout.iterations,
             effective=(_checked(tested, self.metric).effective, _checked(reference, self.metric).effective),
         )
+        reason = "; ".join(
+            unique([layout.reason, comparison.design_reason] if comparison.design_reason else [layout.reason])
+        )
         notes = self._design_notes({name: tested, base: reference})
-        if isinstance(pairs, str):
-            notes += [pairs] if pairs else []
-            notes += [f"{name}: {words}" for words in _order_notes(tested, self.metric)]
-            notes += [f"{base}: {words}" for words in _order_notes(reference, self.metric)]
-        else:
+        notes += self._layout_notes(layout, comparison.design, {name: tested, base: reference})
+        return replace(comparison, design_reason=reason, warnings=unique((*comparison.warnings, *notes)))
+
+    def _layout_notes(self, layout: Layout, design: Design, sides: Mapping[str, pl.DataFrame]) -> list[str]:
+        """What the order of the runs says against the design."""
+        if layout.paired:
             # What drifts from block to block does so for both sets; what drifts in their ratio does not.
-            ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, pairs[0] / pairs[1]))
-            notes += [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
-        return replace(comparison, warnings=unique((*comparison.warnings, *notes)))
+            (name, tested), (base, _) = sides.items()
+            ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, layout.a / layout.b))
+            return [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+        notes = [layout.warning] if layout.warning and design == "unpaired" else []
+        return notes + [f"{name}: {words}" for name, runs in sides.items() for words in _order_notes(runs, self.metric)]
 
     def _design_notes(self, sides: Mapping[str, pl.DataFrame]) -> list[str]:
         tested, reference = sides.values()

@@ -258,10 +258,12 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "cliffs_delta": comparison.cliffs_delta,
         "shift": comparison.shift.estimate if comparison.shift else None,
         "runs_missing": comparison.runs_missing,
+        "planned_level": comparison.planned_level,
         "margin": comparison.margin,
         "level": comparison.ratio.level,
         "method": comparison.ratio.method,
         "design": comparison.design,
+        "design_reason": comparison.design_reason,
     }
 
 

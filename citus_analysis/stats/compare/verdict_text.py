@@ -60,12 +60,18 @@ def _legend(items: list[Comparison]) -> list[str]:
     method = ", or ".join(unique(item.ratio.method.split(", simultaneous")[0] for item in items))
     equivalent = next((item.deciding for item in items if item.verdict == "equivalent"), None)
     tost = f"; of equivalent ones {equivalent.level * 100:g} %, two one-sided tests" if equivalent else ""
-    planned = f"; more runs: {PLANNED}" if any(item.runs_missing for item in items) else ""
+    planned = f"; more runs: {_planned(items)}" if any(item.runs_missing for item in items) else ""
     adjusted = f"; {ADJUSTED}" if any(item.family_size > 1 for item in items) else ""
     return [
         f"interval: {level}, of the mean ({mean.method}); vs base: ratio with {level} interval "
         f"({method}){tost}{adjusted}{planned}"
     ]
+
+
+def _planned(items: list[Comparison]) -> str:
+    """What further runs are planned for, with the level of one comparison among those of its family."""
+    sizes = {item.family_size for item in items if item.runs_missing}
+    return f"{PLANNED}, each at its share of the level (Bonferroni)" if max(sizes) > 1 else PLANNED
 
 
 def _title(metric: str, stratum: dict[str, object]) -> list[str]:

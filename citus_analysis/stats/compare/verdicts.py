@@ -15,7 +15,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
@@ -24,10 +23,12 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, worth
+from citus_analysis.stats.compare.mixed import estimate_iterations
+from citus_analysis.stats.compare.rank_checks import rank_notes, size_notes
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
 from citus_analysis.stats.results import Interval
-from citus_analysis.texts.counted_words import counted, noun_for
+from citus_analysis.texts.counted_words import noun_for
 
 __all__ = ["CHANGE_WORDS", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
@@ -61,9 +62,10 @@ class Comparison(Shown):
         p_equivalence_adjusted: likewise.
         family: what the comparisons that were adjusted together have in common: the operation.
         family_size: how many they are.
-        design: whether runs are compared block by block, or as two independent sets.
-        error: standard error of the log of the ratio; inf where one run has no spread.
-        freedom: its degrees of freedom; 0 where there is no error.
+        evidence: the ratio with the error of its logarithm, on which tests, interval and plan rest.
+        design_reason: why the runs are compared by this `design`; empty where nothing is known of their iterations.
+        planned_level: level at which `runs_needed` plans to decide; above that of the interval in a family, because
+            each of m comparisons is planned at 1/m of what the level leaves.
         p_welch: two-sided Welch test of the difference of means.
         p_mann_whitney: two-sided Mann-Whitney test; None where only summaries are known.
         shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
@@ -92,17 +94,32 @@ class Comparison(Shown):
     runs_needed: int | None
     p_difference_adjusted: float
     p_equivalence_adjusted: float
+    evidence: Evidence
+    planned_level: float
     higher_is_better: bool = True
     label_a: str = "a"
     label_b: str = "b"
     metric: str = ""
     family: str = ""
     family_size: int = 1
-    design: Design = "unpaired"
-    error: float = math.inf
-    freedom: float = 0.0
+    design_reason: str = ""
     stratum: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def design(self) -> Design:
+        """How runs are compared: block by block, by iterations whose effect is random, or as two independent sets."""
+        return self.evidence.design
+
+    @property
+    def error(self) -> float:
+        """Standard error of the log of the ratio; inf where one run has no spread."""
+        return self.evidence.error
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the error; 0 where there is none."""
+        return self.evidence.freedom
 
     @property
     def change_percent(self) -> float:
@@ -156,11 +173,14 @@ class Comparison(Shown):
             "equivalent": f"{self.label_a} and {self.label_b} are equivalent within ±{self.margin * 100:g} %",
             "inconclusive": f"whether {self.label_a} differs from {self.label_b} cannot be told",
         }
-        missing = self.runs_missing
-        advice = (
-            f"; about {missing} more {noun_for(missing, 'run')} of each would decide ({PLANNED})" if missing else ""
-        )
-        return f"{words[self.verdict]}: ratio {self.deciding}{advice}."
+        return f"{words[self.verdict]}: ratio {self.deciding}{self._advice()}."
+
+    def _advice(self) -> str:
+        """The further runs that would decide, and at which level."""
+        if not (missing := self.runs_missing):
+            return ""
+        one_of = f", at {self.planned_level * 100:.4g} % as one of {self.family_size}" if self.family_size > 1 else ""
+        return f"; about {missing} more {noun_for(missing, 'run')} of each would decide ({PLANNED}{one_of})"
 
 
 def compare(
@@ -174,6 +194,7 @@ def compare(
     label_b: str = "b",
     metric: str = "",
     blocked: bool = False,
+    iterations: tuple[ArrayLike, ArrayLike] | None = None,
     effective: tuple[float, float] | None = None,
 ) -> Comparison:
     """Compare set `a` with the base set `b`, one value per run.
@@ -194,12 +215,16 @@ def compare(
         metric: what was measured.
         blocked: the n-th runs of both sets were made together, in a block that shares its conditions; then the ratios
             within blocks are tested, and what differs between blocks does not count as spread.
+        iterations: the iteration of each run of both sets, where those of one iteration may share conditions. Where
+            an F test shows that iterations differ, the ratio is that of a mixed model with a random effect per
+            iteration; `design_reason` says what decided.
         effective: independent runs that each set is worth (`check_independence`), where successive runs depend on each
             other; blocks need none, as what lasts over several of them meets both sets alike.
 
     Raises:
         InsufficientDataError: an empty set.
-        UsageError: means that are not positive, a margin that is not, or blocks of unequal number.
+        UsageError: means that are not positive, a margin that is not, blocks of unequal number, or not one iteration
+            for each run.
 
     Example:
         >>> compare([10.1, 9.9, 10.0, 10.2], [10.0, 10.1, 9.9, 10.0]).verdict
@@ -212,20 +237,42 @@ def compare(
         >>> a, b = [106, 96, 117, 85], [100, 90, 111, 80]
         >>> compare(a, b).verdict, compare(a, b, blocked=True).verdict
         ('inconclusive', 'faster')
+
+        The same, where runs are only known to belong to four iterations, in any order:
+
+        >>> compare(a, b, iterations=([1, 2, 3, 4], [1, 2, 3, 4])).design
+        'mixed'
     """
     x, y = as_sample(a, 1, f"set {label_a}"), as_sample(b, 1, f"set {label_b}")
     names = (label_a, label_b, metric)
-    sizes = effective or (float(x.size), float(y.size))
-    evidence = Evidence.of_blocks(x, y) if blocked else _evidence(worth(x, sizes[0]), worth(y, sizes[1]))
+    evidence, reason = Evidence.of_blocks(x, y) if blocked else None, ""
+    if evidence is None and iterations is not None:
+        evidence, reason = _of_iterations(x, y, iterations)
+    if evidence is None:
+        sizes = effective or (float(x.size), float(y.size))
+        evidence = _evidence(worth(x, sizes[0]), worth(y, sizes[1]))
     base = _judged(evidence, (moments(x), moments(y)), margin, level, higher_is_better, names)
-    notes = _block_notes(base, x, y, 1 - level) if blocked else _rank_notes(base, x, y, 1 - level)
     return replace(
         base,
+        design_reason=reason,
         p_mann_whitney=mann_whitney_p(x, y),
         shift=hodges_lehmann(x, y, level),
         cliffs_delta=cliffs_delta(x, y),
-        warnings=unique((*base.warnings, *notes)),
+        warnings=unique((*base.warnings, *rank_notes(evidence.design, x, y, _p_beside(base), 1 - level))),
     )
+
+
+def _of_iterations(x: Floats, y: Floats, iterations: tuple[ArrayLike, ArrayLike]) -> tuple[Evidence | None, str]:
+    """What a mixed model says, and why; or no evidence, and why the sets are taken for independent."""
+    first, second = (as_sample(one, 1, "the iterations") for one in iterations)
+    if (first.size, second.size) != (x.size, y.size):
+        raise UsageError(f"{x.size} and {y.size} runs, but {first.size} and {second.size} iterations")
+    effect = estimate_iterations(x, y, (first, second))
+    if isinstance(effect, str):
+        return None, effect
+    share = effect.variance_between / (effect.variance_between + effect.variance_within)
+    reason = f"iterations differ (F test, p = {effect.p_iterations:.2g}): {100 * share:.0f} % of the variance of a run"
+    return Evidence.of_iterations(effect, min(x.size, y.size)), reason
 
 
 def compare_summaries(
@@ -292,10 +339,9 @@ def _judged(
         label_a=names[0],
         label_b=names[1],
         metric=names[2],
-        error=evidence.error,
-        freedom=evidence.freedom,
-        design=evidence.design,
-        warnings=unique((*ratio.warnings, *_size_notes(*sides, *names[:2]))),
+        evidence=evidence,
+        planned_level=level,
+        warnings=unique((*ratio.warnings, *size_notes((sides[0][2], names[0]), (sides[1][2], names[1])))),
     )
 
 
@@ -308,6 +354,11 @@ def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float
     return "inconclusive"
 
 
+def _p_beside(comparison: Comparison) -> float:
+    """The p-value of the t test that a rank test of the same design stands beside."""
+    return comparison.p_welch if comparison.design == "unpaired" else comparison.p_difference
+
+
 def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
     if min(a[2], b[2]) < 2:
         return math.nan
@@ -316,40 +367,3 @@ def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
     from scipy import stats
 
     return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)
-
-
-def _size_notes(a: Summary, b: Summary, label_a: str, label_b: str) -> list[str]:
-    return [f"{label}: 2 runs; at least 3 are advised" for label, side in ((label_a, a), (label_b, b)) if side[2] == 2]
-
-
-def _rank_notes(comparison: Comparison, x: Floats, y: Floats, alpha: float) -> list[str]:
-    p_ranks = mann_whitney_p(x, y)
-    if min(x.size, y.size) < 2:
-        return []
-    fewest = 2 / math.comb(x.size + y.size, x.size)
-    if fewest > alpha:
-        least = f"smallest p {fewest:.2g}"
-        return [f"{x.size} against {counted(y.size, 'run')}: too few for a rank test at {alpha:.2g} ({least})"]
-    if (p_ranks <= alpha) != (comparison.p_welch <= alpha):
-        return [
-            f"Welch (p = {comparison.p_welch:.2g}) and Mann-Whitney (p = {p_ranks:.2g}) disagree: "
-            "look at the single runs for outliers or two modes"
-        ]
-    return []
-
-
-def _block_notes(comparison: Comparison, x: Floats, y: Floats, alpha: float) -> list[str]:
-    """The signed-rank test of the blocks' ratios beside the t test."""
-    from scipy import stats
-
-    fewest = 2.0 ** (1 - x.size)
-    if fewest > alpha:
-        return [f"{counted(x.size, 'block')}: too few for a signed-rank test at {alpha:.2g} (smallest p {fewest:.2g})"]
-    ratios = np.log(x / y)
-    p_ranks = float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0
-    if (p_ranks <= alpha) != (comparison.p_difference <= alpha):
-        return [
-            f"the paired t test (p = {comparison.p_difference:.2g}) and the signed-rank test (p = {p_ranks:.2g}) "
-            "disagree: look at the single blocks for outliers or two modes"
-        ]
-    return []

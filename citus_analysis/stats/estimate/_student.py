@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["chi2_quantile", "f_quantile", "normal_quantile", "smallest", "t_quantile", "t_tail"]
+__all__ = ["chi2_quantile", "f_quantile", "f_tail", "normal_quantile", "smallest", "t_quantile", "t_tail"]
 
 
 def t_quantile(probability: float, freedom: float) -> float:
@@ -44,6 +44,18 @@ def f_quantile(probability: float, freedom: float, freedom_below: float) -> floa
     from scipy import special
 
     return float(special.fdtri(freedom, freedom_below, probability))
+
+
+def f_tail(value: float, freedom: float, freedom_below: float) -> float:
+    """Probability that F exceeds a value.
+
+    Example:
+        >>> round(f_tail(3.7083, 3, 10), 3)
+        0.05
+    """
+    from scipy import special
+
+    return float(special.fdtrc(freedom, freedom_below, value))
 
 
 def chi2_quantile(probability: float, freedom: float) -> float:

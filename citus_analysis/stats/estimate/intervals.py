@@ -35,11 +35,13 @@ __all__ = [
 ]
 
 MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
-#: How the runs of two sets belong together: not at all, or one by one because they were made in the same block.
-Design = Literal["unpaired", "blocked"]
+#: How the runs of two sets belong together: not at all; by iterations whose effect is random; or one by one, because
+#: they were made in the same block.
+Design = Literal["unpaired", "mixed", "paired"]
 _RATIO_METHODS: Final[dict[Design, str]] = {
     "unpaired": "Welch t on the log ratio",
-    "blocked": "paired t on the log ratio, block by block",
+    "mixed": "mixed model on the log ratio, iterations random",
+    "paired": "paired t on the log ratio, block by block",
 }
 _METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "normal": "normal"}
 _ONE_VALUE: Final = "one run has no spread: no interval can be given"

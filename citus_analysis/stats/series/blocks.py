@@ -2,7 +2,9 @@
 
 The runner interleaves: it makes one run of every configuration, in random order, before the next iteration begins. What
 then changes from block to block (the machine, its disk, its neighbours) meets all configurations alike, and the ratios
-within blocks are free of it. Whether runs were made so is read off their start times, whatever planned them.
+within blocks are free of it. Whether runs were made so is read off their start times, whatever planned them. Where
+these do not prove it, iterations that both sets share may still have conditions in common, which
+:mod:`citus_analysis.stats.compare.mixed` estimates.
 
 References:
     Fisher, R. A. (1935). The Design of Experiments, chapter 4 (randomised blocks).
@@ -10,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -19,14 +22,35 @@ import polars as pl
 from citus_analysis.core.array_types import Floats
 from citus_analysis.stats.run_means import times_of, values_of
 
-__all__ = ["FEWEST_BLOCKS", "paired_by_block"]
+__all__ = ["FEWEST_BLOCKS", "Layout", "layout_of"]
 
 #: With fewer blocks the quantile of t costs more than blocks of unequal conditions give back.
 FEWEST_BLOCKS: Final = 4
 
 
-def paired_by_block(a: pl.DataFrame, b: pl.DataFrame, metric: str) -> tuple[Floats, Floats] | str:
-    """The values of two sets of runs, block by block; or why they cannot be paired (empty: nothing to say).
+@dataclass(frozen=True)
+class Layout:
+    """How two sets of runs lie in iterations.
+
+    Attributes:
+        a: values of the first set, block by block where they are paired.
+        b: values of the second set.
+        paired: the n-th runs of both sets were made in the same block.
+        reason: why the runs are paired, or why not.
+        iterations: the iteration of each run of `a` and of `b`; None where a run names none.
+        warning: what a reader must know, where iterations are blocks, but do not serve.
+    """
+
+    a: Floats
+    b: Floats
+    paired: bool
+    reason: str
+    iterations: tuple[Floats, Floats] | None = None
+    warning: str = ""
+
+
+def layout_of(a: pl.DataFrame, b: pl.DataFrame, metric: str) -> Layout:
+    """The values of two sets of runs, block by block where iterations are proven blocks.
 
     Iterations are blocks where each holds exactly one run of either set, and all runs of an iteration began before
     those of the next one.
@@ -37,30 +61,41 @@ def paired_by_block(a: pl.DataFrame, b: pl.DataFrame, metric: str) -> tuple[Floa
         ...     times = [datetime(2024, 1, 1, 0, minute) for minute in minutes]
         ...     return pl.DataFrame({"iteration": [1, 2, 3, 4], "start_time": times, "x": values})
         >>> first, second = runs([1, 4, 5, 8], [10.0, 9, 11, 8]), runs([2, 3, 6, 7], [9.0, 8, 10, 7])
-        >>> paired_by_block(first, second, "x")[1].tolist()
-        [9.0, 8.0, 10.0, 7.0]
-        >>> paired_by_block(first, runs([11, 12, 13, 14], [9.0, 8, 10, 7]), "x")
-        ''
+        >>> found = layout_of(first, second, "x")
+        >>> found.paired, found.b.tolist()
+        (True, [9.0, 8.0, 10.0, 7.0])
+        >>> apart = layout_of(first, runs([11, 12, 13, 14], [9.0, 8, 10, 7]), "x")
+        >>> apart.paired, apart.reason
+        (False, 'the iterations did not follow one another')
     """
+    values = values_of(a, metric), values_of(b, metric)
     if "iteration" not in a.columns or a["iteration"].null_count() or b["iteration"].null_count():
-        return ""
+        return Layout(*values, False, "not all runs have an iteration")
+    iterations = values_of(a, "iteration"), values_of(b, "iteration")
     times = [times_of(a), times_of(b)]
-    if times[0] is None or times[1] is None or not _are_blocks(a, b, np.concatenate([times[0], times[1]])):
-        return ""
-    a, b = a.sort("iteration"), b.sort("iteration")
-    if a["iteration"].to_list() != b["iteration"].to_list() or a["iteration"].n_unique() < a.height:
-        return "iterations are blocks, but not each has one run of either set: compared without pairing"
-    if a.height < FEWEST_BLOCKS:
-        return f"iterations are blocks, but {a.height} are too few to pair (at least {FEWEST_BLOCKS})"
-    found = values_of(a, metric), values_of(b, metric)
-    return (
-        found if min(found[0].min(), found[1].min()) > 0 else "values that are not positive: compared without pairing"
-    )
+    if times[0] is None or times[1] is None:
+        return Layout(*values, False, "not all runs have a start time", iterations)
+    if not _are_blocks(*iterations, np.concatenate([times[0], times[1]])):
+        return Layout(*values, False, "the iterations did not follow one another", iterations)
+    if reason := _unusable(values, iterations):
+        warning = f"iterations are blocks, but {reason}: compared without pairing"
+        return Layout(*values, False, reason, iterations, warning)
+    in_order = [value[np.argsort(one)] for value, one in zip(values, iterations, strict=True)]
+    return Layout(in_order[0], in_order[1], True, "all runs of an iteration began before those of the next", iterations)
 
 
-def _are_blocks(a: pl.DataFrame, b: pl.DataFrame, times: Floats) -> bool:
+def _unusable(values: tuple[Floats, Floats], iterations: tuple[Floats, Floats]) -> str:
+    """Why blocks cannot be paired; empty where they can."""
+    first, second = (np.sort(one) for one in iterations)
+    if not np.array_equal(first, second) or np.unique(first).size < first.size:
+        return "not each has one run of either set"
+    if first.size < FEWEST_BLOCKS:
+        return f"{first.size} are too few to pair (at least {FEWEST_BLOCKS})"
+    return "" if min(values[0].min(), values[1].min()) > 0 else "not all values are positive"
+
+
+def _are_blocks(first: Floats, second: Floats, times: Floats) -> bool:
     """Whether the iterations followed one another, and both sets have runs in more than one of them."""
-    shared = set(a["iteration"].to_list()) & set(b["iteration"].to_list())
-    blocks = np.array([*a["iteration"].to_list(), *b["iteration"].to_list()])
+    blocks = np.concatenate([first, second])
     spans = sorted((times[blocks == block].min(), times[blocks == block].max()) for block in np.unique(blocks))
-    return len(shared) > 1 and all(end < start for (_, end), (start, _) in pairwise(spans))
+    return np.intersect1d(first, second).size > 1 and all(end < start for (_, end), (start, _) in pairwise(spans))
