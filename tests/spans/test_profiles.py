@@ -16,6 +16,9 @@ from citus_analysis.spans import (
     tail_profile,
 )
 from citus_analysis.spans.analyse.composition import COMPONENTS
+from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
+from citus_analysis.stats import mean_interval
+from citus_analysis.stats.estimate.nested import run_percentile
 from tests.spans.recordings import load, traces_of
 
 #: Recordings where every statement has at most one task, so that lines and statements count the same things.
@@ -111,6 +114,39 @@ def test_percentiles_that_n_does_not_support_are_null() -> None:
     profile = coarse_profile(few).filter(pl.col("quantity") == "T")
     assert profile.select("n", "p99_us").row(0) == (50, None)
     assert profile["p95_us"][0] is not None
+
+
+def test_percentiles_of_several_runs_have_an_interval_over_the_runs() -> None:
+    statements = traces_of("w2-t4-insert").statements
+    runs = pl.concat(
+        [statements.with_columns(pl.col("total_us") * scale, run_id=pl.lit(f"r{scale}")) for scale in (1, 2, 4)]
+    )
+    found = profile_percentiles(runs, by=["statement_kind", "executed"])
+    (one,) = found.filter(executed="remote", quantity="T", percentile=50).rows(named=True)
+    times = statements.filter(pl.col("executed") == "remote", ~pl.col("failed"))["total_us"].drop_nulls()
+    expected = mean_interval([run_percentile(times.to_numpy() * scale, 50) for scale in (1, 2, 4)], method="log-t")
+    assert (one["estimate_us"], one["low_us"], one["high_us"]) == pytest.approx(
+        (expected.estimate, expected.low, expected.high)
+    )
+    assert (one["runs"], one["n"]) == (3, 3 * times.len())
+    assert one["method"] == "95 %, Student t on the log scale over runs"
+
+
+def test_percentiles_of_one_run_are_those_of_the_profile_and_say_what_they_lack() -> None:
+    statements = traces_of("w2-t4-insert").statements
+    few = statements.filter(pl.col("executed") == "remote").with_columns(run_id=pl.lit("one")).head(150)
+    found = profile_percentiles(few).filter(pl.col("quantity") == "T")
+    half, tail = (found.row(by_predicate=pl.col("percentile") == q, named=True) for q in (50, 99))
+    assert half["low_us"] < half["estimate_us"] < half["high_us"]
+    assert half["method"].startswith("95 %, order statistics of one run (worth n = ")
+    assert (tail["low_us"], tail["high_us"]) == (None, None)
+    assert "an interval of the 99th percentile at 95 % needs 368, or a second run" in tail["warnings"]
+    refused = profile_percentiles(few.head(60)).row(
+        by_predicate=(pl.col("percentile") == 99) & (pl.col("quantity") == "T"), named=True
+    )
+    assert refused["estimate_us"] is None
+    assert "a run of 60 values has no 99th percentile" in refused["warnings"]
+    assert "at least 100" in refused["warnings"]
 
 
 def test_composition_adds_up_to_t() -> None:

@@ -15,7 +15,7 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.schema import DATA_STATEMENTS
 
-__all__ = ["QUANTITIES", "coarse_profile", "log_line_profile"]
+__all__ = ["QUANTITIES", "after_warm_up", "coarse_profile", "log_line_profile"]
 
 #: Symbol of the study -> column of `statements`.
 QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "child_us", "L": "latency_us"}
@@ -39,18 +39,20 @@ def coarse_profile(
             made there); statements that touched no shard do not count.
 
     Returns:
-        Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (null where n is too
+        Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together,
+        without the intervals that :mod:`citus_analysis.spans.analyse.profile_percentiles` gives; null where n is too
         small to have one), `warning`: what must be known before it is compared with another group, and `note`: which
         part of P made connections, and its bounds where statements have several tasks.
     """
-    kept = _after_warm_up(as_polars(statements), skip_first)
+    kept = after_warm_up(as_polars(statements), skip_first)
     parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
     order = pl.Enum(list(QUANTITIES))
     profile = pl.concat(parts).with_columns(pl.col("quantity").cast(order)).filter(pl.col("n") > 0)
     return profile.sort(*by, "quantity", nulls_last=True)
 
 
-def _after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+def after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+    """The statements that touched a shard and did not fail, without the first ones of each session."""
     ordered = statements.filter(pl.col("executed").is_not_null()).sort(
         "resource", "iteration", "source_id", "pid", "byte_offset"
     )

@@ -20,6 +20,7 @@ from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, client_percentiles, profile_percentiles
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr
 
@@ -29,7 +30,7 @@ _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 _SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
-_PERCENTILES: Final = ("p50_us", "p95_us", "p99_us")
+_OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,10 @@ class ProfileStudy:
 
     Attributes:
         statements: the statements that enter, with `family`, `workers`, `threads` and `name`.
-        profile: per family, workers, threads, kind and place of execution: n, mean and percentiles of T, P, W, C, L.
+        profile: per family, workers, threads, kind and place of execution: n and mean of T, P, W, C, L.
+        percentiles: the same groups: percentiles of T, P, W, C, L with intervals over the runs.
         beside_client: per family, workers, threads and kind: T of all places beside the monitor client's latency.
+        client_percentiles: the same groups: percentiles of both, each with its interval.
         sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
         places: T of local against remote executions of statements that commit nothing.
         matched: tasks of the chosen runs and how many of them were paired exactly.
@@ -52,7 +55,9 @@ class ProfileStudy:
 
     statements: pl.DataFrame
     profile: pl.DataFrame
+    percentiles: pl.DataFrame
     beside_client: pl.DataFrame
+    client_percentiles: pl.DataFrame
     sizes: tuple[Comparison, ...]
     places: tuple[Comparison, ...]
     matched: tuple[int, int]
@@ -125,12 +130,16 @@ def study_profile(
     window = _windowed(selection, dataset)
     found = _entered(window)
     main = _main_family(found)
-    profile = coarse_profile(found, by=_GROUP, skip_first=skip_first)
+    # Percentiles of all runs together have no interval; those of `percentiles` have.
+    profile = coarse_profile(found, by=_GROUP, skip_first=skip_first).select(pl.exclude(r"^p\d+_us$"))
+    latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
     return ProfileStudy(
         found,
         profile,
-        _beside_client(found, selection, as_polars(dataset.table("operation_latencies")), skip_first),
+        profile_percentiles(found, by=_GROUP, skip_first=skip_first, level=level),
+        _beside_client(found, latencies, skip_first),
+        _client_percentiles(found, latencies, skip_first, level),
         tuple(_compare_sizes(found.filter(family=main), level, margin)),
         tuple(_compare_places(found.filter(family=main), level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
@@ -189,28 +198,39 @@ def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
     return wanted or int(sizes.sort("workers", "count", descending=True)["threads"][0])
 
 
-def _beside_client(
-    statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame, skip_first: int
-) -> pl.DataFrame:
-    """The server's T over all places of execution, and the latency of the client that sent the same statements."""
-    group = ["family", "workers", "threads", "statement_kind"]
-    server = coarse_profile(statements, by=group, skip_first=skip_first).filter(pl.col("quantity") == "T")
+def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame) -> pl.DataFrame:
+    """What the monitor clients of the sampled runs report, with the kind of statement that each operation sends."""
     sampled = statements.select("resource", "run_id").unique()
     setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
     sent = pl.col("operation").replace_strict(_SENT, default=None, return_dtype=pl.String)
     monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
-    client = (
-        monitor.with_columns(statement_kind=sent)
-        .drop_nulls("statement_kind")
-        .group_by(group)
-        .agg(
-            pl.len().alias("client_runs"),
-            ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
-            *(pl.col(name).mean().alias(f"client_{name}") for name in _PERCENTILES),
-        )
+    return monitor.with_columns(statement_kind=sent).drop_nulls("statement_kind")
+
+
+def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+    """The server's T over all places of execution, and the latency of the client that sent the same statements."""
+    server = coarse_profile(statements, by=_OF_CLIENT, skip_first=skip_first).filter(pl.col("quantity") == "T")
+    client = latencies.group_by(_OF_CLIENT).agg(
+        pl.len().alias("client_runs"),
+        ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
     )
-    shown = server.select(*group, "n", "mean_us", *_PERCENTILES).with_columns(pl.col("statement_kind").cast(pl.String))
-    return shown.join(client, on=group, how="left").sort(group)
+    shown = server.select(*_OF_CLIENT, "n", "mean_us").with_columns(pl.col("statement_kind").cast(pl.String))
+    return shown.join(client, on=_OF_CLIENT, how="left").sort(_OF_CLIENT)
+
+
+def _client_percentiles(
+    statements: pl.DataFrame, latencies: pl.DataFrame, skip_first: int, level: float
+) -> pl.DataFrame:
+    """Percentiles of T on the server and of the client's latency, one row each."""
+    server = profile_percentiles(statements, by=_OF_CLIENT, quantities=["T"], skip_first=skip_first, level=level)
+    client = client_percentiles(latencies, _OF_CLIENT, level=level)
+    parts = [
+        part.with_columns(pl.col("statement_kind").cast(pl.String), measured=pl.lit(name)).select(
+            *_OF_CLIENT, "measured", "percentile", *ESTIMATES
+        )
+        for name, part in (("server (T)", server), ("client", client))
+    ]
+    return pl.concat(parts).sort(*_OF_CLIENT, "percentile", "measured", descending=[False] * 5 + [True])
 
 
 def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:

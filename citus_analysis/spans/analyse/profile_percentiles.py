@@ -1,0 +1,122 @@
+"""Percentiles of a profile with intervals: of statements' times on the server, and of clients' latencies.
+
+The runs are the unit: statements of one run share its conditions, so intervals rest on one percentile per run, and
+where there is one run, on as many independent statements as it is worth
+(:func:`citus_analysis.stats.run_percentile_interval`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.spans.analyse.coarse import QUANTITIES, after_warm_up
+from citus_analysis.stats import Interval, mean_interval, run_percentile_interval
+from citus_analysis.stats.estimate.intervals import mean_method
+from citus_analysis.stats.run_means import strata_of, values_of
+
+__all__ = ["ESTIMATES", "client_percentiles", "profile_percentiles"]
+
+PERCENTILES: Final = (50.0, 95.0, 99.0)
+_RUN: Final = ("resource", "run_id")
+#: Columns of a percentile with its interval.
+ESTIMATES: Final = {
+    "estimate_us": pl.Float64(),
+    "low_us": pl.Float64(),
+    "high_us": pl.Float64(),
+    "runs": pl.Int64(),
+    "n": pl.Int64(),
+    "method": pl.String(),
+    "warnings": pl.String(),
+}
+
+
+def profile_percentiles(
+    statements: Frame,
+    *,
+    by: Sequence[str] = ("statement_kind", "executed"),
+    quantities: Sequence[str] = tuple(QUANTITIES),
+    percentiles: Sequence[float] = PERCENTILES,
+    skip_first: int = 0,
+    level: float = LEVEL,
+) -> pl.DataFrame:
+    """Percentiles of T, P, W, C and L with intervals, of the statements that :func:`coarse_profile` averages.
+
+    Args:
+        statements: rows of table `statements`.
+        by: columns of `statements` to group by.
+        quantities: symbols of the times.
+        percentiles: in per cent.
+        skip_first: statements left out at the beginning of each session.
+        level: confidence level.
+
+    Returns:
+        Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null where `warnings` says what is
+        missing), `runs`, `n` statements, `method`, `warnings`.
+    """
+    kept = after_warm_up(as_polars(statements), skip_first)
+    # The order of time; `byte_offset` orders records of one source that have no time, or the same.
+    in_order = [name for name in ("start_time", "source_id", "byte_offset") if name in kept.columns]
+    rows: list[dict[str, object]] = []
+    for key, part in strata_of(kept.sort(in_order, nulls_last=True), by):
+        for symbol in quantities:
+            runs = _runs(part.drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
+            rows += [{**key, "quantity": symbol, **_percentile(runs, q, level)} for q in percentiles if runs]
+    names = {name: kept.schema[name] for name in by}
+    schema = {**names, "quantity": pl.Enum(list(QUANTITIES)), "percentile": pl.Float64(), **ESTIMATES}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _runs(part: pl.DataFrame, column: str) -> list[Floats]:
+    return [values_of(one, column) for _, one in part.group_by(_RUN, maintain_order=True)]
+
+
+def _percentile(runs: Sequence[Floats], q: float, level: float) -> dict[str, object]:
+    counts = {"percentile": q, "runs": len(runs), "n": sum(run.size for run in runs)}
+    try:
+        return {**counts, **_columns(run_percentile_interval(runs, q, level=level))}
+    except InsufficientDataError as refusal:
+        return {**counts, "method": "", "warnings": f"{refusal}"}
+
+
+def _columns(interval: Interval) -> dict[str, object]:
+    ends = dict(zip(("low_us", "high_us"), interval.ends, strict=True))
+    worth = f" (worth n = {interval.n})" if "order statistics" in interval.method else ""
+    return {
+        "estimate_us": interval.estimate,
+        **ends,
+        "method": f"{interval.level * 100:g} %, {interval.method}{worth}",
+        "warnings": "; ".join(interval.warnings),
+    }
+
+
+def client_percentiles(
+    latencies: pl.DataFrame, by: Sequence[str], percentiles: Sequence[float] = PERCENTILES, *, level: float = LEVEL
+) -> pl.DataFrame:
+    """Means of the percentiles that clients report for each run, with intervals over the runs.
+
+    Args:
+        latencies: rows of table `operation_latencies`, one per run.
+        by: columns to group by.
+        percentiles: in per cent, of those that the table has (`p50_us` ...).
+        level: confidence level.
+
+    Returns:
+        Per group and percentile: the columns of :func:`profile_percentiles`, where `n` is the number of operations.
+    """
+    rows: list[dict[str, object]] = []
+    for key, part in strata_of(latencies, by):
+        for q in percentiles:
+            known = part.drop_nulls(f"p{q:g}_us")
+            if known.height:
+                values = values_of(known, f"p{q:g}_us")
+                counts = {"percentile": q, "runs": known.height, "n": int(known["operations"].sum())}
+                rows.append({**key, **counts, **_columns(mean_interval(values, level, mean_method(values)))})
+    schema = {**{name: latencies.schema[name] for name in by}, "percentile": pl.Float64(), **ESTIMATES}
+    return pl.DataFrame(rows, schema=schema)
