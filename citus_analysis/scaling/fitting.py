@@ -102,11 +102,7 @@ def fit_model(
     sizes = np.concatenate([np.full(values.size, size) for size, values in groups.items()])
     values = np.concatenate(list(groups.values()))
     count = len(model.parameters)
-    if len(groups) < count:
-        raise InsufficientDataError(
-            f"{counted(len(groups), 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
-            way_out="measure more sizes, or fit a simpler model",
-        )
+    _check_determined(model, len(groups))
     found = solve(model, sizes, values)
     residuals = values - model.curve(sizes, found)
     samples = _resample(model, groups, model.curve(sizes, found), resamples, np.random.default_rng(seed))
@@ -131,6 +127,15 @@ def fit_model(
         peak=peak,
         warnings=tuple(_notes(model, found, groups, lack)),
     )
+
+
+def _check_determined(model: Model, sizes: int) -> None:
+    count = len(model.parameters)
+    if sizes < count:
+        raise InsufficientDataError(
+            f"{counted(sizes, 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
+            way_out="measure more sizes, or fit a simpler model",
+        )
 
 
 def _resample(

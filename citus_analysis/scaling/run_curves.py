@@ -20,6 +20,7 @@ from citus_analysis.stats.compare.questions import Question, compare_levels
 from citus_analysis.stats.compare.run_tables import check_columns, split_selection
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import measured_runs, runs_of, strata_of, values_of, with_values
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["scale_runs"]
 
@@ -78,6 +79,7 @@ def scale_runs(
     measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():
         raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
+    usable = measured.height
     held = comparability(measured, x, pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
@@ -85,19 +87,33 @@ def scale_runs(
     start = _known_size(base, measured[x])
     compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), margin, level))
     options = _Options(x, metric, start, tuple(models), level, resamples)
+    curves, left_out = _curves(with_values(measured, shown), strata, compared, options)
+    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
+    return ScalingStudy(x, metric, curves, (*notes, *also, *_left_out(left_out, runs.height - usable, options)))
+
+
+def _curves(
+    runs: pl.DataFrame, strata: Sequence[str], compared: Sequence[Comparison], options: _Options
+) -> tuple[tuple[ScalingCurve, ...], int]:
+    """A curve per stratum in which sizes were compared, and the number of the other strata."""
     curves, left_out = [], 0
-    for stratum, part in strata_of(with_values(measured, shown), strata):
+    for stratum, part in strata_of(runs, strata):
         own = tuple(one for one in compared if one.stratum == stratum)
         if own:
             curves.append(options.curve(part, stratum, own))
         left_out += not own
-    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
-    if left_out:
-        what = f"one {x} value each" if start is None else f"no second {x} value beside {start:g}"
-        also.append(f"{left_out} configuration{'s' if left_out > 1 else ''} left out: {what}")
-    if missing := runs.height - runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0)).height:
-        also.append(f"{missing} run{'s' if missing > 1 else ''} left out: {x} or {metric} is unknown or 0")
-    return ScalingStudy(x, metric, tuple(curves), (*notes, *also))
+    return tuple(curves), left_out
+
+
+def _left_out(configurations: int, runs: int, options: _Options) -> list[str]:
+    """Words on the configurations and runs that no curve has."""
+    notes, x = [], options.x
+    if configurations:
+        what = f"one {x} value each" if options.base is None else f"no second {x} value beside {options.base:g}"
+        notes.append(f"{counted(configurations, 'configuration')} left out: {what}")
+    if runs:
+        notes.append(f"{counted(runs, 'run')} left out: {x} or {options.metric} is unknown or 0")
+    return notes
 
 
 def _known_size(base: float | None, sizes: pl.Series) -> float | None:

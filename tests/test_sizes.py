@@ -1,0 +1,36 @@
+"""Functions stay short enough to be read at once: at most 40 lines, the docstring not counted."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "citus_analysis"
+MOST_LINES = 40
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Each function of a module with its lines from `def` on, without its docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if ast.get_docstring(node) is not None:
+            first = node.body[0]
+            lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+        yield node.name, lines
+
+
+def test_functions_have_at_most_forty_lines() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)}: {name}": lines
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for name, lines in functions(path)
+        if lines > MOST_LINES
+    }
+    assert found == {}
+
+
+def test_lines_are_counted_without_the_docstring(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('def short() -> int:\n    """One.\n\n    Two.\n    """\n    return 1\n', encoding="utf-8")
+    assert list(functions(module)) == [("short", 2)]
