@@ -8,7 +8,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.scalability import Axis, ScalingPanels, outside_series, scaling_panels
-from citus_analysis.report.scalability_text import growth_sentences, opening_sentences, scalability_warnings
+from citus_analysis.report.scalability_text import caveats, growth_sentences, opening_sentences, scalability_warnings
 from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.schema import TABLES
@@ -207,3 +207,12 @@ def selection_of(runs: list[tuple[int, float]]) -> Selection:
 
 def select_binary(selection: Selection) -> Selection:
     return Selection(selection.runs.filter(family="binary"), selection.left_out.clear())
+
+
+def test_an_entry_that_changes_along_a_series_is_said(recorded: Tables) -> None:
+    runs = select_runs(recorded, "w?-t*").runs
+    assert caveats(runs, "workers", ["threads"]) == [
+        "In the main grid, clients connect to different nodes as workers change (at 1 through the coordinator; "
+        "at 2 and 4 through the workers): workers are not the only difference between these runs."
+    ]
+    assert caveats(runs, "threads", ["workers"]) == []

@@ -1,0 +1,117 @@
+"""Set-ups: which runs share a series, namely none that differ in anything but the axis."""
+
+import polars as pl
+import pytest
+
+from citus_analysis.runs import described, family_of, operation_of, setting_text
+from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
+
+
+@pytest.mark.parametrize(
+    ("resource", "workers", "threads", "drivers", "family"),
+    [
+        ("w2-t16-insert", 2, 16, 1, ""),
+        ("w4-t64-select", 4, 64, 1, ""),
+        ("w2-binary-t16-insert", 2, 16, 1, "binary"),
+        ("w1-local-t16-select", 1, 16, 1, "local"),
+        ("w2-drivers2-insert", 2, 16, 2, "drivers2"),
+        ("V3_citus_2_nodes", 2, 100, 1, "V3-citus-2-nodes"),
+        ("w2-t16-insert", 4, 64, 1, "w2-t16"),
+        ("w2-t8-x", 2, 16, 2, "x"),
+    ],
+)
+def test_families_are_names_without_what_is_known(
+    resource: str, workers: int, threads: int, drivers: int, family: str
+) -> None:
+    assert family_of(resource, workers=workers, threads=threads, drivers=drivers) == family
+
+
+def test_settings_that_differ_belong_to_the_set_up(recorded: Tables) -> None:
+    runs = select_runs(recorded).runs
+    settings = dict(runs.select("resource", "settings").unique().iter_rows())
+    assert settings["w2-binary-t16-insert"] == "citus.enable_binary_protocol=on"
+    assert settings["w2-t16-insert"] == ""
+    assert set(select_runs(recorded, "w2-binary*").runs["settings"]) == {""}
+
+
+def launched(recorded: Tables, **changes: pl.Expr) -> Tables:
+    """The four runs of a grid as the runner describes them, monitored or not, whatever their resources are named."""
+    four = recorded.table("runs").filter(pl.col("resource").str.contains(r"^w2-t(4|16)-(insert|select)$"))
+    first = four.filter(pl.col("iteration") == 1).with_columns(
+        resource=pl.format("{}-t{}-{}", pl.lit("laptop-w0"), "threads", pl.col("workload").str.to_lowercase()),
+        set_up=pl.lit("laptop"),
+        workers=pl.lit(0, pl.Int32),
+        monitored=pl.lit(value=True),
+    )
+    return Tables(runs=TABLES["runs"].conform(first.with_columns(**changes)))
+
+
+def test_a_stated_set_up_is_the_family_whatever_the_resource_is_called(recorded: Tables) -> None:
+    runs = select_runs(launched(recorded)).runs
+    assert runs.height == 4
+    assert set(runs["family"]) == {"laptop"}
+    assert {family_of(name, workers=0, threads=4) for name in runs["resource"]} != {"laptop"}  # names would not do
+
+
+def test_monitored_runs_and_others_are_two_variants(recorded: Tables) -> None:
+    runs = select_runs(launched(recorded, monitored=pl.col("threads") == 4)).runs
+    variants = dict(runs.select("threads", "variant").unique().iter_rows())
+    assert variants == {4: "laptop, monitored", 16: "laptop, unmonitored"}
+    assert set(runs["family"]) == {"laptop"}
+
+
+def test_a_setting_that_names_the_set_up_is_not_named_twice(recorded: Tables) -> None:
+    fsync = pl.when(pl.col("threads") == 4).then(pl.lit("on")).otherwise(pl.lit("off"))
+    tables = launched(recorded, set_up=pl.format("laptop fsync={}", fsync))
+    resources = tables.table("runs").select("resource", value=fsync).unique()
+    settings = pl.concat(
+        [
+            resources.select("resource", name=pl.lit("settings.fsync"), value="value"),
+            resources.select("resource", name=pl.lit("varied"), value=pl.lit("fsync, jit")),
+        ]
+    )
+    tables.tables["settings"] = TABLES["settings"].conform(settings)
+    runs = select_runs(tables).runs
+    assert set(runs["family"]) == {"laptop fsync=on", "laptop fsync=off"}
+    assert set(runs["settings"]) == {""}
+
+
+def test_rate_limits_and_arrivals_are_part_of_the_set_up() -> None:
+    limits = {"rate_limited": [False, True, True, None], "target_ops_s": [None, 250.0, None, None]}
+    runs = described(pl.DataFrame({"resource": ["r"] * 4, "threads": [4] * 4, **limits}))
+    assert runs["limit"].to_list() == ["", "at most 250/s", "limited rate", ""]
+    assert runs["arrivals"].to_list() == ["closed", "partly open", "partly open", "closed"]
+    assert runs["variant"].to_list() == ["r", "r, at most 250/s", "r, limited rate", "r"]
+
+
+def test_columns_that_are_there_stay_as_they_are() -> None:
+    runs = pl.DataFrame({"resource": ["w2-t4-x"], "family": ["mine"], "settings": ["jit=on"], "variant": ["v"]})
+    assert described(runs).equals(runs)
+
+
+@pytest.mark.parametrize(
+    ("phases", "workloads", "operations", "words"),
+    [
+        (["load", "load"], ["A", "C"], None, "INSERT (load)"),
+        (["run"], ["C"], ["READ"], "Workload C READ"),
+        (["run", "load"], ["C", "C"], None, "Workload C, INSERT (load)"),
+        ([None], [None], None, "unknown operation"),
+    ],
+)
+def test_operations_are_named_by_phase_and_workload(
+    phases: list[str | None], workloads: list[str | None], operations: list[str] | None, words: str
+) -> None:
+    runs = pl.DataFrame({"phase": phases, "workload": workloads}, schema={"phase": pl.String, "workload": pl.String})
+    if operations:
+        runs = runs.with_columns(operation=pl.Series(operations))
+    assert operation_of(runs) == words
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [("family", "", "main grid"), ("limit", "", "none"), ("threads", None, "unknown"), ("system", "citus", "citus")],
+)
+def test_values_are_shown_as_users_enter_them(column: str, value: object, text: str) -> None:
+    assert setting_text(column, value) == text
