@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
@@ -126,7 +125,7 @@ def _verdict(resource: str, run_id: str | None, components: pl.DataFrame) -> Sat
         mean_percent=busiest["mean_percent"],
         p95_percent=busiest["p95_percent"],
         n=busiest["n"],
-        warnings=tuple(_warnings(busiest, enough)),
+        warnings=tuple(_warnings(busiest["component"], busiest["mean_percent"], enough)),
     )
 
 
@@ -136,9 +135,9 @@ def _word(mean: float, p95: float | None) -> Verdict:
     return "near saturation" if mean >= NEAR_PERCENT or (p95 or 0.0) >= SATURATED_PERCENT else "headroom"
 
 
-def _warnings(busiest: Mapping[str, Any], measured: pl.DataFrame) -> list[str]:
+def _warnings(component: str, mean_percent: float, measured: pl.DataFrame) -> list[str]:
     warnings = []
-    if busiest["component"] == "device" and busiest["mean_percent"] >= NEAR_PERCENT:
+    if component == "device" and mean_percent >= NEAR_PERCENT:
         warnings.append("a device that serves requests in parallel can take more work at full utilisation")
     missing = [component for component in ("cpu", "device") if component not in measured["component"]]
     warnings += [f"no {component} was measured" for component in missing]

@@ -13,7 +13,7 @@ from citus_analysis.errors import UsageError
 
 __all__ = ["SHARE", "chosen_columns", "column_names", "column_values", "over_configurations"]
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 #: A number between 0 and 1, neither of which makes sense: a confidence level, a margin.
 SHARE: Final = click.FloatRange(0, 1, min_open=True, max_open=True)

@@ -242,7 +242,7 @@ def plot_heat_map(
     return figure.update_yaxes(type="category")
 
 
-def _decades(values: pl.Series) -> dict[str, Any]:
+def _decades(values: pl.Series) -> dict[str, list[float] | list[str]]:
     powers = values.log(10).to_numpy()
     ticks = [
         factor * 10**power

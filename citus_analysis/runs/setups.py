@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 import polars as pl
 
@@ -184,11 +184,24 @@ def _named_by_set_up(settings: pl.DataFrame) -> pl.DataFrame:
     return varied.explode("name").select("resource", name="settings." + pl.col("name"))
 
 
+class _VariantRow(TypedDict, total=False):
+    """A row of :data:`VARIANT`'s columns; a table may lack some."""
+
+    system: str | None
+    family: str | None
+    drivers: int | None
+    query_mode: str | None
+    limit: str | None
+    settings: str | None
+    monitored: bool | None
+    _both: bool
+
+
 def _variants(runs: pl.DataFrame) -> pl.Series:
     columns = [name for name in VARIANT if name in runs.columns]
     varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
     rows = runs.with_columns(_both=_monitored_or_not(columns)).select(*columns, "_both").iter_rows(named=True)
-    return pl.Series("variant", [_variant(row, varying) for row in rows], dtype=pl.String)
+    return pl.Series("variant", [_variant(cast("_VariantRow", row), varying) for row in rows], dtype=pl.String)
 
 
 def _monitored_or_not(columns: Container[str]) -> pl.Expr:
@@ -198,8 +211,9 @@ def _monitored_or_not(columns: Container[str]) -> pl.Expr:
     return pl.col("monitored").drop_nulls().n_unique().over("family") > 1
 
 
-def _variant(row: Mapping[str, Any], varying: Container[str]) -> str:
-    system, protocol = (row[name] if name in varying else "" for name in ("system", "query_mode"))
+def _variant(row: _VariantRow, varying: Container[str]) -> str:
+    system = row["system"] if "system" in varying else ""
+    protocol = row["query_mode"] if "query_mode" in varying else ""
     family, drivers = row.get("family") or "", row.get("drivers")
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""

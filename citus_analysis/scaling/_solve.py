@@ -6,7 +6,7 @@ Reference:
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -35,9 +35,19 @@ def solve(model: Model, n: Floats, x: Floats) -> Floats:
     def jacobian(p: Floats) -> Floats:
         return model.jacobian(n, p) / scale
 
-    options: dict[str, Any] = {"xtol": _TIGHT, "ftol": _TIGHT, "gtol": _TIGHT, "x_scale": "jac", "max_nfev": 2_000}
     # dogbox walks along the bounds and ends exactly on one that binds.
-    result = least_squares(residuals, start, jac=jacobian, bounds=(lower, upper), method="dogbox", **options)
+    result = least_squares(
+        residuals,
+        start,
+        jac=jacobian,
+        bounds=(lower, upper),
+        method="dogbox",
+        xtol=_TIGHT,
+        ftol=_TIGHT,
+        gtol=_TIGHT,
+        x_scale="jac",
+        max_nfev=2_000,
+    )
     found: Floats = result.x
     polished: Floats = solve_many(model, n, x[None, :], found)[0]
     return polished

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -32,7 +31,7 @@ def write_description(
     configuration: Configuration,
     description: Description,
     nodes: list[Node],
-    measured: Mapping[int, Mapping[str, Any]] | None = None,
+    measured: Mapping[int, Mapping[str, object]] | None = None,
 ) -> None:
     """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none.
 
@@ -127,7 +126,7 @@ def _settings(configuration: Configuration) -> dict[str, str]:
     return {name: setting_text(value) for name, value in configuration.settings}
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: Node) -> dict[str, object]:
     known = {"node": f"{node.host}:{node.port}", "groupid": node.groupid, "pglog_number": node.name}
     return {name: value for name, value in known.items() if value is not None}
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import TupleRow
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment_file.measuring import Monitor
@@ -65,7 +66,7 @@ SETTINGS_DESCRIBED: Final = (
 #: Comment on what this tool made: its table, and its role.
 MARK: Final = "made by citus-analysis"
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = psycopg.Connection[TupleRow]
 #: Return type of :func:`connect`.
 Connecting = AbstractContextManager[Connection]
 
@@ -99,7 +100,7 @@ def connect(node: Node, *, database: str, user: str, password: str | None = None
         raise RunnerError(problem, way_out=way_out or None) from error
 
 
-def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[tuple[Any, ...]]:
+def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[TupleRow]:
     """Rows of a query, none for a statement without rows."""
     cursor = connection.execute(text, values or None)
     return cursor.fetchall() if cursor.description else []

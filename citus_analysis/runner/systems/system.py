@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
+from psycopg.rows import TupleRow
 
 from citus_analysis.runner.experiment_file.measuring import Monitor
 from citus_analysis.runner.hosts.processes import Processes
@@ -161,7 +162,7 @@ class Description:
         task_level: Citus: the level at which it reported its tasks when it was asked; None where it did not or was not.
     """
 
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     settings: Mapping[str, str] = field(default_factory=dict)
     skipped: Sequence[str] = ()
     settings_by_node: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -186,7 +187,7 @@ class Target(Protocol):
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
         """Where load generators connect."""
 
-    def connect(self, node: Node) -> AbstractContextManager[Connection[tuple[Any, ...]]]:
+    def connect(self, node: Node) -> AbstractContextManager[Connection[TupleRow]]:
         """A session of the runner's own on a node."""
 
     def describe(self) -> Description:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
+
+from psycopg.rows import TupleRow
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.journal import Journal
@@ -114,7 +116,7 @@ def _wait(connection: sql.Connection, job: int) -> float:
 
 
 def _job(connection: sql.Connection, job: int) -> tuple[str, float, str]:
-    rows: list[tuple[Any, ...]] = sql.query(
+    rows: list[TupleRow] = sql.query(
         connection,
         "SELECT state::text, extract(epoch FROM coalesce(finished_at, clock_timestamp()) - started_at), "
         "(SELECT string_agg(message, '; ') FROM pg_dist_background_task WHERE job_id = job.job_id AND status = 'error')"
