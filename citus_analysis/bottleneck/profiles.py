@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UnknownNameError, UsageError
 
 __all__ = ["cpu_share_by_object", "symbols_of_stacks", "top_symbols"]
@@ -30,6 +30,7 @@ _PARTS: Final = (
 _NO_KERNEL: Final = ("[vdso]", "[unknown]", "[heap]", "[stack]")
 
 
+@in_callers_kind
 def top_symbols(
     perf_symbols: Frame,
     by: Literal["shared_object", "symbol"] = "shared_object",
@@ -66,6 +67,7 @@ def top_symbols(
     )
 
 
+@in_callers_kind
 def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
     """Shares of CPU samples by what the code is part of: `kernel`, `postgres`, `citus`, `libc`, `libpq`, `other`.
 
@@ -88,6 +90,7 @@ def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
     )
 
 
+@in_callers_kind
 def symbols_of_stacks(perf_stacks: Frame) -> pl.DataFrame:
     """Shares of the functions at the leaves of stacks, in the columns of `perf_symbols` that they support.
 

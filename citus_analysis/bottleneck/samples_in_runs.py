@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UsageError
 
 __all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
@@ -30,6 +30,7 @@ def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
     return gaps.median().over(series).dt.total_milliseconds() / _MS_PER_S
 
 
+@in_callers_kind
 def align_to_runs(
     samples: Frame,
     runs: Frame,
@@ -69,7 +70,8 @@ def align_to_runs(
     return placed.with_columns(elapsed_s=elapsed).select(*as_polars(samples).columns, "elapsed_s", "interval_s")
 
 
-def one_source(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+@in_callers_kind
+def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     """The rows of one of several recordings of the same quantity, such as by two samplers on a node.
 
     iostat is preferred to vmstat (which prints whole percents and counts nice as user), then the source with the
@@ -79,8 +81,9 @@ def one_source(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         samples: rows with `source_id`, and `sampler` where there is one.
         by: columns that identify the measured object, such as run and node.
     """
-    sampler = pl.col("sampler") != "iostat" if "sampler" in samples.columns else pl.lit(value=False)
-    counted = samples.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)
+    frame = as_polars(samples)
+    sampler = pl.col("sampler") != "iostat" if "sampler" in frame.columns else pl.lit(value=False)
+    counted = frame.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)
     rank = pl.struct("_last", -pl.col("_count").cast(pl.Int64), "source_id")
     first = pl.col("source_id").sort_by(rank).first().over(by)
     return counted.filter(pl.col("source_id") == first).drop("_count", "_last")

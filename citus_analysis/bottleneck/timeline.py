@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["busy_percent", "checkpoint_marks", "cpu_over_time", "device_over_time"]
 
@@ -35,6 +35,7 @@ def busy_percent() -> pl.Expr:
     return 100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0.0)
 
 
+@in_callers_kind
 def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> pl.DataFrame:
     """CPU shares over time: resource, run_id, node, elapsed_s, interval_s, sample_time, busy_percent, shares.
 
@@ -52,6 +53,7 @@ def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> 
     )
 
 
+@in_callers_kind
 def device_over_time(device_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> pl.DataFrame:
     """Devices over time: resource, run_id, node, device, elapsed_s, utilisation, awaits, queue and rates.
 
@@ -71,6 +73,7 @@ def device_over_time(device_samples: Frame, runs: Frame, *, margin_s: float = 0.
     )
 
 
+@in_callers_kind
 def checkpoint_marks(checkpoints: Frame, runs: Frame) -> pl.DataFrame:
     """Checkpoints that touch a run: resource, run_id, node, start_s, end_s (since its begin), reason, buffers_written.
 

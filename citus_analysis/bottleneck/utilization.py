@@ -8,7 +8,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, sampling_interval_s
 from citus_analysis.bottleneck.timeline import busy_percent
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["LEAST_FOR_P95", "resource_utilization"]
 
@@ -22,6 +22,7 @@ _DEVICE: Final = ("queue_length", "read_kb_s", "write_kb_s")
 _RATES: Final = ("reads_per_s", "writes_per_s", "discards_per_s")
 
 
+@in_callers_kind
 def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame | None = None) -> pl.DataFrame:
     """Utilisation of CPUs and devices per run and node: one row per component.
 

@@ -1,22 +1,28 @@
 """Tables that callers pass: polars, pandas or Arrow frames, and objects that provide tables by name.
 
-Functions accept any of them and return polars frames. Results are often objects that hold several frames and warnings;
-each frame converts with one call (`to_pandas()`, `to_arrow()`, or Arrow's PyCapsule interface, which pandas, DuckDB
-and pyarrow read themselves).
+Functions accept any of them, work in polars, and give frames back in the caller's kind: :func:`in_callers_kind`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import wraps
+from types import ModuleType
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import narwhals as nw
 import polars as pl
+from narwhals.dependencies import is_into_dataframe
 from narwhals.typing import IntoDataFrame
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["Frame", "TableSource", "as_polars", "tables_of"]
+__all__ = ["Frame", "TableSource", "as_polars", "in_callers_kind", "tables_of"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 #: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
 Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
@@ -60,3 +66,64 @@ def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -
     if isinstance(source, Mapping) and set(names) <= set(source):
         return {name: as_polars(source[name]) for name in names}
     raise UsageError(f"the tables {' and '.join(names)} are needed", way_out="pass a dataset")
+
+
+def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of frames whose results have the kind of the first frame passed: pandas in, pandas out.
+
+    Converted are a frame, and frames in a tuple or in the attributes of a result object. Annotations name polars, the
+    kind of callers who pass polars or a dataset.
+
+    Example:
+        >>> import pandas as pd
+        >>> @in_callers_kind
+        ... def doubled(frame: Frame) -> pl.DataFrame:
+        ...     return as_polars(frame) * 2
+        >>> type(doubled(pd.DataFrame({"x": [1.5]}))).__module__.partition(".")[0]
+        'pandas'
+    """
+
+    @wraps(function)
+    def converting(*args: P.args, **kwargs: P.kwargs) -> R:
+        first = next(_frames((*args, *kwargs.values())), None)
+        if first is None or isinstance(first, pl.DataFrame | pl.LazyFrame):
+            return function(*args, **kwargs)
+        # In polars from here on, so that functions that are called on the way return polars too.
+        converted = cast("Callable[..., R]", function)
+        result = converted(*map(_in_polars, args), **{name: _in_polars(value) for name, value in kwargs.items()})
+        kind = nw.get_native_namespace(cast("IntoDataFrame", first))
+        return _converted(result, kind)
+
+    return converting
+
+
+def _frames(values: Iterable[object]) -> Iterator[object]:
+    """The frames among arguments, and in mappings and sequences of frames."""
+    for value in values:
+        if isinstance(value, pl.LazyFrame) or is_into_dataframe(value):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _frames(value.values())
+        elif isinstance(value, list | tuple):
+            yield from _frames(value)
+
+
+def _in_polars(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _in_polars(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_in_polars, value))
+    return as_polars(cast("Frame", value)) if is_into_dataframe(value) else value
+
+
+def _converted(result: T, kind: ModuleType) -> T:
+    """A result with its frames in another kind; the annotation keeps the kind that callers with polars get."""
+    if isinstance(result, pl.DataFrame):
+        return cast("T", nw.from_arrow(result, backend=kind).to_native())
+    if isinstance(result, tuple):
+        return cast("T", tuple(_converted(value, kind) for value in result))
+    if not is_dataclass(result) or isinstance(result, type):
+        return result
+    values = {one.name: getattr(result, one.name) for one in fields(result) if one.init}
+    changed = {name: new for name, value in values.items() if (new := _converted(value, kind)) is not value}
+    return replace(result, **changed) if changed else result

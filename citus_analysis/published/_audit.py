@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, cast
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.published._load import frame_published, published, read_published
 from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
@@ -44,11 +44,11 @@ class AuditResult(Shown):
 
     def count(self, severity: str) -> int:
         """Rows of tables, runs and configurations that have findings of one severity."""
-        return self.details.filter(severity=severity).n_unique(["source", "table", "row"])
+        return as_polars(self.details).filter(severity=severity).n_unique(["source", "table", "row"])
 
     def checks(self, severity: str) -> int:
         """Checks that have findings of one severity."""
-        return self.details.filter(severity=severity)["check"].n_unique()
+        return as_polars(self.details).filter(severity=severity)["check"].n_unique()
 
     @property
     def verdict(self) -> str:
@@ -61,12 +61,13 @@ class AuditResult(Shown):
 
     def summary_table(self) -> pl.DataFrame:
         """The findings, red first."""
-        return self.findings
+        return as_polars(self.findings)
 
 
 Audited: TypeAlias = str | PathLike[str] | Frame
 
 
+@in_callers_kind
 def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
     """Check tables of results for contradictions.
 
@@ -95,6 +96,7 @@ def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
     return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=[*CHECKS, UNREAD]), details)
 
 
+@in_callers_kind
 def audit_runs(
     runs: Frame,
     clients: Frame | None = None,

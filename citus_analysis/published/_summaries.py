@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published._rows import Row, result_tables
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
@@ -30,7 +31,8 @@ _SCHEMA: Final = {
 }
 
 
-def published_summaries(rows: pl.DataFrame, size: str = "workers", level: float = LEVEL) -> pl.DataFrame:
+@in_callers_kind
+def published_summaries(rows: Frame, size: str = "workers", level: float = LEVEL) -> pl.DataFrame:
     """Each row of published tables that states a mean and a standard deviation, with a Student's t interval.
 
     Args:
@@ -49,7 +51,7 @@ def published_summaries(rows: pl.DataFrame, size: str = "workers", level: float 
         [5, 5, 3, 4, 4]
     """
     found = []
-    for table in result_tables(rows):
+    for table in result_tables(as_polars(rows)):
         found += [_summary(row, size, level) for row in table.rows if row.states("sigma", size)]
     known = [cells for cells in found if cells is not None]
     frame = pl.DataFrame(known, schema={size: pl.Float64(), **_SCHEMA})

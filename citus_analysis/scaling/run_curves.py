@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
-from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability, pooled
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
@@ -25,6 +25,7 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["scale_runs"]
 
 
+@in_callers_kind
 def scale_runs(
     source: TableSource | Frame,
     x: str = "workers",

@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.threads import in_order
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.failures import link_failures
@@ -61,7 +62,8 @@ class Traces(Shown):
     clock_offsets: pl.DataFrame
 
 
-def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
+@in_callers_kind
+def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """Build the traces of all statements in server logs.
 
     Resources and iterations are independent of each other and are worked through one by one; memory is bounded
@@ -76,7 +78,7 @@ def build_traces(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Traces:
     Returns:
         Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
-    parts = [part for iteration in _iterations(log_events, nodes) for part in iteration]
+    parts = [part for iteration in _iterations(as_polars(log_events), as_polars(nodes)) for part in iteration]
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
 
 

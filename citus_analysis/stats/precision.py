@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, METRIC
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.stats.planning import enough_runs, influence
 from citus_analysis.stats.run_means import refuse_mixed_systems, strata_of, times_of, values_of
 from citus_analysis.stats.series.independence import check_independence
@@ -32,6 +32,7 @@ _ADDED: Final = {
 }
 
 
+@in_callers_kind
 def run_precision(
     runs: Frame,
     by: Sequence[str],

@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL, METRIC
-from citus_analysis.core.frames import Frame, TableSource, as_polars
+from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
@@ -43,6 +43,7 @@ def lower_is_better(metric: str) -> bool:
     return metric.endswith(_TIME_SUFFIXES) or metric.startswith("failed")
 
 
+@in_callers_kind
 def runs_with_metric(
     source: TableSource | Frame,
     metric: str,
@@ -125,6 +126,7 @@ def _joined(source: TableSource, metric: str) -> pl.DataFrame:
     return runs.join(main, on=keys, how="inner")
 
 
+@in_callers_kind
 def summarise_runs(
     source: TableSource | Frame,
     metric: str = METRIC,

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.frames import Frame, TableSource, tables_of
+from citus_analysis.core.frames import Frame, TableSource, in_callers_kind, tables_of
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.operations import adds_up
 from citus_analysis.units import US_PER_S
@@ -83,6 +83,7 @@ def little(throughput_ops_s: float, response_time_us: float, threads: float, thi
     return Little(threads, in_system, thinking, spare, in_system / threads, outside, notes)
 
 
+@in_callers_kind
 def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
     """Little's law for every run of a dataset that has latencies.
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.schema import DATA_STATEMENTS
 
 __all__ = ["QUANTITIES", "after_warm_up", "coarse_profile", "log_line_profile"]
@@ -24,6 +24,7 @@ _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
 
 
+@in_callers_kind
 def coarse_profile(
     statements: Frame,
     *,
@@ -122,6 +123,7 @@ def _commit_warning(symbol: str) -> pl.Expr:
     return pl.when(hidden).then(pl.lit(text))
 
 
+@in_callers_kind
 def log_line_profile(
     log_events: Frame,
     *,

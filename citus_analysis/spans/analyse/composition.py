@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
@@ -34,6 +34,7 @@ def compose(statements: Frame) -> pl.DataFrame:
     )
 
 
+@in_callers_kind
 def percentile_profile(
     statements: Frame,
     *,
@@ -74,6 +75,7 @@ def percentile_profile(
     return pl.concat(rows).sort(*by, "percentile", nulls_last=True)
 
 
+@in_callers_kind
 def fan_out_profile(
     statements: Frame,
     *,
@@ -106,6 +108,7 @@ def fan_out_profile(
     )
 
 
+@in_callers_kind
 def critical_path(spans: Frame) -> pl.DataFrame:
     """The tasks each statement could not have done without waiting for.
 

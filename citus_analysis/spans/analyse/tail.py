@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.composition import COMPONENTS, compose
 from citus_analysis.texts.counted_words import counted
@@ -47,12 +48,13 @@ class TailProfile(Shown):
     warnings: tuple[str, ...] = field(default=())
 
 
+@in_callers_kind
 def tail_profile(
-    statements: pl.DataFrame,
-    spans: pl.DataFrame,
+    statements: Frame,
+    spans: Frame,
     *,
-    checkpoints: pl.DataFrame | None = None,
-    autovacuums: pl.DataFrame | None = None,
+    checkpoints: Frame | None = None,
+    autovacuums: Frame | None = None,
     share: float = 0.01,
 ) -> TailProfile:
     """Compare the slowest statements with the rest, factor by factor.
@@ -69,7 +71,7 @@ def tail_profile(
 
     Source: Fisher's exact test with Holm's correction (Holm 1979).
     """
-    composed = compose(statements)
+    composed = compose(as_polars(statements))
     n_tail = round(share * composed.height)
     if n_tail < 5:
         needed = int(np.ceil(5 / share))
@@ -78,7 +80,8 @@ def tail_profile(
             way_out=f"give at least {needed} statements or a larger share",
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")
-    marked = _with_factors(ordered, spans, checkpoints, autovacuums).with_columns(tail=pl.col("order") < n_tail)
+    beside = [None if table is None else as_polars(table) for table in (checkpoints, autovacuums)]
+    marked = _with_factors(ordered, as_polars(spans), *beside).with_columns(tail=pl.col("order") < n_tail)
     threshold = float(ordered["total_us"][n_tail - 1])
     return TailProfile(
         factors=_factor_table(marked),
@@ -190,7 +193,8 @@ def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     return corrected
 
 
-def autovacuum_intervals(log_events: pl.DataFrame) -> pl.DataFrame:
+@in_callers_kind
+def autovacuum_intervals(log_events: Frame) -> pl.DataFrame:
     """When autovacuum ran: `resource`, `iteration`, `node`, `start_time`, `end_time`.
 
     A record is printed when a run ended and says how long it took; where that part of the message was not kept,
@@ -198,10 +202,14 @@ def autovacuum_intervals(log_events: pl.DataFrame) -> pl.DataFrame:
     """
     seconds = pl.col("message").str.extract(r"elapsed: ([0-9.]+) s").cast(pl.Float64).fill_null(0.0)
     end = pl.col("log_time").cast(pl.Datetime("us", "UTC"))
-    return log_events.filter(pl.col("kind") == "autovacuum").select(
-        "resource",
-        "iteration",
-        "node",
-        start_time=end - pl.duration(microseconds=(seconds * 1e6).cast(pl.Int64)),
-        end_time=end,
+    return (
+        as_polars(log_events)
+        .filter(pl.col("kind") == "autovacuum")
+        .select(
+            "resource",
+            "iteration",
+            "node",
+            start_time=end - pl.duration(microseconds=(seconds * 1e6).cast(pl.Int64)),
+            end_time=end,
+        )
     )

@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import (
     closest_difference,
@@ -89,6 +89,7 @@ class RunComparison(Shown):
         }
 
 
+@in_callers_kind
 def compare_runs(
     source: TableSource | Frame,
     metric: str = METRIC,

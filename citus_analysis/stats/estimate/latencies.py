@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.estimate.histograms import merge_histograms
 from citus_analysis.stats.estimate.percentiles import histogram_percentile_interval
@@ -18,6 +18,7 @@ __all__ = ["latency_percentiles"]
 _CORRELATED: Final = "operations of one run are correlated: the interval is the least that is uncertain"
 
 
+@in_callers_kind
 def latency_percentiles(
     buckets: Frame,
     percentiles: Sequence[float] = (50, 95, 99),

@@ -1,0 +1,126 @@
+"""Frames come back in the kind in which tables were passed: pandas in, pandas out; Arrow in, Arrow out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from types import ModuleType
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from citus_analysis import bottleneck, scaling, spans, stats
+from citus_analysis.core.frames import Frame
+from citus_analysis.dataset import Dataset
+from citus_analysis.published import (
+    audit,
+    audit_runs,
+    published,
+    published_numbers,
+    published_summaries,
+    published_systems,
+)
+
+Kind = Callable[[pl.DataFrame], Frame]
+Call = Callable[[Dataset, Kind], object]
+RESOURCE = "w2-t4-insert"
+
+
+def table(dataset: Dataset, name: str) -> pl.DataFrame:
+    frame = dataset.table(name)
+    return frame.filter(pl.col("resource") == RESOURCE) if name in ("log_events", "nodes", "statements") else frame
+
+
+#: Each public function that takes frames and gives frames, on the recordings.
+CALLS: dict[str, Call] = {
+    "compare_runs": lambda d, k: stats.compare_runs(k(d.runs())),
+    "latency_percentiles": lambda d, k: stats.latency_percentiles(k(d.client_histogram().filter(resource=RESOURCE))),
+    "run_precision": lambda d, k: stats.run_precision(
+        k(d.runs().drop_nulls("throughput_ops_s")), ["resource", "phase"]
+    ),
+    "runs_with_metric": lambda d, k: stats.runs_with_metric(k(d.runs()), "throughput_ops_s"),
+    "summarise_runs": lambda d, k: stats.summarise_runs(k(d.runs())),
+    "autovacuum_intervals": lambda d, k: spans.autovacuum_intervals(k(table(d, "log_events"))),
+    "build_traces": lambda d, k: spans.build_traces(k(table(d, "log_events")), k(table(d, "nodes"))),
+    "coarse_profile": lambda d, k: spans.coarse_profile(k(d.statements())),
+    "log_line_profile": lambda d, k: spans.log_line_profile(k(table(d, "log_events"))),
+    "percentile_profile": lambda d, k: spans.percentile_profile(k(d.statements())),
+    "fan_out_profile": lambda d, k: spans.fan_out_profile(k(d.statements())),
+    "critical_path": lambda d, k: spans.critical_path(k(d.spans().head(1000))),
+    "tail_profile": lambda d, k: spans.tail_profile(k(d.statements()), k(d.spans()), checkpoints=k(d.checkpoints())),
+    "little_runs": lambda d, k: scaling.little_runs(
+        {"runs": k(d.runs()), "operation_latencies": k(d.operation_latencies())}
+    ),
+    "scale_runs": lambda d, k: scaling.scale_runs(k(d.runs()), resamples=20, models=["linear"]),
+    "align_to_runs": lambda d, k: bottleneck.align_to_runs(k(d.cpu_samples()), k(d.runs())),
+    "one_source": lambda d, k: bottleneck.one_source(k(d.cpu_samples()), ["run_id", "node"]),
+    "cpu_over_time": lambda d, k: bottleneck.cpu_over_time(k(d.cpu_samples()), k(d.runs())),
+    "device_over_time": lambda d, k: bottleneck.device_over_time(k(d.device_samples()), k(d.runs())),
+    "checkpoint_marks": lambda d, k: bottleneck.checkpoint_marks(k(d.checkpoints()), k(d.runs())),
+    "resource_utilization": lambda d, k: bottleneck.resource_utilization(k(d.cpu_samples()), k(d.device_samples())),
+    "top_symbols": lambda d, k: bottleneck.top_symbols(k(d.perf_symbols())),
+    "cpu_share_by_object": lambda d, k: bottleneck.cpu_share_by_object(k(d.perf_symbols())),
+    "symbols_of_stacks": lambda d, k: bottleneck.symbols_of_stacks(k(d.perf_stacks())),
+    "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
+    "audit_runs": lambda d, k: audit_runs(k(d.runs())),
+    "published_numbers": lambda _, k: published_numbers(k(published("thesis"))),
+    "published_systems": lambda _, k: published_systems(k(published("thesis"))),
+    "published_summaries": lambda _, k: published_summaries(k(published("thesis", "5.7"))),
+}
+#: pandas' own integers cannot be null, and identifiers of spans are not exact as floats.
+KINDS: dict[type, Kind] = {
+    pd.DataFrame: lambda frame: frame.to_pandas(use_pyarrow_extension_array=True),
+    pa.Table: pl.DataFrame.to_arrow,
+}
+
+
+def frames_in(result: object) -> Iterator[pl.DataFrame | pd.DataFrame | pa.Table]:
+    """The frames of a result: itself, in a tuple, or in the attributes of a result object."""
+    if isinstance(result, pl.DataFrame | pd.DataFrame | pa.Table):
+        yield result
+    elif isinstance(result, tuple):
+        for value in result:
+            yield from frames_in(value)
+    elif is_dataclass(result):
+        for one in fields(result):
+            yield from frames_in(getattr(result, one.name))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["pandas", "arrow"])
+@pytest.mark.parametrize("name", CALLS)
+def test_frames_come_back_in_the_callers_kind(recorded_dataset: Dataset, name: str, kind: type) -> None:
+    expected = list(frames_in(CALLS[name](recorded_dataset, lambda frame: frame)))
+    result = CALLS[name](recorded_dataset, KINDS[kind])
+    found = list(frames_in(result))
+    assert expected
+    assert all(type(frame) is pl.DataFrame for frame in expected)
+    assert [type(frame) for frame in found] == [kind] * len(expected)
+    assert [frame.shape for frame in found] == [frame.shape for frame in expected]
+    # What a result says of itself does not depend on the kind of its frames.
+    assert str(result)
+
+
+def functions_of_frames(package: ModuleType) -> set[str]:
+    """Public functions that take and give frames, by their annotations."""
+    results = ("DataFrame", "Traces", "TailProfile", "RunComparison", "ScalingStudy", "AuditResult")
+    found = set()
+    for name in package.__all__:
+        signature = str(inspect.signature(function)) if inspect.isfunction(function := getattr(package, name)) else ""
+        given, _, result = signature.rpartition(" -> ")
+        if ("Frame" in given or "Audited" in given) and any(word in result for word in results):
+            found.add(name)
+    return found
+
+
+PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
+#: Their name says the kind they give, or they are steps of the ingest.
+OTHERS = {"as_polars", "group_sessions", "trace_iteration"}
+
+
+def test_no_function_of_frames_is_left_out() -> None:
+    public = set[str]().union(*(functions_of_frames(import_module(f"citus_analysis.{name}")) for name in PACKAGES))
+    assert public - OTHERS == set(CALLS)
