@@ -18,6 +18,8 @@ Example:
     'µs'
     >>> schema.TABLES["rejects"].parsed().names()
     ['byte_offset', 'byte_length', 'reason', 'excerpt']
+    >>> schema.TABLES["spans"].arrow().field("duration_us").metadata[b"unit"].decode()
+    'µs'
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from citus_analysis.core.arrow_arrays import nulls
 from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, ColumnType, one_of
 from citus_analysis.core.displays import public
 from citus_analysis.units import unit_of
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 __all__ = [
     "EXECUTED",
@@ -46,12 +50,16 @@ __all__ = [
     "STATUSES",
     "TABLES",
     "Column",
+    "Rows",
     "Table",
 ]
 
 __dir__ = public(__all__)
 
 PARTITION_KEY: Final = "resource"
+
+#: Rows as a format may yield them; :meth:`Table.batch` converts both to one record batch.
+Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
 
 #: Columns that say where a row comes from; filled in by the dataset layer, never by a format.
 IDENTITY_COLUMNS: Final = ("source_id", "resource", "run_id", "iteration", "node", "role", "part")
@@ -137,11 +145,16 @@ ROLES: Final = ("main", "monitor")
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name (with unit suffix), type and meaning."""
+    """One column: its name (with unit suffix), type and meaning.
+
+    Attributes:
+        source: where its values come from; None if from the source of its table.
+    """
 
     name: str
     type: ColumnType
     meaning: str
+    source: str | None = None
 
     @property
     def dtype(self) -> pl.DataType:
@@ -152,6 +165,21 @@ class Column:
     def unit(self) -> str | None:
         """Printable unit, from the name's suffix; None if it has none."""
         return unit_of(self.name)
+
+    def arrow(self, source: str, *, stored: bool = False) -> pa.Field:
+        """The column as a field of Arrow, with its `unit` (if it has one), `meaning` and `source` as metadata.
+
+        Args:
+            source: source of the table.
+            stored: as in Parquet files: texts and categories are plain texts, and only a source other than that of the
+                table is stated, because footers are read whenever a dataset is opened.
+        """
+        import pyarrow as pa
+
+        own = self.source or (None if stored else source)
+        facts = {"unit": self.unit, "meaning": self.meaning, "source": own}
+        kind = self.type.stored if stored else self.type.arrow
+        return pa.field(self.name, kind, metadata={name: fact for name, fact in facts.items() if fact})
 
 
 @dataclass(frozen=True)
@@ -218,6 +246,41 @@ class Table:
         kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
         return Table(self.name, self.meaning, self.source, kept, self.stated)
 
+    def arrow(self) -> pa.Schema:
+        """The table as a schema of Arrow.
+
+        The metadata of the schema hold the table's `meaning` and `source`, those of a field the column's `meaning`,
+        `source` and, if it has one, `unit`; all are bytes in UTF-8, as always in Arrow.
+
+        Example:
+            >>> metadata = TABLES["spans"].arrow().field("duration_us").metadata
+            >>> {name.decode(): text.decode() for name, text in metadata.items()}
+            {'unit': 'µs', 'meaning': 'as reported by the server', 'source': 'derived from log_events'}
+        """
+        return self._arrow
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        return self._arrow_schema(self.columns, stored=False)
+
+    def stored(self) -> pa.Schema:
+        """The schema of the table's Parquet files: without the partition key, texts and categories as plain texts.
+
+        Readers derive the same types from a file that has no Arrow schema, as files of older versions; hence old and
+        new files of a table can be read together.
+        """
+        return self._stored
+
+    @cached_property
+    def _stored(self) -> pa.Schema:
+        return self._arrow_schema((c for c in self.columns if c.name != PARTITION_KEY), stored=True)
+
+    def _arrow_schema(self, columns: Iterable[Column], *, stored: bool) -> pa.Schema:
+        import pyarrow as pa
+
+        facts = {"meaning": self.meaning, "source": self.source}
+        return pa.schema([column.arrow(self.source, stored=stored) for column in columns], metadata=facts)
+
     def polars_schema(self) -> pl.Schema:
         """Column names and dtypes for polars."""
         import polars as pl
@@ -264,14 +327,78 @@ class Table:
     def _conversions(self) -> tuple[_Conversions, ...]:
         return tuple(_Conversions.to(column) for column in self.columns)
 
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """Rows as a record batch of this table's Arrow schema; absent columns become null.
 
-_SOURCE_ID = Column("source_id", TEXT, "file the row was read from; key of `sources`")
-_RESOURCE = Column("resource", TEXT, "name of the system under test and its set-up; hive partition key")
-_RUN_ID = Column("run_id", TEXT, "run the row belongs to; null if unknown")
-_ITERATION = Column("iteration", INT32, "repetition of the same configuration, from 1")
-_NODE = Column("node", TEXT, "node of the cluster as the file's name gives it (`0` = coordinator); key of `nodes`")
-_ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client")
-_PART = Column("part", INT32, "number of the load generator within the run, from 0")
+        Between formats and files, rows are converted by this method alone, and once: rows of this schema are returned
+        as they are.
+
+        Raises:
+            ValueError: there is a column that the table does not define.
+            polars.exceptions.InvalidOperationError: a value does not fit its column.
+
+        Example:
+            >>> import polars as pl
+            >>> TABLES["rejects"].parsed().batch(pl.DataFrame({"byte_offset": [7]})).to_pylist()
+            [{'byte_offset': 7, 'byte_length': None, 'reason': None, 'excerpt': None}]
+        """
+        import pyarrow as pa
+
+        if isinstance(rows, pa.RecordBatch):
+            if rows.schema.equals(self._arrow):
+                return rows
+            given = dict(zip(rows.schema.names, rows.columns, strict=True))
+        else:
+            self.require_known(rows.columns)
+            given = {values.name: _array(values, self[values.name]) for values in rows.iter_columns()}
+        self.require_known(given)
+        columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]
+        # Arrays of another type are cast here.
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def no_rows(self) -> pa.RecordBatch:
+        """No rows of this table.
+
+        Example:
+            >>> TABLES["rejects"].no_rows().shape
+            (0, 8)
+        """
+        return self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self._arrow], schema=self._arrow)
+
+    def frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """A record batch of this table as a polars frame with its dtypes."""
+        import polars as pl
+
+        return self.conform(pl.DataFrame(batch))
+
+
+def _array(values: pl.Series, column: Column) -> pa.Array:
+    if values.null_count() == len(values):
+        return nulls(column.type.arrow, len(values))
+    # Cast through the category, so that an invalid value fails here and not when the dataset is read.
+    typed = values if values.dtype == column.dtype else values.cast(column.dtype)
+    return typed.rechunk().to_arrow()
+
+
+#: Sources of the identity columns.
+_PLACE: Final = "the source's path, its folder's configuration, a table of labels or --meta"
+_CONTENT: Final = "hash of the resource and of the source's path within it"
+
+_SOURCE_ID = Column("source_id", TEXT, "file the row was read from; key of `sources`", _CONTENT)
+_RESOURCE = Column("resource", TEXT, "name of the system under test and its set-up; hive partition key", _PLACE)
+_RUN_ID = Column("run_id", TEXT, "run the row belongs to; null if unknown", _PLACE)
+_ITERATION = Column("iteration", INT32, "repetition of the same configuration, from 1", _PLACE)
+_NODE = Column(
+    "node", TEXT, "node of the cluster as the file's name gives it (`0` = coordinator); key of `nodes`", _PLACE
+)
+_ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client", _PLACE)
+_PART = Column("part", INT32, "number of the load generator within the run, from 0", _PLACE)
 _OFFSET = Column("byte_offset", INT64, "where the record begins in the (decompressed) source")
 _LENGTH = Column("byte_length", INT64, "length of the record in the (decompressed) source, line end included")
 
@@ -316,7 +443,7 @@ _TABLES: Final = (
             Column("parsed_bytes", INT64, "bytes that ended as (part of) a row"),
             Column("noise_bytes", INT64, "bytes that the format defines as carrying no data"),
             Column("rejected_bytes", INT64, "bytes in `rejects`; parsed + noise + rejected = content"),
-            Column("run_id", TEXT, "run the file belongs to, where its identity names exactly one"),
+            Column("run_id", TEXT, "run the file belongs to, where its identity names exactly one", _PLACE),
             Column("note", TEXT, "reason why it has no rows, or a remark; null if neither"),
             _ITERATION,
             _NODE,

@@ -52,7 +52,7 @@ WITHIN_LAYER = {
     ("schema", "core.column_types"),
     ("schema", "units"),
     ("core.frames", "errors"),
-    ("core.rows", "schema"),
+    ("schema", "core.arrow_arrays"),
     ("texts.yaml_text", "errors"),
     ("report", "plots"),
 }

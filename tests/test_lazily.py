@@ -47,7 +47,9 @@ def test_a_log_is_read_without_polars(tmp_path: Path) -> None:
         "from citus_analysis.dataset.storage.parts import PartWriter",
         "from citus_analysis.formats import Content, Hints, format_named",
         f"writer = PartWriter(Path({str(tmp_path)!r}), 'V3', 'log')",
-        f"for piece in format_named('pglog').parse(Content(Path({str(log)!r})), Hints()): writer.write(piece.tables)",
+        "from citus_analysis.schema import TABLES",
+        f"for piece in format_named('pglog').parse(Content(Path({str(log)!r})), Hints()):",
+        "    writer.write({name: TABLES[name].batch(batch) for name, batch in piece.tables.items()})",
         "assert writer.finish()[0].part.rows > 1000",
     )
     assert {"numpy", "pyarrow"} <= loaded

@@ -98,7 +98,7 @@ def kind_of(said: str, out: Path) -> str:
     return "manifest" if match["path"].endswith("_manifest.jsonl") else match["place"].split(" ")[0]
 
 
-LIMITS = (0, 40, 1000, 3000, *range(5000, 20_000, 1000))
+LIMITS = (0, 40, 1000, 3000, *range(5000, 20_000, 1000), 30_000)
 ROOM = 2**40
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.core.rows import frame_of
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns, Tagger, assign
 from citus_analysis.schema import TABLES
@@ -30,7 +29,7 @@ def runs_of(tagger: Tagger, *times_ms: int | None) -> list[str | None]:
 
 
 def tagged(tagger: Tagger, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    return frame_of(TABLES[name], tagger.tag(name, TABLES[name].parsed().conform(frame)))
+    return TABLES[name].conform(pl.DataFrame(tagger.tag(name, TABLES[name].parsed().batch(frame))))
 
 
 def test_the_only_run_of_the_iteration() -> None:

@@ -29,8 +29,8 @@ def clients() -> pl.DataFrame:
 def _row(format_: Format, path: Path) -> pl.DataFrame:
     pieces = list(format_.parse(Content(path), Hints(path.name)))
     tables = ("client_metrics", "client_series", "client_histogram", "client_latencies", "client_errors")
-    heights = {name: sum(piece.tables[name].height for piece in pieces if name in piece.tables) for name in tables}
-    row = next((piece.tables["clients"] for piece in pieces if "clients" in piece.tables), pl.DataFrame())
+    heights = {name: sum(len(piece.tables[name]) for piece in pieces if name in piece.tables) for name in tables}
+    row = next((piece.frame("clients") for piece in pieces if "clients" in piece.tables), pl.DataFrame())
     if row.is_empty():
         return row
     counts = heights | {name: sum(getattr(piece, name) for piece in pieces) for name in ("parsed_bytes", "noise_bytes")}

@@ -34,14 +34,13 @@ def read(format_: Format, path: Path, **options: str) -> Read:
     content = Content(path)
     pieces = list(format_.parse(content, Hints(path.name, options)))
     for piece in pieces:
-        for name, frame in piece.tables.items():
-            assert frame.schema == TABLES[name].parsed().polars_schema()
+        for name, batch in piece.tables.items():
+            assert batch.schema == TABLES[name].parsed().arrow()
     rejects = pl.concat([TABLES["rejects"].parsed().empty(), *(piece.frame("rejects") for piece in pieces)])
     parsed, noise = sum(p.parsed_bytes for p in pieces), sum(p.noise_bytes for p in pieces)
     assert parsed + noise + rejects["byte_length"].sum() == len(content.read(2**30))
     tables = {
-        name: pl.concat([TABLES[name].parsed().empty(), *(p.tables[name] for p in pieces if name in p.tables)])
-        for name in format_.tables
+        name: pl.concat([TABLES[name].parsed().empty(), *(p.frame(name) for p in pieces)]) for name in format_.tables
     }
     return Read(tables, rejects, parsed, noise)
 

@@ -101,7 +101,7 @@ def test_empty_and_foreign_content(tmp_path: Path) -> None:
 def test_content_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Content, "read", lambda *_: pytest.fail("the whole file was read at once"))
     pieces = list(FORMAT.parse(Content(DOCUMENT), Hints()))
-    assert pl.concat([piece.tables["cpu_samples"] for piece in pieces if piece.tables]).height == 12
+    assert pl.concat([piece.frame("cpu_samples") for piece in pieces if piece.tables]).height == 12
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="needs the whole recorded corpus")

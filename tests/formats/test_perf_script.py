@@ -107,7 +107,7 @@ def test_more_stacks_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) ->
     blocks = Content.blocks
     monkeypatch.setattr(Content, "blocks", lambda self: blocks(self, 100_000))
     monkeypatch.setattr(perf_script, "MAX_STACKS", 100)
-    pieces = [p.tables["perf_stacks"] for p in FORMAT.parse(Content(STACKS), Hints()) if p.tables]
+    pieces = [p.frame("perf_stacks") for p in FORMAT.parse(Content(STACKS), Hints()) if p.tables]
     assert len(pieces) > 3
     key = ["event", "command", "pid", "stack", "shared_object"]
     summed = pl.concat(pieces).group_by(key).agg(pl.col("samples", "self_percent").sum())

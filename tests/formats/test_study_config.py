@@ -41,12 +41,12 @@ def test_recorded_files_are_recognised(name: str, format_name: str) -> None:
 
 def test_the_recorded_configuration() -> None:
     piece = parse(CONFIG, RECORDED / "config.yml")
-    settings = dict(piece.tables["settings"].iter_rows())
+    settings = dict(piece.frame("settings").iter_rows())
     assert settings["workers"] == "2"
     assert settings["settings.citus.enable_binary_protocol"] == "off"
     assert settings["settings.log_line_prefix"] == "%m [%p] [%v] : [%l-1] %q[app=%a] "
     assert settings["role_settings.worker1"] == "monitor log_duration=on log_statement=all log_min_messages=debug1"
-    assert piece.tables["nodes"].rows() == [
+    assert piece.frame("nodes").rows() == [
         ("0", 1, 0, "coordinator", 5432),
         ("1", 2, 1, "worker1", 5432),
         ("2", 3, 2, "worker2", 5432),
@@ -54,9 +54,9 @@ def test_the_recorded_configuration() -> None:
 
 
 def test_the_recorded_catalogues() -> None:
-    nodes = parse(NODES, RECORDED / "pg_dist_node.csv").tables["nodes"]
+    nodes = parse(NODES, RECORDED / "pg_dist_node.csv").frame("nodes")
     assert nodes.select("node", "nodeid", "groupid", "host", "port").row(2) == ("2", 3, 2, "worker2", 5432)
-    shards = parse(SHARDS, RECORDED / "pg_dist_shard.csv").tables["shards"]
+    shards = parse(SHARDS, RECORDED / "pg_dist_shard.csv").frame("shards")
     assert shards.height == 4
     assert shards.select("relation", "shard_id", "groupid", "hash_min", "hash_max").row(3) == (
         "usertable",
@@ -72,15 +72,15 @@ def test_the_number_in_file_names_may_differ_from_the_group(tmp_path: Path) -> N
     path.write_text(
         'nodes:\n  7: {node: "db:5433", groupid: 4, pglog_number: 9}\n  8: {groupid: 5}\n  x: {groupid: 6}\n'
     )
-    assert parse(CONFIG, path).tables["nodes"].rows() == [("9", 7, 4, "db", 5433), ("5", 8, 5, None, None)]
+    assert parse(CONFIG, path).frame("nodes").rows() == [("9", 7, 4, "db", 5433), ("5", 8, 5, None, None)]
 
 
 def test_a_configuration_without_nodes(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
     path.write_text("nodes: many\nworkers: 2\n")
     piece = parse(CONFIG, path)
-    assert piece.tables["nodes"].height == 0
-    assert piece.tables["settings"].rows() == [("nodes", "many"), ("workers", "2")]
+    assert piece.frame("nodes").height == 0
+    assert piece.frame("settings").rows() == [("nodes", "many"), ("workers", "2")]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_bad_rows_of_a_catalogue_are_rejected_with_their_place(tmp_path: Path) -
         b'\xef\xbb\xbfnodeid,groupid,nodename,nodeport\r\n1,0,a,5432\r\nx,0,b,1\r\n\r\n3,1\r\n4,2,"c,d",\r\n5,2,e,9\x00'
     )
     piece = parse(NODES, path)
-    assert piece.tables["nodes"]["nodeid"].to_list() == [1, 4]
-    assert piece.tables["nodes"].select("host", "port").row(1) == ("c,d", None)
+    assert piece.frame("nodes")["nodeid"].to_list() == [1, 4]
+    assert piece.frame("nodes").select("host", "port").row(1) == ("c,d", None)
     assert piece.frame("rejects")["byte_offset"].to_list() == [49, 60, 77]
 
 

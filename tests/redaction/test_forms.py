@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.core.rows import texts_of
+from citus_analysis.core.arrow_arrays import texts_of
 from citus_analysis.formats.api.redacted_columns import may_hold_secret, redact_series
 from citus_analysis.redaction import MARKERS, SUSPICIOUS, redact, redact_name, redact_path, redact_values
 

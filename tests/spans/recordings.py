@@ -112,7 +112,7 @@ def traces_of(
 def _nodes(folder: Path) -> pl.DataFrame:
     path = folder / "config.yml"
     pieces = format_named("config").parse(Content(path), Hints(path.name))
-    nodes = pl.concat([piece.tables["nodes"] for piece in pieces if "nodes" in piece.tables])
+    nodes = pl.concat([piece.frame("nodes") for piece in pieces])
     return TABLES["nodes"].conform(nodes.with_columns(resource=pl.lit(folder.name)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.core.rows import Rows, nulls, record_batch, repeated_text
+from citus_analysis.core.arrow_arrays import nulls, repeated_text
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
@@ -97,12 +97,11 @@ class Tagger:
     run_id: str | None = None
     windows: tuple[KnownRun, ...] = ()
 
-    def tag(self, name: str, rows: Rows) -> pa.RecordBatch:
+    def tag(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a table's parsed columns with the identity columns added."""
         import pyarrow as pa
 
         table = TABLES[name]
-        batch = record_batch(table.parsed(), rows)
         facts = self.identity.to_dict() | {"source_id": self.source_id, "run_id": self.run_id}
         own = {*batch.schema.names, PARTITION_KEY}
         added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}

@@ -236,7 +236,7 @@ def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState,
     with PartWriter(tables.folder, tables.resource, stem) as writer:
         for piece in derivation.compute(tables):
             with writing(tables.folder, place):
-                writer.write(piece)
+                writer.write({name: TABLES[name].batch(rows) for name, rows in piece.items()})
         with writing(tables.folder, place):
             staged = writer.finish()
     return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged

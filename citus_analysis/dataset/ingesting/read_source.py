@@ -11,17 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
-from citus_analysis.core.rows import Rows
 from citus_analysis.dataset.discover.walk import display, unreadable
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.redaction import redact
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
 
@@ -138,7 +140,7 @@ def read_source(
     format_: Format,
     hints: Hints,
     writer: PartWriter,
-    tag: Callable[[str, Rows], Rows],
+    tag: Callable[[str, pa.RecordBatch], pa.RecordBatch],
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
@@ -204,6 +206,6 @@ def _check(stop: Event) -> None:
         raise Stopped
 
 
-def _tagged(piece: Parsed, tag: Callable[[str, Rows], Rows]) -> dict[str, Rows]:
+def _tagged(piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
     tables = {**piece.tables, "rejects": piece.rejects}
     return {name: tag(name, rows) for name, rows in tables.items() if len(rows)}

@@ -87,7 +87,7 @@ class Dataset(Shorthands):
     @overload
     def table(self, name: str, kind: Literal["arrow"]) -> pa.Table: ...
     def table(self, name: str, kind: Kind = "polars") -> pl.DataFrame | pd.DataFrame | pa.Table:
-        """A table as a frame of the requested kind.
+        """A table as a frame of the requested kind; an Arrow table has the unit and meaning of each column.
 
         Raises:
             UnknownNameError: the table or the kind does not exist.
@@ -97,7 +97,7 @@ class Dataset(Shorthands):
         frame = self.scan(name).collect()
         if kind == "polars":
             return frame
-        return frame.to_pandas() if kind == "pandas" else frame.to_arrow()
+        return frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
 
     def sql(self, query: str) -> pl.DataFrame:
         """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
@@ -138,6 +138,12 @@ class Dataset(Shorthands):
         for part in self._manifest.parts():
             grouped.setdefault(part.table, []).append(part)
         return grouped
+
+
+def _arrow(name: str, frame: pl.DataFrame) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_arrays(frame.to_arrow().columns, schema=TABLES[name].arrow())
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:

@@ -6,6 +6,10 @@ counts increase or repeat, so their differences are packed; the leading bytes of
 split into bytes; texts and fingerprints repeat, so they get a dictionary; span identifiers get none of these.
 Statistics are written for columns that are filtered by range, which excludes categories and hashes.
 
+Each file holds the Arrow schema of its table, whose metadata state the unit, meaning and source of each column
+(``pyarrow.parquet.read_schema(file).field("duration_us").metadata``). Files of older versions have none and are read
+the same: the types of the schema are those that readers derive from such files.
+
 Rows of a source that no longer exists are kept, with the columns that the table had when they were written. Columns
 that were added later are null in these rows until the source is read again. Times that were written in milliseconds are
 read as microseconds, like all others.
@@ -14,6 +18,7 @@ read as microseconds, like all others.
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -22,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from citus_analysis.core.column_types import FLAG, HASH, REAL
-from citus_analysis.core.rows import Rows, record_batch
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, Column, Table
 
@@ -40,6 +44,7 @@ __all__ = [
     "location",
     "public_path",
     "scan_table",
+    "stored_metadata",
     "stored_rows",
     "writer_options",
 ]
@@ -56,18 +61,29 @@ _PAGE_BYTES: Final = 8 * 2**20
 COMPRESSED_BYTES: Final = 2**14
 
 
-def stored_rows(table: Table, pieces: Sequence[Rows]) -> pa.Table:
-    """Concatenate rows of a table in their stored form: without the partition key, absent columns null.
+def stored_rows(table: Table, pieces: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Concatenate rows of a table in their stored form: without the partition key.
 
     Raises:
-        ValueError: a frame has a column that the table does not define.
+        KeyError: a batch lacks a column.
     """
     import pyarrow as pa
 
-    rows = pa.Table.from_batches([record_batch(table, piece) for piece in pieces])
-    rows = rows.select([column.name for column in _kept(table)])
+    names = [column.name for column in _kept(table)]
+    rows = pa.Table.from_batches([piece.select(names) for piece in pieces])
     # All chunks share one dictionary; with a second one the writer would use none.
     return rows if len(pieces) == 1 else rows.unify_dictionaries().combine_chunks()
+
+
+@cache
+def stored_metadata(table: Table) -> dict[str, bytes]:
+    """Metadata of a table's Parquet files: meanings, units and sources, where readers of Arrow look for them.
+
+    The schema is written here and not by the writer, whose own would give readers the types of the rows in memory.
+    """
+    schema = table.stored()
+    facts = {name.decode(): text for name, text in schema.metadata.items()}
+    return facts | {"ARROW:schema": b64encode(schema.serialize().to_pybytes())}
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Write Parquet files of a dataset from a stream of frames; file names derive from the content.
+"""Write Parquet files of a dataset from a stream of record batches; file names derive from the content.
 
 Rows are collected until they suffice for a file, so that several files can be written at the same time: encoding takes
-longer than reading. A large frame becomes a file of its own, small ones are combined with the next. The boundaries and
+longer than reading. A large batch becomes a file of its own, small ones are combined with the next. The boundaries and
 contents of files depend on the source and its parser alone, not on the number of threads.
 """
 
@@ -12,14 +12,22 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from citus_analysis.core.rows import Rows
-from citus_analysis.dataset.storage.encoding import COMPRESSED_BYTES, MOST_ROWS, stored_rows, writer_options
+from citus_analysis.dataset.storage.encoding import (
+    COMPRESSED_BYTES,
+    MOST_ROWS,
+    stored_metadata,
+    stored_rows,
+    writer_options,
+)
 from citus_analysis.dataset.storage.integrity import fingerprints
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES, Table
 from citus_analysis.texts.path_names import partition_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["STAGING", "PartWriter", "Staged", "folder_of", "part_path"]
 
@@ -58,7 +66,7 @@ class Staged:
 
 @dataclass
 class PartWriter:
-    """Writes the parts of one source or derivation, frame by frame.
+    """Writes the parts of one source or derivation, batch by batch.
 
     Background threads write files while the caller produces more rows. An exception in a thread is raised by a later
     call, at the latest by :meth:`finish`. :meth:`finish` or :meth:`abandon` ends the threads; used as a context
@@ -75,7 +83,7 @@ class PartWriter:
     resource: str
     stem: str
     threads: int = 1
-    _held: dict[str, list[Rows]] = field(default_factory=dict)
+    _held: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     _staged: dict[str, list[Staged]] = field(default_factory=dict)
     _executor: ThreadPoolExecutor | None = None
     _writing: set[Future[None]] = field(default_factory=set)
@@ -91,8 +99,8 @@ class PartWriter:
             with suppress(OSError):
                 self.abandon()
 
-    def write(self, tables: Mapping[str, Rows]) -> None:
-        """Add rows, in the order of the resulting files."""
+    def write(self, tables: Mapping[str, pa.RecordBatch]) -> None:
+        """Add rows, in the order of the resulting files: batches with the columns of the table, in any order."""
         for name, rows in tables.items():
             if not len(rows):
                 continue
@@ -136,7 +144,7 @@ class PartWriter:
         if self._executor is not None:
             self._executor.shutdown()
 
-    def _next(self, name: str) -> tuple[int, str, list[Rows]]:
+    def _next(self, name: str) -> tuple[int, str, list[pa.RecordBatch]]:
         """Table and number of the next part, and the rows that it is to hold."""
         pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
         path = part_path(name, self.resource, self.stem, len(items))
@@ -144,7 +152,7 @@ class PartWriter:
         items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
         return len(items) - 1, name, pieces
 
-    def _write_file(self, number: int, name: str, pieces: list[Rows]) -> None:
+    def _write_file(self, number: int, name: str, pieces: list[pa.RecordBatch]) -> None:
         item = self._staged[name][number]
         data = _encoded(TABLES[name], pieces)
         size, footer_hash, hash_ = fingerprints(data)
@@ -156,7 +164,7 @@ class PartWriter:
         self._staged[name][number] = replace(item, part=part)
 
 
-def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
+def _encoded(table: Table, pieces: list[pa.RecordBatch]) -> memoryview:
     """The bytes of a Parquet file, in memory: a file has a few megabytes at most, and all bytes are hashed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -166,4 +174,5 @@ def _encoded(table: Table, pieces: list[Rows]) -> memoryview:
     options = writer_options(table, compress=rows.nbytes >= COMPRESSED_BYTES)
     with pq.ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows, row_group_size=MOST_ROWS)
+        writer.add_key_value_metadata(stored_metadata(table))
     return memoryview(sink.getvalue())

@@ -1,6 +1,6 @@
 """Interface of a format: a module that recognises files of one kind and turns them into tables.
 
-A format yields :class:`Parsed` pieces. Each piece holds frames of :meth:`citus_analysis.schema.Table.parsed`
+A format yields :class:`Parsed` pieces. Each piece holds rows with :meth:`citus_analysis.schema.Table.parsed`
 columns and states how many bytes ended as rows and how many are noise by the format's definition; the
 remaining bytes are in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset
 layer checks this sum for every source.
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from citus_analysis.core.rows import Rows, frame_of, no_rows
 from citus_analysis.formats.api.options import Option
-from citus_analysis.formats.api.redacted_columns import redact_expr, redact_rows
+from citus_analysis.formats.api.redacted_columns import redact_batch, redact_expr
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, Rows
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 __all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
 
@@ -56,35 +56,44 @@ class Reject:
     excerpt: bytes | str = b""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Parsed:
     """A piece of a parsed source: tables, and an account of every byte.
 
-    Its texts never hold secrets: they are redacted when the piece is created.
+    A format gives rows as polars frames or Arrow batches, with any of the table's parsed() columns. They are converted
+    here, once, to the record batches that are stored; absent columns become null. Their texts never hold secrets: they
+    are redacted at the same time.
 
     Attributes:
-        tables: table name -> rows with the table's parsed() columns (absent ones are null); :meth:`frame` gives them
-            as a polars frame.
-        rejects: rows of the `rejects` table's parsed() columns; see :func:`reject_rows`.
+        tables: table name -> rows with the table's parsed() columns; :meth:`frame` gives them as a polars frame.
         parsed_bytes: bytes that ended as a row or as part of one.
         noise_bytes: bytes that carry no data by the format's definition.
+        rejects: rows of the `rejects` table's parsed() columns; see :func:`reject_rows`.
+
+    Raises:
+        ValueError: a column is not in the table's definition.
     """
 
-    tables: Mapping[str, Rows]
+    tables: Mapping[str, pa.RecordBatch]
     parsed_bytes: int
-    noise_bytes: int = 0
-    rejects: Rows = field(default_factory=lambda: reject_rows(()))
+    noise_bytes: int
+    rejects: pa.RecordBatch
 
-    def __post_init__(self) -> None:
-        """Redact every text."""
-        object.__setattr__(self, "tables", {name: redact_rows(rows) for name, rows in self.tables.items()})
-        object.__setattr__(self, "rejects", redact_rows(self.rejects))
+    def __init__(
+        self, tables: Mapping[str, Rows], parsed_bytes: int, noise_bytes: int = 0, rejects: Rows | None = None
+    ) -> None:
+        """Convert the rows and redact their texts."""
+        converted = {name: _converted(name, rows) for name, rows in tables.items()}
+        object.__setattr__(self, "tables", converted)
+        object.__setattr__(self, "parsed_bytes", parsed_bytes)
+        object.__setattr__(self, "noise_bytes", noise_bytes)
+        object.__setattr__(self, "rejects", _converted("rejects", reject_rows(()) if rejects is None else rejects))
 
     def frame(self, table: str) -> pl.DataFrame:
         """The rows of a table, or of `rejects`, with its parsed() columns; an empty frame if the piece has none."""
         parsed = TABLES[table].parsed()
-        rows = self.rejects if table == "rejects" else self.tables.get(table)
-        return parsed.empty() if rows is None else frame_of(parsed, rows)
+        batch = self.rejects if table == "rejects" else self.tables.get(table)
+        return parsed.empty() if batch is None else parsed.frame(batch)
 
     @property
     def rejected_bytes(self) -> int:
@@ -131,12 +140,16 @@ class Format(ABC):
         """
 
 
-def reject_rows(rejects: Iterable[Reject]) -> Rows:
+def _converted(table: str, rows: Rows) -> pa.RecordBatch:
+    return redact_batch(TABLES[table].parsed().batch(rows))
+
+
+def reject_rows(rejects: Iterable[Reject]) -> pa.RecordBatch:
     """Rejects as rows of the `rejects` table; excerpts are decoded, cut and redacted."""
     rows = list(rejects)
     table = TABLES["rejects"].parsed()
     if not rows:
-        return no_rows(table)
+        return table.no_rows()
     import polars as pl
 
     frame = pl.DataFrame(
@@ -149,7 +162,7 @@ def reject_rows(rejects: Iterable[Reject]) -> Rows:
         schema=table.polars_schema(),
     )
     # Redact before the final cut, which could separate a secret's key from its value.
-    return frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
+    return table.batch(frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS)))
 
 
 def _shown(text: bytes | str) -> str:

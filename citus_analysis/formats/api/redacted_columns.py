@@ -5,17 +5,16 @@ Only texts that hold a suspicious word are examined one by one, and each distinc
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from citus_analysis.core.rows import Rows, text_array
+from citus_analysis.core.arrow_arrays import text_array
 from citus_analysis.redaction import MARKERS, MASK, SUSPICIOUS, redact
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["MASK", "may_hold_secret", "redact", "redact_expr", "redact_rows", "redact_series"]
+__all__ = ["MASK", "may_hold_secret", "redact", "redact_batch", "redact_expr", "redact_series"]
 
 _MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
@@ -47,66 +46,15 @@ def redact_expr(text: pl.Expr) -> pl.Expr:
     return text.map_batches(redact_series, return_dtype=pl.String, is_elementwise=True)
 
 
-def redact_rows(rows: Rows) -> Rows:
+def redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows with redacted texts and categories; the same object if they hold no secret."""
-    import pyarrow as pa
-
-    return _redact_batch(rows) if isinstance(rows, pa.RecordBatch) else _redact_frame(rows)
-
-
-def _redact_frame(frame: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    replaced = []
-    for column in _suspicious_columns(frame):
-        redacted = redact_series(column) if column.dtype == pl.String else _redact_category(column)
-        if redacted is not column:
-            replaced.append(redacted)
-    return frame.with_columns(replaced) if replaced else frame
-
-
-def _suspicious_columns(frame: pl.DataFrame) -> list[pl.Series]:
-    """The columns with a suspicious word in a text, found by one query: in small files, queries dominate the time."""
-    import polars as pl
-
-    suspicious = []
-    for name, dtype in frame.schema.items():
-        if dtype == pl.String:
-            suspicious.append(_is_suspicious(name, category=False))
-        elif isinstance(dtype, pl.Categorical):
-            suspicious.append(_is_suspicious(name, category=True))
-    if not suspicious:
-        return []
-    found = frame.select(suspicious)
-    return [frame.get_column(name) for name, holds in zip(found.columns, found.row(0), strict=True) if holds]
-
-
-@lru_cache(maxsize=256)
-def _is_suspicious(column: str, *, category: bool) -> pl.Expr:
-    import polars as pl
-
-    texts = pl.col(column).unique().cast(pl.String) if category else pl.col(column)
-    return texts.str.contains(SUSPICIOUS).any()
-
-
-def _redact_category(column: pl.Series) -> pl.Series:
-    import polars as pl
-
-    distinct = column.drop_nulls().unique().cast(pl.String)
-    redacted = redact_series(distinct)
-    if redacted is distinct:
-        return column
-    return column.cast(pl.String).replace_strict(distinct, redacted, default=None).cast(column.dtype)
-
-
-def _redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = batch.columns
     arrays = [_redact_array(array) for array in columns]
     if all(new is old for new, old in zip(arrays, columns, strict=True)):
         return batch
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def _redact_array(array: pa.Array) -> pa.Array:

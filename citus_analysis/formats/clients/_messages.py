@@ -74,7 +74,7 @@ def _class_of(text: pl.Expr) -> pl.Expr:
 
 def add_messages(counted: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
     """The sum of two counts of messages; beyond the limit of classes, late ones are counted together."""
-    total = _summed(pl.concat([counted, more]))
+    total = _summed(pl.concat([counted, more], how="vertical_relaxed"))
     if total.height <= _MAX_CLASSES:
         return total
     late = pl.int_range(pl.len()) >= _MAX_CLASSES
@@ -88,4 +88,4 @@ def add_messages(counted: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
 
 def _summed(counted: pl.DataFrame) -> pl.DataFrame:
     table = counted.group_by(_KEYS).agg(pl.col("count").sum(), pl.col("first_byte_offset").min())
-    return TABLES["client_errors"].parsed().conform(table.sort("first_byte_offset", *_KEYS))
+    return table.sort("first_byte_offset", *_KEYS)

@@ -7,7 +7,6 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
 __all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_rows", "script_name", "with_sections"]
@@ -107,7 +106,7 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         _init_steps(relevant),
     ]
     table = pl.concat(frames).sort("offset", maintain_order=True)
-    return TABLES["client_metrics"].parsed().conform(table.drop("offset"))
+    return table.drop("offset")
 
 
 def _group(kind: str, number: int) -> pl.Expr:

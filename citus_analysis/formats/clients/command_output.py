@@ -228,8 +228,7 @@ class _Reader:
                 self._found[reading] = float(values[-1]) if before is None else before + float(values.sum())
         noise = int(read.filter(~pl.col("matched") & pl.col("reason").is_null())["length"].sum())
         series = good.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in _SERIES)).select(_SERIES)
-        tables = {"client_series": TABLES["client_series"].parsed().conform(series)}
-        return Parsed(tables, int(good["length"].sum()), noise, reject_runs(read))
+        return Parsed({"client_series": series}, int(good["length"].sum()), noise, reject_runs(read))
 
     def finish(self) -> Parsed:
         """The client and its numbers."""
@@ -238,7 +237,7 @@ class _Reader:
             for reading, value in self._found.items()
         ]
         metrics = TABLES["client_metrics"].parsed()
-        frame = metrics.conform(pl.DataFrame(rows)) if rows else metrics.empty()
+        frame = pl.DataFrame(rows) if rows else metrics.empty()
         return Parsed({"clients": self._client(), "client_metrics": frame}, 0)
 
     def _number(self, pattern: str) -> pl.Expr:
@@ -274,7 +273,7 @@ class _Reader:
             "completed": rate is not None,
             "command_line": self.heading.command_line,
         }
-        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+        return pl.DataFrame({name: [fact] for name, fact in facts.items()})
 
 
 def _as_number(text: pl.Expr) -> pl.Expr:

@@ -58,7 +58,6 @@ from citus_analysis.formats.clients._pgbench_lines import (
 )
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "Pgbench"]
 
@@ -226,7 +225,7 @@ class _Report:
             elapsed_s=(pl.col("seconds") - since).round(3),
             log_time=time if stamped else pl.lit(None, TIME.polars),
         )
-        return TABLES["client_series"].parsed().conform(rows.drop("seconds"))
+        return rows.drop("seconds")
 
     def _client(self) -> pl.DataFrame:
         value = self._values.get
@@ -255,7 +254,7 @@ class _Report:
             "end_time": _time(self._end),
             "completed": completed,
         }
-        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+        return pl.DataFrame({name: [fact] for name, fact in facts.items()})
 
     def _script(self) -> str | None:
         """The script, or several scripts with their weights; a single script has no weight."""

@@ -38,7 +38,6 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, rej
 from citus_analysis.formats.reading.delimited import read_uniform
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 __all__ = ["FORMAT", "PgbenchLog"]
@@ -168,7 +167,7 @@ def _latency_rows(fields: pl.DataFrame, first_us: int) -> pl.DataFrame:
     verdict = pl.lit(value=False)
     if fields.schema["latency"] == pl.String:
         verdict = pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES))
-    rows = fields.select(
+    return fields.select(
         "client_thread",
         section="script " + pl.col("script"),
         time=pl.from_epoch(end_us, "us").dt.replace_time_zone("UTC"),
@@ -176,7 +175,6 @@ def _latency_rows(fields: pl.DataFrame, first_us: int) -> pl.DataFrame:
         latency_us=pl.col("latency").cast(pl.Float64, strict=False),
         failed=verdict,
     )
-    return TABLES["client_latencies"].parsed().conform(rows)
 
 
 def _interval_fields(lines: pl.DataFrame) -> pl.DataFrame:
@@ -216,7 +214,7 @@ def _series_rows(fields: pl.DataFrame, first: int, interval: int | None) -> pl.D
         log_time=pl.from_epoch(pl.col("start") * 1000, "ms").dt.replace_time_zone("UTC"),
         throughput_ops_s=pl.col("operations") / pl.lit(interval, pl.Float64),
     )
-    return TABLES["client_series"].parsed().conform(rows.drop("start"))
+    return rows.drop("start")
 
 
 def _accounted(block: Block, lines: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:

@@ -24,7 +24,6 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sample_frames import table
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
@@ -162,13 +161,13 @@ def _entries(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _symbols(entries: pl.DataFrame) -> pl.DataFrame:
     names = [name for name in TABLES["perf_symbols"].parsed().names() if name in entries.columns]
-    return table("perf_symbols", entries.select(names))
+    return entries.select(names)
 
 
 def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
     """Stacks of the entries; an entry without a drawn graph gives one stack with unknown callers."""
     if entries.is_empty():
-        return table("perf_stacks", pl.DataFrame())
+        return TABLES["perf_stacks"].parsed().empty()
     under = graphs.group_by("entry").agg(graph=pl.col("text"))
     entries = entries.join(under, on="entry", how="left", maintain_order="left")
     drawn = [
@@ -180,16 +179,13 @@ def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
     found = pl.Series(report_stacks(drawn), dtype=_FOUND)
     # Under --children an entry may have no samples of its own, and so no stack.
     named = entries.with_columns(found=found).filter(pl.col("found").list.len() > 0).explode("found")
-    return table(
-        "perf_stacks",
-        named.select(
-            "event",
-            "command",
-            "pid",
-            "shared_object",
-            stack=pl.col("found").struct[0],
-            self_percent=pl.col("found").struct[1],
-        ),
+    return named.select(
+        "event",
+        "command",
+        "pid",
+        "shared_object",
+        stack=pl.col("found").struct[0],
+        self_percent=pl.col("found").struct[1],
     )
 
 

@@ -44,8 +44,8 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sample_frames import table
 from citus_analysis.formats.sources.content import Content
+from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
 
@@ -115,7 +115,7 @@ def _beginning(head: bytes) -> bytes:
 
 
 def _no_stacks() -> pl.DataFrame:
-    return table("perf_stacks", pl.DataFrame()).drop("self_percent")
+    return TABLES["perf_stacks"].parsed().empty().drop("self_percent")
 
 
 def _pieces(content: Content) -> Iterator[Parsed]:
@@ -258,13 +258,12 @@ def _shared(stacks: pl.DataFrame, totals: pl.DataFrame) -> pl.DataFrame:
     """Rows of `perf_stacks`, the heaviest first."""
     of_count = pl.col("event_count") / pl.col("total_count")
     of_samples = pl.col("samples") / pl.col("total_samples")
-    rows = (
+    return (
         stacks.join(totals, on="event", how="left", maintain_order="left")
         .with_columns(self_percent=100 * pl.coalesce(of_count, of_samples))
         .drop("total_samples", "total_count")
         .sort("event", "self_percent", "command", "pid", "stack", descending=[False, True, False, False, False])
     )
-    return table("perf_stacks", rows)
 
 
 FORMAT = PerfScript()

@@ -17,7 +17,6 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sample_frames import table
 from citus_analysis.formats.sources.content import Block, Content
 
 __all__ = ["FORMAT", "PerfStat"]
@@ -124,7 +123,7 @@ def _parse_block(block: Block, separator: str | None, last_event: str | None) ->
     counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
     clean = pl.col("reason").is_null()
     parsed = Parsed(
-        {"perf_counters": table("perf_counters", _counters(counters))},
+        {"perf_counters": _counters(counters)},
         parsed_bytes=int(lines.filter(clean & read)["length"].sum()),
         noise_bytes=int(lines.filter(clean & ~read)["length"].sum()),
         rejects=reject_runs(lines),

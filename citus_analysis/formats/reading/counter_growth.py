@@ -127,8 +127,5 @@ def _long(view: str, compared: pl.DataFrame, counters: list[str]) -> pl.DataFram
     base = pl.when("born").then(0.0).otherwise("before")
     rows = totals.with_columns(befores).with_columns(value=pl.when(known).then(pl.col("total") - base))
     kept = rows.filter(pl.col("total").is_not_null() | pl.col("before").is_not_null())
-    return _TABLE.conform(
-        kept.drop("before", "born")
-        .with_columns(view=pl.lit(view))
-        .sort("sample", "key", "counter", maintain_order=True)
-    )
+    rows = kept.drop("before", "born").with_columns(view=pl.lit(view))
+    return rows.sort("sample", "key", "counter", maintain_order=True)

@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.rows import Rows
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.schema import Rows
 
 __all__ = ["Records", "header_of", "read_records"]
 

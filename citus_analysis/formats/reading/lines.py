@@ -133,5 +133,4 @@ def reject_runs(lines: pl.DataFrame) -> pl.DataFrame:
         .drop("run")
         # Redact before the final cut, which could separate a secret's key from its value.
         .with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS))
-        .pipe(TABLES["rejects"].parsed().conform)
     )

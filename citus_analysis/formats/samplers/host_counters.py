@@ -159,7 +159,7 @@ def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Fresh rows in the columns of their table."""
     table = TABLES[name].parsed()
     fresh = rows.filter("fresh").with_columns(since_boot=pl.lit(value=False))
-    return table.conform(fresh.select(column for column in table.names() if column in fresh.columns))
+    return fresh.select(column for column in table.names() if column in fresh.columns)
 
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:

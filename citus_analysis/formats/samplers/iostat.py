@@ -32,7 +32,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sample_frames import first_report_option, table
+from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
 from citus_analysis.formats.sources.content import Block, Content
@@ -121,7 +121,7 @@ def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Pars
     clean = pl.col("reason").is_null()
     noise = pl.col("kind").is_in(["blank", "banner"])
     parsed = Parsed(
-        {"cpu_samples": table("cpu_samples", cpu), "device_samples": table("device_samples", devices)},
+        {"cpu_samples": cpu, "device_samples": devices},
         parsed_bytes=int(lines.filter(clean & ~noise)["length"].sum()),
         noise_bytes=int(lines.filter(clean & noise)["length"].sum()),
         rejects=reject_runs(lines),

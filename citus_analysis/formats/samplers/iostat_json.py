@@ -25,7 +25,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.sample_frames import first_report_option, table
+from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
@@ -205,9 +205,7 @@ def _tables(reports: list[_Report], order: str, zone: str) -> dict[str, pl.DataF
     device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
     frames = {"cpu_samples": _frame(cpu), "device_samples": with_derived_await(_frame(device))}
     return {
-        name: table(name, frame.join(samples, on="sample", maintain_order="left"))
-        for name, frame in frames.items()
-        if frame.height
+        name: frame.join(samples, on="sample", maintain_order="left") for name, frame in frames.items() if frame.height
     }
 
 

@@ -31,7 +31,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sample_frames import first_report_option, is_stamped, split_stamp, table
+from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
 from citus_analysis.formats.samplers._columns import VM
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.sampler_clock import parse_times
@@ -225,8 +225,8 @@ def _tables(fields: pl.DataFrame, style: _Style) -> dict[str, pl.DataFrame]:
     cpu = [name for name in _CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot")
     return {
-        "vm_samples": table("vm_samples", fields.drop(*cpu, "sampler")),
-        "cpu_samples": table("cpu_samples", fields.select(*shared, "sampler", *cpu)),
+        "vm_samples": fields.drop(*cpu, "sampler"),
+        "cpu_samples": fields.select(*shared, "sampler", *cpu),
     }
 
 

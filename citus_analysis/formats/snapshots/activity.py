@@ -84,7 +84,7 @@ class Activity(Format):
             numbers = changes.cast(pl.Int32).cum_sum() + (snapshots - 1)
             if good.height:
                 snapshots, last = int(numbers.tail(1).item()) + 1, good["sample_time"].tail(1).item()
-            table = _TABLE.conform(good.drop("offset", "reason").with_columns(sample=numbers))
+            table = good.drop("offset", "reason").with_columns(sample=numbers)
             yield piece.parsed({"activity_samples": table}, rows)
 
 

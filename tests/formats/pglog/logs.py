@@ -7,14 +7,13 @@ from pathlib import Path
 
 import polars as pl
 
-from citus_analysis.core.rows import Rows, frame_of
 from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.serverlog.pglog import FORMAT
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._detect import find_prefix
 from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, Rows
 from tests.formats.pglog.oracle.scan import scan
 
 
@@ -76,4 +75,4 @@ def scanned_in_chunks(path: Path, chunk_bytes: int, prefix: Prefix | None = None
 
 def plain(rows: Rows) -> pl.DataFrame:
     """All columns in one order, absent ones null, categories as text, so that rows of different origin compare."""
-    return frame_of(SCANNED, rows).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    return SCANNED.frame(SCANNED.batch(rows)).with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.core.rows import texts_of
+from citus_analysis.core.arrow_arrays import texts_of
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_CHARS, redacted, redacted_array
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import gathered_texts
 

@@ -8,7 +8,6 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.core.rows import record_batch
 from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
 from citus_analysis.schema import TABLES
 
@@ -29,7 +28,7 @@ def targets(rows: list[Row], cuts: list[int]) -> list[int | None]:
         schema_overrides={"pid": pl.Int32, "byte_offset": pl.Int64},
     )
     ties, found = Ties(), list[int | None]()
-    whole = record_batch(EVENTS, frame)
+    whole = EVENTS.batch(frame)
     for begin, end in pairwise([0, *cuts, len(rows)]):
         found += ties.tie(whole.slice(begin, max(end - begin, 0)))["record_byte_offset"].to_pylist()
     return found

@@ -11,7 +11,6 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
-from citus_analysis.schema import TABLES
 
 __all__ = ["Client"]
 
@@ -95,7 +94,6 @@ class Client:
         options, properties = _parsed_arguments(self.command_line or "")
         done, failed = self._totals(loading="-load" in options)
         target = _number(options.get("-target", properties.get("target"))) or None
-        table = TABLES["clients"].parsed()
         facts = {
             "tool": "ycsb",
             "tool_version": self.tool_version,
@@ -115,7 +113,7 @@ class Client:
             "completed": self._completed,
             "command_line": self.command_line,
         }
-        return table.conform(pl.DataFrame({name: [value] for name, value in facts.items()}, strict=False))
+        return pl.DataFrame({name: [value] for name, value in facts.items()}, strict=False)
 
     @property
     def command_line(self) -> str | None:

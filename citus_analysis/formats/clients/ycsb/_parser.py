@@ -78,7 +78,7 @@ class Parser:
         points = points.with_columns(kind=_summary.point_kind(self._with_percentiles))
         tables = {
             "client_metrics": self._metrics(values),
-            "client_series": pl.concat([self._series(of_kind), _summary.series_rows(points)]),
+            "client_series": _either(self._series(of_kind), _summary.series_rows(points)),
             "client_histogram": _summary.histogram_rows(points),
             "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
         }
@@ -173,6 +173,13 @@ class Parser:
         rows, self._first_raw_ms = latency_rows(fields, self._first_raw_ms)
         self.client.saw(["raw"])
         return rows
+
+
+def _either(statuses: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    """Rows of both; a log rarely has both, and joining frames of other columns takes time."""
+    if points.is_empty() or statuses.is_empty():
+        return statuses if points.is_empty() else points
+    return pl.concat([statuses, points], how="diagonal_relaxed")
 
 
 def _accounted(block: Block, lines: pl.DataFrame, points: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:

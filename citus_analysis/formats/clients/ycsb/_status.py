@@ -15,7 +15,6 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.clients.ycsb._lines import STATUS
-from citus_analysis.schema import TABLES
 
 __all__ = ["series_rows", "status_fields"]
 
@@ -74,7 +73,7 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
     )
     frames = [total, _hdr_rows(timed), _average_rows(timed), _raw_rows(timed)]
     table = pl.concat(frames, how="diagonal").sort("offset", maintain_order=True)
-    return TABLES["client_series"].parsed().conform(table.drop("offset"))
+    return table.drop("offset")
 
 
 def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:

@@ -60,17 +60,11 @@ def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
     # Redact before the unit is split off: apparent units may be the end of a secret.
     name = redact_expr(pl.col("name"))
     unit = name.str.extract(r"\(([^()]*)\)$")
-    return (
-        TABLES["client_metrics"]
-        .parsed()
-        .conform(
-            values.filter(~name.str.contains(POINT)).select(
-                "section",
-                metric=name.str.replace(r"\([^()]*\)$", ""),
-                unit=pl.when(unit.is_not_null()).then(unit).when(name.str.contains(_RAW_SUMMARY)).then(pl.lit("us")),
-                value=pl.col("value").cast(pl.Float64),
-            )
-        )
+    return values.filter(~name.str.contains(POINT)).select(
+        "section",
+        metric=name.str.replace(r"\([^()]*\)$", ""),
+        unit=pl.when(unit.is_not_null()).then(unit).when(name.str.contains(_RAW_SUMMARY)).then(pl.lit("us")),
+        value=pl.col("value").cast(pl.Float64),
     )
 
 
@@ -117,17 +111,11 @@ def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
     width = pl.when(coarse).then(float(US_PER_MS)).otherwise(_hdr_width(number.cast(pl.Int64)).cast(pl.Float64))
     low = pl.when(coarse).then(number * US_PER_MS).otherwise(number + 1 - width)
     overflow = pl.col("name").str.starts_with(">")
-    return (
-        TABLES["client_histogram"]
-        .parsed()
-        .conform(
-            points.filter(pl.col("kind").is_in(["histogram", "hdrhistogram"])).select(
-                "section",
-                bucket_low_us=low,
-                bucket_high_us=pl.when(overflow).then(float("inf")).otherwise(low + width),
-                count=pl.col("value").cast(pl.Float64).cast(pl.Int64),
-            )
-        )
+    return points.filter(pl.col("kind").is_in(["histogram", "hdrhistogram"])).select(
+        "section",
+        bucket_low_us=low,
+        bucket_high_us=pl.when(overflow).then(float("inf")).otherwise(low + width),
+        count=pl.col("value").cast(pl.Float64).cast(pl.Int64),
     )
 
 
@@ -135,14 +123,8 @@ def series_rows(points: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_series` for points of the kind timeseries (column `kind`)."""
     if points.is_empty():
         return TABLES["client_series"].parsed().empty()
-    return (
-        TABLES["client_series"]
-        .parsed()
-        .conform(
-            points.filter(pl.col("kind") == "timeseries").select(
-                "section",
-                elapsed_s=(pl.col("name").cast(pl.Float64) / 1000).round(3),
-                mean_us=pl.col("value").cast(pl.Float64).fill_nan(None),
-            )
-        )
+    return points.filter(pl.col("kind") == "timeseries").select(
+        "section",
+        elapsed_s=(pl.col("name").cast(pl.Float64) / 1000).round(3),
+        mean_us=pl.col("value").cast(pl.Float64).fill_nan(None),
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from citus_analysis.core.rows import Rows, no_rows
 from citus_analysis.schema import KINDS, TABLES, Table
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ class Checkpoints:
     def __init__(self) -> None:
         self._open: pl.DataFrame | None = None
 
-    def collect(self, records: Sequence[pa.RecordBatch]) -> Rows:
+    def collect(self, records: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         """Checkpoints that end in the next chunk, given its records about them."""
         table = TABLES["checkpoints"].parsed()
         if not records:
-            return no_rows(table)
+            return table.no_rows()
         import polars as pl
 
         rows = pl.DataFrame(pa.Table.from_batches(records))
@@ -73,7 +72,7 @@ class Checkpoints:
         starts = filled.slice(begun_before.height).select("start_time", "reason")
         self._open = filled.tail(1).filter(~closed).select("start_time", "reason")
         done = rows.hstack(starts).filter(complete).rename({"log_time": "end_time"})
-        return table.conform(done.with_columns(**_numbers(table)).drop("message"))
+        return table.batch(done.with_columns(**_numbers(table)).drop("message"))
 
 
 def _numbers(table: Table) -> dict[str, pl.Expr]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from citus_analysis.core.rows import text_array
+from citus_analysis.core.arrow_arrays import text_array
 from citus_analysis.formats.api.redacted_columns import may_hold_secret, redact_series
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import gathered_texts
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import series_of

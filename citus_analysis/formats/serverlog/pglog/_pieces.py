@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.column_types import CATEGORY, INT64
-from citus_analysis.core.rows import has_column, record_batch
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.serverlog.pglog._records import Scanned
@@ -57,10 +56,14 @@ class Prepared:
 
 def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
     """A scanned chunk, prepared with the rules for its times."""
-    found = record_batch(SCANNED, scanned.rows)
+    import pyarrow as pa
+
+    found = SCANNED.batch(scanned.rows)
     log_time = to_utc(found.column("clock"), found.column("zone"), local)
-    rows = record_batch(_EVENTS, found.drop_columns(["clock", "zone"]).append_column("log_time", log_time))
-    return Prepared(scanned, rows, checkpoint_records(rows), tied=has_column(scanned.rows, "record_byte_offset"))
+    columns = [log_time if column.name == "log_time" else found.column(column.name) for column in _EVENTS]
+    rows = pa.RecordBatch.from_arrays(columns, schema=_EVENTS.arrow())
+    given = scanned.rows.schema.names if isinstance(scanned.rows, pa.RecordBatch) else scanned.rows.columns
+    return Prepared(scanned, rows, checkpoint_records(rows), tied="record_byte_offset" in given)
 
 
 def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.core.rows import Rows
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.sources.content import Unread
+from citus_analysis.schema import Rows
 
 __all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Scanned", "stray_rejects"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.core.rows import repeated_text, text_array, texts_of
+from citus_analysis.core.arrow_arrays import repeated_text, text_array, texts_of
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted_array
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned, stray_rejects

@@ -1,4 +1,4 @@
-"""Helpers shared by the iostat and vmstat formats: the first report, stamped lines, and frames of samples."""
+"""Helpers shared by the iostat and vmstat formats: the first report and stamped lines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.options import FIRST_REPORT
-from citus_analysis.schema import TABLES
 
-__all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp", "table"]
+__all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp"]
 
 #: A time that a logging wrapper wrote before each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
@@ -39,10 +38,3 @@ def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
         stamped.str.extract(STAMP).alias("stamp"),
         stamped.str.replace(STAMP, "").str.strip_chars_end().alias("text"),
     )
-
-
-def table(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame in the columns that a format yields for a table; a frame without columns has no rows."""
-    columns = TABLES[name].parsed()
-    # Selecting only literals from a frame without columns would give one row of nulls.
-    return columns.conform(frame) if frame.width else columns.empty()

@@ -1,0 +1,92 @@
+"""Arrow arrays for which pyarrow has no cheap constructor: null columns, repeated texts, texts from words.
+
+`pyarrow.array` imports pandas (0.3 s) before it looks at its values, and `pyarrow.nulls` fills new memory for each
+column, although most columns of a server log are null. These few functions build the arrays from buffers instead;
+everything else is left to pyarrow and polars.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+__all__ = ["nulls", "repeated_text", "text_array", "texts_of"]
+
+#: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
+_MOST_NULLS: Final = 2**18
+
+
+def text_array(texts: pl.Series) -> pa.Array:
+    """Texts as plain Arrow texts in separate memory: views would keep the whole buffer alive.
+
+    Example:
+        >>> import polars as pl
+        >>> text_array(pl.Series(["one", None])).to_pylist()
+        ['one', None]
+    """
+    import polars as pl
+
+    return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def texts_of(words: Iterable[str]) -> pa.Array:
+    """Words as Arrow texts, built from buffers: `pyarrow.array` would import pandas.
+
+    Example:
+        >>> texts_of(["one", "two"]).to_pylist()
+        ['one', 'two']
+    """
+    import pyarrow as pa
+
+    data = [word.encode() for word in words]
+    ends = array("q", accumulate(map(len, data), initial=0))
+    return pa.Array.from_buffers(
+        pa.large_string(), len(data), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))], 0
+    )
+
+
+def repeated_text(text: str, rows: int) -> pa.DictionaryArray:
+    """The same text in every row as a category, which is neither laid out nor hashed row by row.
+
+    Example:
+        >>> repeated_text("UTC", 2).to_pylist()
+        ['UTC', 'UTC']
+    """
+    import pyarrow as pa
+
+    values = texts_of([text])
+    numbers = pa.py_buffer(bytes(rows))
+    return pa.DictionaryArray.from_buffers(pa.dictionary(pa.uint8(), values.type), rows, [None, numbers], values, 0)
+
+
+def nulls(kind: pa.DataType, rows: int) -> pa.Array:
+    """Nulls of a type.
+
+    Example:
+        >>> from citus_analysis.core.column_types import INT32
+        >>> nulls(INT32.arrow, 2).null_count
+        2
+    """
+    import pyarrow as pa
+
+    if rows > _MOST_NULLS:
+        return pa.nulls(rows, kind)
+    # One shared buffer serves all types: it is never written to, so it takes no memory.
+    zeros = [_zeros()] * kind.num_buffers
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_buffers(kind, rows, zeros, pa.nulls(0, kind.value_type), rows)
+    return pa.Array.from_buffers(kind, rows, zeros, rows)
+
+
+@cache
+def _zeros() -> pa.Buffer:
+    import pyarrow as pa
+
+    return pa.py_buffer(bytes(8 * (_MOST_NULLS + 1)))
