@@ -78,8 +78,15 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     Returns:
         Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
-    parts = [part for iteration in _iterations(as_polars(log_events), as_polars(nodes)) for part in iteration]
+    iterations = _iterations(_conformed("log_events", log_events), _conformed("nodes", nodes))
+    parts = [part for iteration in iterations for part in iteration]
     return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
+
+
+def _conformed(name: str, frame: Frame) -> pl.DataFrame:
+    """The columns of a table in a frame of any kind; other kinds have texts where the table has an enumeration."""
+    given = as_polars(frame)
+    return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))
 
 
 def trace_iteration(
