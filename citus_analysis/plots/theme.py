@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -26,8 +26,12 @@ __all__ = [
     "DASHES",
     "GREY",
     "HEIGHT",
+    "OPERATION_COLOURS",
+    "PART_COLOURS",
     "SYMBOLS",
+    "SYSTEM_COLOURS",
     "TEMPLATE",
+    "colours_of",
     "faded",
     "groups",
     "new_figure",
@@ -41,6 +45,34 @@ SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "s
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 GREY: Final = "#6b7280"
 HEIGHT: Final = 420
+
+#: Parts of a statement's time, in the order in which they are stacked: each has this colour in every figure.
+PART_COLOURS: Final = {
+    "parent": COLOURS[0],
+    "between": COLOURS[1],
+    "child": COLOURS[2],
+    "local": COLOURS[4],
+    "connect": COLOURS[3],
+    "parse": COLOURS[5],
+    "bind": COLOURS[6],
+}
+#: Operations of clients, by the first word of their name.
+OPERATION_COLOURS: Final = {
+    "INSERT": COLOURS[1],
+    "READ": COLOURS[0],
+    "SELECT": COLOURS[0],
+    "UPDATE": COLOURS[2],
+    "SCAN": COLOURS[3],
+    "READ-MODIFY-WRITE": COLOURS[5],
+    "DELETE": COLOURS[6],
+}
+#: Systems, as the column `system` names them.
+SYSTEM_COLOURS: Final = {
+    "citus": COLOURS[0],
+    "postgresql": COLOURS[2],
+    "aurora": COLOURS[5],
+    "spanner": COLOURS[3],
+}
 
 _INK: Final = "#1f2933"
 _GRID: Final = "#e4e7eb"
@@ -111,6 +143,23 @@ def new_figure(title: str, *, x: str | None = None, y: str | None = None, height
 def style_of(number: int) -> tuple[str, str, str]:
     """Colour, marker symbol and dash of the n-th series (from 0)."""
     return COLOURS[number % len(COLOURS)], SYMBOLS[number % len(SYMBOLS)], DASHES[number // len(COLOURS) % len(DASHES)]
+
+
+def colours_of(names: Sequence[str], known: Mapping[str, str] = SYSTEM_COLOURS) -> dict[str, str]:
+    """Colours of names: those that a notion always has, and for other names the free ones of the palette in turn.
+
+    Args:
+        names: what is drawn, such as systems, in the order of the legend.
+        known: the colours of the notion: `SYSTEM_COLOURS`, `OPERATION_COLOURS` or `PART_COLOURS`.
+
+    Example:
+        >>> colours_of(["citus", "x", "aurora"]) == {"citus": "#0072B2", "x": "#D55E00", "aurora": "#E69F00"}
+        True
+    """
+    fixed = {name: known[name] for name in names if name in known}
+    free = [colour for colour in COLOURS if colour not in fixed.values()] or list(COLOURS)
+    others = [name for name in dict.fromkeys(names) if name not in fixed]
+    return fixed | {name: free[place % len(free)] for place, name in enumerate(others)}
 
 
 def faded(colour: str, alpha: float = 0.15) -> str:

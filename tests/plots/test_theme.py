@@ -1,6 +1,17 @@
 """Figures are readable: names escaped, units on axes, series told apart."""
 
-from citus_analysis.plots.theme import COLOURS, new_figure, style_of, text
+import pytest
+
+from citus_analysis.plots.theme import (
+    COLOURS,
+    OPERATION_COLOURS,
+    PART_COLOURS,
+    SYSTEM_COLOURS,
+    colours_of,
+    new_figure,
+    style_of,
+    text,
+)
 
 
 def test_names_from_files_are_no_markup() -> None:
@@ -23,3 +34,16 @@ def test_figures_fill_their_place() -> None:
     assert layout.width is None
     assert layout.template.layout.autosize
     assert layout.template.layout.font.size >= 12
+
+
+@pytest.mark.parametrize("known", [PART_COLOURS, SYSTEM_COLOURS])
+def test_each_name_of_a_notion_has_a_colour_of_its_own(known: dict[str, str]) -> None:
+    assert len(set(known.values())) == len(known)
+    assert set(known.values()) <= set(COLOURS)
+
+
+def test_a_name_keeps_its_colour_whatever_is_drawn_beside_it() -> None:
+    assert colours_of(["aurora"])["aurora"] == colours_of(["x", "citus", "aurora"])["aurora"] == COLOURS[5]
+    assert colours_of(["SELECT"], OPERATION_COLOURS) == {"SELECT": COLOURS[0]}
+    many = colours_of([f"s{n}" for n in range(9)])
+    assert len(set(many.values())) == len(COLOURS)
