@@ -1,7 +1,7 @@
 """Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
 
 from citus_analysis.core.displays import public
-from citus_analysis.plots.comparison_figures import plot_published, plot_ratios
+from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
 from citus_analysis.plots.profile_figures import plot_distribution, plot_spans
 from citus_analysis.plots.published_figures import plot_fits, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device, plot_symbols
@@ -19,6 +19,7 @@ from citus_analysis.plots.trace_figures import (
 __all__ = [
     "TEMPLATE",
     "new_figure",
+    "plot_bars",
     "plot_cpu",
     "plot_device",
     "plot_distribution",

@@ -9,11 +9,15 @@ import plotly.graph_objects as go
 import polars as pl
 from numpy.typing import NDArray
 
-__all__ = ["error_bars", "from_zero", "has_interval", "interval_words"]
+from citus_analysis.texts.number_text import readable
+
+__all__ = ["error_bars", "from_zero", "has_interval", "interval_words", "log_range"]
 
 #: An interval of few runs can reach many times beyond what was measured; the axis follows it up to this factor.
 _REACH: Final = 2.0
 _HEADROOM: Final = 1.05
+#: Ticks of a logarithmic axis of ratios.
+_STEPS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 
 
 def has_interval(low: str = "low", high: str = "high") -> pl.Expr:
@@ -37,11 +41,11 @@ def interval_words(low: float | None, high: float | None) -> str:
 
     Example:
         >>> interval_words(9.5, 10_250.0), interval_words(None, None)
-        ('[9.5, 1.025e+04]', '(one run: no interval)')
+        ('[9.5, 10,250]', '(one run: no interval)')
     """
     if low is None or high is None or not np.isfinite([low, high]).all():
         return "(one run: no interval)"
-    return f"[{low:,.4g}, {high:,.4g}]"
+    return f"[{readable(low)}, {readable(high)}]"
 
 
 def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.Figure:
@@ -57,6 +61,32 @@ def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.F
         return figure.update_yaxes(rangemode="tozero")
     top = max(largest, min(_largest(reach), _REACH * largest))
     return figure.update_yaxes(range=[0, _HEADROOM * top])
+
+
+def log_range(
+    figure: go.Figure, measured: pl.Series, low: pl.Series, high: pl.Series, also: NDArray[np.float64]
+) -> go.Figure:
+    """A logarithmic y axis around what was measured, and further to where intervals reach, up to twice as far.
+
+    Args:
+        figure: the figure.
+        measured: positive values that must be seen.
+        low: lower ends of their intervals.
+        high: upper ends.
+        also: further values that must be seen.
+    """
+    values = np.concatenate([_numbers(measured), also])
+    values = values[np.isfinite(values) & (values > 0)]
+    if not values.size:
+        return figure.update_yaxes(type="log")
+    ends = _numbers(low)
+    lowest = np.min(ends, initial=np.inf, where=np.isfinite(ends) & (ends > 0))
+    bottom = min(values.min(), max(lowest, values.min() / _REACH))
+    top = max(values.max(), min(_largest(high), _REACH * values.max()))
+    steps = [step for step in _STEPS if bottom / _HEADROOM <= step <= top * _HEADROOM]
+    names = [f"{step:g}" for step in steps]
+    edges = [float(np.log10(bottom / _HEADROOM)), float(np.log10(top * _HEADROOM))]
+    return figure.update_yaxes(type="log", range=edges, tickvals=steps, ticktext=names, minor={"ticks": ""})
 
 
 def _largest(values: pl.Series) -> float:

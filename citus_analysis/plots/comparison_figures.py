@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
@@ -9,11 +11,11 @@ import polars as pl
 from citus_analysis.core.defaults import MARGIN, METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots._intervals import error_bars, has_interval, interval_words
-from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
+from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
+from citus_analysis.plots.theme import COLOURS, GREY, colours_of, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
-__all__ = ["plot_published", "plot_ratios"]
+__all__ = ["plot_bars", "plot_published", "plot_ratios"]
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
@@ -66,6 +68,43 @@ def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: st
         text=[text(name) for name in rows["name"]],
         hovertemplate="%{text}<br>%{x:.3f} %{customdata}<extra>%{fullData.name}</extra>",
     )
+
+
+def plot_bars(
+    bars: Frame, *, metric: str = METRIC, x_title: str = "", title: str = "", order: Sequence[str] = ()
+) -> go.Figure:
+    """Means as bars from zero with their intervals, grouped along x, one colour per group.
+
+    Args:
+        bars: columns `x`, `group`, `mean`, `low`, `high`; the ends are null where there is no interval.
+        metric: what the means are of; its name's suffix gives the unit.
+        x_title: what `x` is.
+        title: what is shown, in words.
+        order: names of all groups, so that a group keeps its colour over several figures.
+
+    Example:
+        >>> bars = pl.DataFrame({"x": ["A", "A"], "group": ["citus", "aurora"], "mean": [1.0, 2.0],
+        ...                      "low": [0.9, None], "high": [1.1, None]})
+        >>> [trace.name for trace in plot_bars(bars).data]
+        ['citus', 'aurora']
+    """
+    frame = with_columns_of(bars, "bars", "x", "group", "mean", "low", "high")
+    figure = new_figure(title or label(metric), y=metric)
+    colours = colours_of(list(order) or frame["group"].unique(maintain_order=True).to_list())
+    for name, part in frame.group_by("group", maintain_order=True):
+        figure.add_bar(
+            x=[text(value) for value in part["x"]],
+            y=part["mean"].to_numpy(),
+            error_y=error_bars(part, "mean", thickness=1.5, width=4),
+            name=text(name[0]),
+            marker={"color": colours[str(name[0])]},
+            customdata=[interval_words(low, high) for low, high in part.select("low", "high").iter_rows()],
+            hovertemplate="%{x}<br>%{y:,.4~r} %{customdata}<extra>%{fullData.name}</extra>",
+        )
+    places = [text(value) for value in frame["x"].unique(maintain_order=True)]
+    figure.update_xaxes(title_text=text(x_title), type="category", categoryorder="array", categoryarray=places)
+    figure.update_layout(barmode="group", bargap=0.3, bargroupgap=0.08, showlegend=True)
+    return from_zero(figure, frame["mean"], reach=frame["high"])
 
 
 def plot_published(published: Frame, *, metric: str = METRIC, title: str = "") -> go.Figure:

@@ -64,8 +64,9 @@ def plot_fits(
     x: str = "workers",
     metric: str = METRIC,
     title: str = "",
+    points: str = "published mean",
 ) -> go.Figure:
-    """Published means with their t intervals, the fitted curves, and a band where not every model is rejected.
+    """Means with their intervals, the fitted curves, and a band where not every model is rejected.
 
     The band is that of the model which the runs decide for, else it spans the bands of all that they do not reject
     (:meth:`citus_analysis.scaling.ScalingFit.band`); around a curve that misses the means a band would say nothing.
@@ -76,6 +77,7 @@ def plot_fits(
         x: the column of sizes.
         metric: what the means are of.
         title: what is shown, in words.
+        points: name of the means in the legend.
     """
     frame = with_columns_of(summaries, "summaries", x, "mean", "low", "high")
     figure = new_figure(title or f"models of {label(metric)} by {x}", x=x, y=metric)
@@ -96,7 +98,7 @@ def plot_fits(
             y=one.predict(grid),
             mode="lines",
             line={"color": colour, "dash": dash, "width": 2},
-            name=text(model_name(one.model)),
+            name=text(model_name(one.model)) + (", rejected" if one.model in fit.rejected else ""),
             hovertemplate="%{x:.0f}: %{y:,.0f}<extra>%{fullData.name}</extra>",
         )
     figure.add_scatter(
@@ -104,9 +106,9 @@ def plot_fits(
         y=mean,
         error_y=error_bars(frame, "mean", width=4),
         mode="markers",
-        name="published mean, Student's t",
+        name=text(points),
         marker={"color": GREY, "size": 8},
-        hovertemplate="%{x:g}: %{y:,.0f}<extra>published</extra>",
+        hovertemplate="%{x:g}: %{y:,.0f}<extra>%{fullData.name}</extra>",
     )
     return figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
 

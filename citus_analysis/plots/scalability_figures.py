@@ -12,12 +12,13 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
-from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words, log_range
+from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted, noun_for
 from citus_analysis.units import label
 
@@ -25,8 +26,12 @@ __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 
 #: From this ratio of largest to smallest value on, an axis of workers or threads is logarithmic.
 _LOG_FROM = 8.0
-#: Single runs are drawn beside their mean, which would hide them otherwise: spread in per cent of a step.
-_SPREAD = 0.018
+#: Series are drawn side by side at each size, or their intervals would hide each other: share of the axis per series.
+_DODGE = 0.012
+#: Single runs are drawn beside their mean, which would hide them otherwise.
+_BESIDE = 0.006
+#: From this number of microseconds on, latencies are shown in milliseconds.
+_LONG_US = 10_000.0
 _MEAN: Final = ("mean", "low", "high")
 
 
@@ -39,7 +44,9 @@ def plot_series(
     title: str = "",
     order: Sequence[str] = (),
 ) -> go.Figure:
-    """Means with their intervals as bands along x, one line per series, single runs as points.
+    """Means with their intervals as error bars along x, one line per series, single runs as points.
+
+    Intervals are known at the measured sizes only, so that no band is drawn between them.
 
     Args:
         means: columns `series`, x, `mean`, `low`, `high`; the ends are null where there is no interval.
@@ -61,7 +68,7 @@ def plot_series(
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
-        _add_line(figure, part, x, name, names, metric)
+        _add_line(figure, part, x, name, names, metric, frame[x])
     if singles is not None:
         _add_runs(figure, singles, x, metric, names)
     _x_axis(figure, frame[x])
@@ -77,17 +84,20 @@ def plot_relative(
     title: str = "",
     order: Sequence[str] = (),
 ) -> go.Figure:
-    """Speedup or efficiency along x with bands, and the ideal as a grey line.
+    """Speedup or efficiency along x with error bars, and the ideal as a grey line; speedup on logarithmic axes.
+
+    Every series begins at 1 at the base, which has no interval.
 
     Args:
-        relative: columns `series`, x, `mean`, `low`, `high`.
+        relative: columns `series`, x, `mean`, `low`, `high`; rows of the base may be missing.
         x: `workers` or `threads`.
         quantity: `speedup` (ideal: x / base) or `efficiency` (ideal: 1).
         base: value of x to which everything refers.
         title: what is shown, in words.
         order: names of all series.
     """
-    frame = with_columns_of(relative, "relative", "series", x, *_MEAN).sort(x, maintain_order=True)
+    measured = with_columns_of(relative, "relative", "series", x, *_MEAN)
+    frame = _from_base(measured, x, base).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
     figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(noun_for(base, x.removesuffix('s')))}")
     values = frame[x].unique().sort().to_numpy()
@@ -96,9 +106,30 @@ def plot_relative(
     figure.add_scatter(x=values, y=ideal, mode="lines", line=line, name="linear" if quantity == "speedup" else "ideal")
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
-        _add_line(figure, part, x, name, names, quantity)
-    _x_axis(figure, frame[x])
-    return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
+        _add_line(figure, part, x, name, names, quantity, frame[x])
+    if quantity != "speedup":
+        _x_axis(figure, frame[x])
+        return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
+    _x_axis(figure, frame[x], log=True)
+    return log_range(figure, frame["mean"], frame["low"], frame["high"], also=ideal)
+
+
+def _from_base(relative: pl.DataFrame, x: str, base: float) -> pl.DataFrame:
+    """The rows, with the base of each series as 1 without an interval."""
+    kept = relative.filter(pl.col(x) != base)
+    one = (
+        relative.select("series")
+        .unique(maintain_order=True)
+        .with_columns(
+            pl.lit(base).cast(relative.schema[x]).alias(x),
+            mean=pl.lit(1.0),
+            low=pl.lit(None, pl.Float64),
+            high=pl.lit(None, pl.Float64),
+            is_base=pl.lit(value=True),
+        )
+    )
+    numbers = [pl.col(name).cast(pl.Float64) for name in _MEAN]
+    return pl.concat([one, kept.select("series", x, *_MEAN).with_columns(numbers, is_base=pl.lit(value=False))])
 
 
 def plot_latency_load(
@@ -119,7 +150,10 @@ def plot_latency_load(
     needed = ("series", "threads", "throughput_ops_s", *_MEAN)
     frame = with_columns_of(latency, "latency", *needed).sort("threads", maintain_order=True)
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
-    figure.update_yaxes(title_text=f"{text(label(metric.removesuffix('_us') + '_latency_us'))}", type="log", dtick=1)
+    unit, factor = _time_unit(frame["mean"])
+    quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
+    figure.update_yaxes(title_text=text(quantity), type="log", dtick="D2")
+    frame = frame.with_columns(pl.col(*_MEAN) * factor)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         colour, symbol, dash = style_of(names.index(name))
@@ -132,9 +166,17 @@ def plot_latency_load(
             name=text(name),
             line={"color": colour, "dash": dash, "width": 1.5},
             marker={"color": colour, "symbol": symbol, "size": 8},
-            hovertemplate="%{text}<br>%{x:,.0f} operations/s<br>%{y:,.0f} µs<extra>%{fullData.name}</extra>",
+            hovertemplate="%{text}<br>%{x:,.0f} operations/s<br>%{y:,.4~r} "
+            + ("ms" if unit == "ms" else "µs")
+            + "<extra>%{fullData.name}</extra>",
         )
     return figure.update_xaxes(rangemode="tozero")
+
+
+def _time_unit(values: pl.Series) -> tuple[str, float]:
+    """The unit in which times in microseconds are short, and the factor to it."""
+    most = values.cast(pl.Float64).max()
+    return ("ms", 1e-3) if isinstance(most, float) and most >= _LONG_US else ("us", 1.0)
 
 
 def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.DataFrame]]:
@@ -142,50 +184,56 @@ def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.D
     return [(name, parts[name]) for name in names if name in parts]
 
 
-def _add_line(figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str) -> None:
+def _add_line(
+    figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str, axis: pl.Series
+) -> None:
     colour, symbol, dash = style_of(names.index(name))
-    banded = part.filter(has_interval())
-    if banded.height > 1:
-        edge = {"color": colour, "width": 0}
-        common = {"mode": "lines", "line": edge, "hoverinfo": "skip", "showlegend": False, "legendgroup": text(name)}
-        figure.add_scatter(x=banded[x].to_numpy(), y=banded["high"].to_numpy(), **common)
-        low = banded["low"].to_numpy()
-        figure.add_scatter(x=banded[x].to_numpy(), y=low, fill="tonexty", fillcolor=faded(colour), **common)
-    reading = f"%{{x}} {text(x)}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
+    reading = f"%{{text}}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
+    words = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
+    if "is_base" in part.columns:
+        words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
     figure.add_scatter(
-        x=part[x].to_numpy(),
+        x=_dodged(part[x], axis, names.index(name), len(names)),
         y=part["mean"].to_numpy(),
-        error_y=error_bars(part, "mean", thickness=1) if banded.height == 1 else None,
+        error_y=error_bars(part, "mean", thickness=1.5, width=4) if part.select(has_interval().any()).item() else None,
         mode="lines+markers",
         name=text(name),
         legendgroup=text(name),
         showlegend=True,
-        line={"color": colour, "dash": dash, "width": 2},
-        marker={"color": colour, "symbol": symbol, "size": 9},
-        customdata=[interval_words(low, high) for low, high in part.select("low", "high").iter_rows()],
+        line={"color": colour, "dash": dash, "width": 1.5},
+        marker={"color": colour, "symbol": symbol, "size": 8},
+        text=[counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]],
+        customdata=words,
         hovertemplate=reading + "<extra>%{fullData.name}</extra>",
     )
 
 
 def _add_runs(figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str]) -> None:
-    span = _axis_span(runs[x])
     for name, part in groups(runs, "series"):
         index = [text(n) for n in names].index(name)
         colour, _, _ = style_of(index)
-        shift = (index - (len(names) - 1) / 2) * _SPREAD
-        values = part[x].to_numpy().astype(float)
-        moved = values * np.exp(shift * 2) if span is None else values + shift * span
         figure.add_scatter(
-            x=moved,
+            x=_dodged(part[x], runs[x], index, len(names), _BESIDE),
             y=part[metric].to_numpy(),
             mode="markers",
             name=name,
             legendgroup=name,
             showlegend=False,
-            marker={"color": "white", "size": 6, "line": {"color": colour, "width": 1.2}},
+            marker={"color": "white", "size": 5, "line": {"color": colour, "width": 1}},
             text=[text(run) for run in part["run_id"]] if "run_id" in part.columns else None,
             hovertemplate="%{text}<br>%{y:,.4~r}<extra></extra>",
         )
+
+
+def _dodged(values: pl.Series, axis: pl.Series, index: int, count: int, beside: float = 0.0) -> NDArray[np.float64]:
+    """Places of one of several series at the same sizes, side by side."""
+    shift = (index - (count - 1) / 2) * _DODGE + beside
+    span, numbers = _axis_span(axis), values.cast(pl.Float64).to_numpy()
+    return numbers * np.exp(shift * _log_span(axis)) if span is None else numbers + shift * span
+
+
+def _log_span(values: pl.Series) -> float:
+    return float(np.log(values.cast(pl.Float64).to_numpy()).max() - np.log(values.cast(pl.Float64).to_numpy()).min())
 
 
 def _axis_span(values: pl.Series) -> float | None:
@@ -194,10 +242,10 @@ def _axis_span(values: pl.Series) -> float | None:
     return None if low > 0 and high / low >= _LOG_FROM else max(high - low, 1.0)
 
 
-def _x_axis(figure: go.Figure, values: pl.Series) -> None:
+def _x_axis(figure: go.Figure, values: pl.Series, *, log: bool = False) -> None:
     ticks = values.unique().sort().to_list()
     figure.update_xaxes(
-        type="log" if _axis_span(values) is None else "linear",
+        type="log" if log or _axis_span(values) is None else "linear",
         tickvals=ticks,
         ticktext=[f"{tick:g}" for tick in ticks],
         minor={"ticks": ""},

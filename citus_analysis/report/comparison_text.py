@@ -9,19 +9,23 @@ differs in them, or in the node that clients connect to, is stated beside the ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.sentence_parts import decided_text, joint_text
+from citus_analysis.plots import plot_ratios
+from citus_analysis.report.sentence_parts import range_of, times_of
 from citus_analysis.runs import comparability
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
-from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed, natural_key, size_text
+from citus_analysis.texts.number_text import interval_cell
 
 __all__ = [
     "POOLED",
@@ -62,6 +66,7 @@ class ComparisonPanels:
         ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, and what
             else differs.
         alone: variants with no cell in common with the base.
+        margin: relative difference that counts as none.
     """
 
     base: str
@@ -69,11 +74,35 @@ class ComparisonPanels:
     means: pl.DataFrame
     ratios: pl.DataFrame
     alone: tuple[str, ...] = field(default=())
+    margin: float = MARGIN
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The comparisons of `ratios`; the stratum names the cell of each, and other differences there."""
         return tuple(_placed(self.found.comparisons, self.found.runs))
+
+    def plot(self, *, most: int = 25) -> list[go.Figure]:
+        """Ratios to the base with their intervals, one figure for each operation.
+
+        Args:
+            most: at most this many variants a figure: those furthest from 1.
+        """
+        figures = []
+        for operation in self.operations():
+            rows = ratio_rows(self, operation)
+            clearest = rows.sort(pl.col("ratio").log().abs(), descending=True).head(most)
+            cut = f" (the {most} largest differences of {rows.height})" if rows.height > most else ""
+            kept = rows.filter(pl.col("name").is_in(clearest["name"].implode()))
+            title = f"{operation}: throughput relative to the {self.base}{cut}"
+            figures.append(plot_ratios(kept, base=f"the {self.base}", margin=self.margin, title=title))
+        return figures
+
+    def table(self) -> pl.DataFrame:
+        """The ratios for readers: one row per operation, size and variant, with intervals in the cells."""
+        cells = [interval_cell(*row) for row in self.ratios.select("ratio", "low", "high").iter_rows()]
+        shown = self.ratios.with_columns(pl.Series("ratio", cells, dtype=pl.String))
+        runs = pl.format("{} and {}", "n", "n_base").alias("runs")
+        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_difference_adjusted", runs, "also_differs")
 
     def operations(self) -> list[str]:
         """Names of the operations in which something is compared."""
@@ -110,7 +139,11 @@ def comparison_panels(
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
     means = summarise_runs(shown, METRIC, by=groups, level=level)
-    return ComparisonPanels(start, found, means, ratios, tuple(name for name in sorted(names) if name not in met))
+    return ComparisonPanels(start, found, means, ratios, _sorted(set(names) - met), margin)
+
+
+def _sorted(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=natural_key))
 
 
 def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> RunComparison:
@@ -193,74 +226,70 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
     }
     schema |= {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
     schema |= {"runs_missing": pl.Int64(), "also_differs": pl.String()}
-    return pl.DataFrame(rows, schema=schema).sort("operation", "variant", "workers", "threads")
+    rows.sort(key=lambda row: (str(row["operation"]), natural_key(str(row["variant"])), row["workers"], row["threads"]))
+    return pl.DataFrame(rows, schema=schema)
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """The decisions of the comparisons, in three to six sentences."""
+    """What each variant does beside the base, in three to six sentences; the clearest differences come first."""
     total = study.ratios.height
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
         return [
-            f"No variant shares an operation, number of workers and number of threads with {study.base}: "
+            f"No variant shares an operation, number of workers and number of threads with the {study.base}: "
             "nothing can be compared."
         ]
-    verdicts = dict(study.ratios["verdict"].value_counts().iter_rows())
-    counts = [
-        f"{verdicts[word]} {word}" for word in ("faster", "slower", "equivalent", "inconclusive") if word in verdicts
-    ]
-    sentences = [
-        f"{counted(study.ratios['variant'].n_unique(), 'variant')} were compared with {study.base} in "
-        f"{counted(total, 'cell')}: {listed(counts)}."
-    ]
-    sentences += _decided(study)
-    sentences += _undecided(study)
-    if single := study.ratios.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height:
-        sentences.append(
-            f"In {single} of {counted(total, 'cell')} one side has a single run: without a spread, no ratio there "
-            "can be distinguished from chance."
-        )
+    sentences = [*_decided(study), *_equivalent(study), *_undecided(study)]
     if unequal := study.ratios.filter(pl.col("also_differs") != "").height:
         sentences.append(
-            f"In {unequal} of {counted(total, 'cell')} other properties differ besides the variant; "
-            "the table lists them."
+            f"In {unequal} of {counted(total, 'comparison')} more differs than the set-up's name says; "
+            "the table lists what."
         )
-    return sentences
+    names = study.ratios["variant"].n_unique()
+    return [*sentences, f"{counted(names, 'variant')} stood beside the {study.base} in {counted(total, 'comparison')}."]
 
 
 def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
-    """The clearest decisions."""
-    decided = [c for c in study.comparisons if c.verdict != "inconclusive"]
-    joint = f"; {words}" if (words := joint_text(decided)) else ""
-    shown = sorted(decided, key=lambda c: abs(c.ratio.estimate - 1), reverse=True)[:most]
-    return [
-        f"{_place(c)}: {c.label_a} is {_word(c)} ({decided_text(c)}{'' if c.verdict == 'equivalent' else joint})."
-        for c in shown
-    ]
+    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ..."."""
+    by_variant: dict[str, list[Comparison]] = {}
+    for c in sorted(study.comparisons, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
+        if c.verdict in ("faster", "slower"):
+            by_variant.setdefault(c.label_a, []).append(c)
+    return [_variant_sentence(name, found, study.base) for name, found in list(by_variant.items())[:most]]
+
+
+def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
+    first, *others = found
+    start = f"{times_of(first)} times the throughput of the {base} ({range_of(first)}) for {_place(first)}"
+    more = [f"{times_of(c)} times ({range_of(c)}) for {_place(c)}" for c in others]
+    return f"{name}: {listed([start, *more], most=3)}."
+
+
+def _equivalent(study: ComparisonPanels) -> list[str]:
+    found = [c for c in study.comparisons if c.verdict == "equivalent"]
+    if not found:
+        return []
+    margin = f"{found[0].margin * 100:g} %"
+    names = list(dict.fromkeys(f"{c.label_a} ({range_of(c)} times, {_place(c)})" for c in found))
+    return [f"As fast as the {study.base}, within {margin}: {listed(names, most=3)}."]
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:
-    """The range of the undecided ratios."""
+    """How many comparisons are open, between which ratios, and why."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
-    if rows.height < 2:
+    if rows.is_empty():
         return []
-    low, high = rows.row(0, named=True), rows.row(-1, named=True)
-    return [
-        f"The undecided ratios lie between {low['ratio']:.2f} ({low['variant']}, {low['operation']}) and "
-        f"{high['ratio']:.2f} ({high['variant']}, {high['operation']})."
-    ]
-
-
-def _word(c: Comparison) -> str:
-    if c.verdict == "equivalent":
-        return f"equivalent to {c.label_b} within {c.margin:.0%}"
-    return f"{c.verdict} than {c.label_b}"
+    low, high = rows["ratio"][0], rows["ratio"][-1]
+    span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
+    single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
+    why = f"; in {single} of them one side has a single run and so no spread" if single else ""
+    return [f"{counted(rows.height, 'comparison')} of {study.ratios.height} decide nothing ({span}){why}."]
 
 
 def _place(c: Comparison) -> str:
     workers, threads = (int(str(c.stratum[name])) for name in ("workers", "threads"))
-    return f"{c.stratum['operation']}, {size_text(workers)}, {counted(threads, 'thread')}"
+    return f"{c.stratum['operation']} with {size_text(workers)} and {counted(threads, 'thread')}"
 
 
 def ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
@@ -268,8 +297,7 @@ def ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
     rows = study.ratios.filter(pl.col("operation") == operation)
     short = rows["variant"].str.split(", ").list.first()
     unique = short.n_unique() == rows["variant"].n_unique()
-    sizes = pl.format(" ({}w, {}t)", "workers", "threads")
+    size = pl.when(pl.col("workers") == 0).then(pl.lit("one server")).otherwise(pl.format("{} w", "workers"))
     several = rows.select("workers", "threads").unique().height > 1
-    return rows.with_columns(name=short if unique else rows["variant"]).with_columns(
-        pl.col("name") + (sizes if several else pl.lit(""))
-    )
+    sizes = pl.format(" ({}, {} t)", size, "threads") if several else pl.lit("")
+    return rows.with_columns(name=short if unique else rows["variant"]).with_columns(pl.col("name") + sizes)

@@ -6,25 +6,34 @@ command `scale` prints them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UnknownNameError
+from citus_analysis.report.scaling_views import scaling_figures, scaling_table
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.texts.counted_words import natural_key
 
-__all__ = ["Axis", "Panel", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
+__all__ = ["Axis", "Group", "Panel", "Quantity", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
 
 Axis = Literal["workers", "threads"]
 
+#: What :meth:`ScalingPanels.plot` draws and :meth:`ScalingPanels.table` lists.
+Quantity = Literal["throughput", "speedup", "efficiency", "models"]
+
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
+#: Name of a series of which no column is known.
+_UNNAMED: Final = "runs"
 _ENDS: Final = ("", "_low", "_high")
 _PLACE: Final = {"operation": pl.String(), "series": pl.String()}
 _MEANS: Final = {
@@ -46,11 +55,35 @@ _MODELS: Final = {
 
 @dataclass(frozen=True)
 class Panel:
-    """A curve with its place in the figures: the operation (one figure each), and the name of the series."""
+    """A curve with its place in the figures.
+
+    Attributes:
+        operation: what the clients did.
+        series: the whole name: set-up, and value of the other axis.
+        curve: its points, comparisons and models.
+        set_up: the part of the name that says the set-up; empty where there is one only. One figure each.
+        line: the rest: "16 threads" along workers.
+    """
 
     operation: str
     series: str
     curve: ScalingCurve
+    set_up: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The curves of one operation and set-up, which share a figure."""
+
+    operation: str
+    set_up: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def title(self) -> str:
+        """Operation and, where there are several, set-up."""
+        return ", ".join(part for part in (self.operation, self.set_up) if part)
 
 
 @dataclass(frozen=True)
@@ -114,6 +147,31 @@ class ScalingPanels:
     def operations(self) -> list[str]:
         """Names of the operations that have a series."""
         return list(dict.fromkeys(panel.operation for panel in self.panels))
+
+    def groups(self) -> tuple[Group, ...]:
+        """The curves by operation and set-up, the set-up with the most curves first."""
+        parts: dict[tuple[str, str], list[Panel]] = {}
+        for panel in self.panels:
+            parts.setdefault((panel.operation, panel.set_up), []).append(panel)
+        sizes = Counter(panel.set_up for panel in self.panels)
+        names = sorted(parts, key=lambda key: -sizes[key[1]])
+        return tuple(Group(*name, tuple(parts[name])) for name in names)
+
+    def plot(self, quantity: Quantity = "throughput", *, most: int = 12) -> list[go.Figure]:
+        """Figures of a quantity, one for each operation and set-up; of models one for each curve.
+
+        Args:
+            quantity: `throughput`, `speedup`, `efficiency` or `models`.
+            most: at most this many figures; those of the set-ups with the most curves come first.
+        """
+        return scaling_figures(self, quantity)[:most]
+
+    def table(self, quantity: Quantity = "throughput") -> pl.DataFrame:
+        """A wide table for readers: one row per operation and series, one column per size, intervals in the cells.
+
+        Of models: one row per curve and model. :attr:`means`, :attr:`relative` and :attr:`models` have the numbers.
+        """
+        return scaling_table(self, quantity)
 
     def panel(self, operation: str, table: Literal["means", "runs", "relative"]) -> pl.DataFrame:
         """The rows of one operation."""
@@ -200,8 +258,12 @@ def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
     firsts = pl.concat([_one_row(curve, keys) for curve in study.curves]).with_row_index("curve")
     for (operation,), rows in firsts.sort("operation", other).group_by("operation", maintain_order=True):
         names = series_names(rows.select(*keys), ignore=["workload"], always=[other])
-        for number, name in sorted(zip(rows["curve"], names, strict=True), key=lambda pair: _rank(rows, pair, other)):
-            yield Panel(str(operation), name, study.curves[number])
+        apart = [name for name in keys if name not in ("workload", other) and rows[name].n_unique() > 1]
+        set_ups = series_names(rows.select(*keys), ignore=["workload", other]) if apart else [""] * rows.height
+        lines = series_names(rows.select(other), always=[other])
+        places = zip(rows["curve"], names, set_ups, lines, strict=True)
+        for number, name, set_up, line in sorted(places, key=lambda place: _rank(rows, place[0], place[1], other)):
+            yield Panel(str(operation), name, study.curves[number], set_up, "" if line == _UNNAMED else line)
 
 
 def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
@@ -211,9 +273,9 @@ def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
 
 
-def _rank(rows: pl.DataFrame, pair: tuple[int, str], other: str) -> tuple[int, str]:
-    value = rows.filter(pl.col("curve") == pair[0])[other][0]
-    return (-1 if value is None else int(value), pair[1])
+def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, tuple[tuple[int, int, str], ...]]:
+    value = rows.filter(pl.col("curve") == curve)[other][0]
+    return (-1 if value is None else int(value), natural_key(name))
 
 
 def _usual_base(panels: Sequence[Panel]) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.scalability import Axis, ScalingPanels
-from citus_analysis.report.sentence_parts import decided_text, joint_text
+from citus_analysis.report.scalability import Axis, Group, Panel, ScalingPanels
+from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.run_selection import Selection
-from citus_analysis.stats import Comparison
-from citus_analysis.stats.compare.verdict_text import p_words
-from citus_analysis.stats.compare.verdicts import CHANGE_WORDS
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed, natural_key, noun_for, spelled
+from citus_analysis.texts.number_text import readable
 
 __all__ = ["IN_OPENING", "caveats", "growth_sentences", "model_sentences", "opening_sentences", "scalability_warnings"]
 
@@ -31,45 +30,83 @@ def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) ->
 
 def _entered(selection: Selection) -> str:
     runs, left = selection.runs, selection.left_out
-    entered = f"{counted(runs.height, 'run')} of {counted(runs['resource'].n_unique(), 'resource')} were analysed"
+    known = [name for name in CONFIGURATION if name in runs.columns]
+    configurations = runs.select(known).unique().height
+    entered = f"{counted(runs.height, 'run')} of {counted(configurations, 'configuration')} were analysed"
     if left.is_empty():
         return f"{entered}; no run failed."
-    names = left["resource"].unique(maintain_order=True).to_list()
+    names = sorted(left["resource"].unique().to_list(), key=natural_key)
     gone = f"{counted(left.height, 'run')} failed or lost operations and {_are(left.height)} left out"
     return f"{entered}; {gone}: {listed(names)}."
 
 
 def growth_sentences(study: ScalingPanels) -> list[str]:
-    """One sentence per operation: whether throughput changes from the base to the largest value of each series."""
+    """Per operation and set-up: what the largest size does beside the smallest, in the words of the verdicts.
+
+    The set-up with the most series comes first.
+    """
     if not study.operations():
         return [
             f"No set-up was measured at more than one number of {study.axis}, "
             f"so scaling by {study.axis} is not analysed."
         ]
-    return [_growth(operation, study) for operation in study.operations()]
+    return [sentence for group in study.groups() for sentence in _growth(group, study.axis)]
 
 
-def _growth(operation: str, study: ScalingPanels) -> str:
-    axis = study.axis
-    largest: dict[str, Comparison] = {}
-    for comparison in sorted(study.comparisons, key=lambda c: _value(c, axis)):
-        if comparison.stratum["operation"] == operation:
-            largest[str(comparison.stratum["series"])] = comparison
-    shown = {name: largest[name] for name in study.order if name in largest}
-    ends = {_value(c, axis) for c in shown.values()}
-    noun = axis.removesuffix("s")
-    to = f"to {counted(min(ends), noun)}" if len(ends) == 1 else f"to the most {axis}"
-    starts = {c.label_b for c in shown.values()}
-    start = min(starts) if len(starts) == 1 else "the fewest"
-    at = {name: "" if len(ends) == 1 else f" and {counted(_value(c, axis), noun)}" for name, c in shown.items()}
-    ratios = [f"{decided_text(c)} at {name}{at[name]}{_tested(c)}" for name, c in shown.items()]
-    claim = _claim([c.verdict for c in shown.values()])
-    joint = f" ({words})" if (words := joint_text(list(shown.values()))) else ""
-    return f"{operation}: from {start} {to}, throughput {claim}. The ratio{joint} is {listed(ratios)}."
+def _growth(group: Group, axis: Axis) -> Iterator[str]:
+    """One sentence for all series with the same smallest and largest size."""
+    ends: dict[tuple[int, int], list[Panel]] = {}
+    for panel in group.panels:
+        growth = panel.curve.growth
+        ends.setdefault((int(growth.label_b), int(growth.label_a)), []).append(panel)
+    for (few, many), panels in ends.items():
+        clauses = [*_decided(panels, few, many, axis), *_equal(panels), *_undecided(panels, few, many, axis)]
+        yield f"{group.title}: {'; '.join(clauses)}."
 
 
-def _tested(comparison: Comparison) -> str:
-    return f" ({words})" if (words := p_words(comparison)) else ""
+def _decided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list[str]:
+    """What was found to differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
+    found = [panel for panel in panels if panel.curve.growth.verdict in ("faster", "slower")]
+    if not found:
+        return []
+    first, *others = found
+    only = "only " if first.curve.growth.verdict == "slower" else ""
+    start = (
+        f"{spelled(many)} {noun_for(many, _noun(axis))} do {only}{times_of(first.curve.growth)} times the work of "
+        f"{spelled(few)} ({range_of(first.curve.growth)}){_with(first)}"
+    )
+    more = [f"{times_of(p.curve.growth)} times ({range_of(p.curve.growth)}){_with(p)}" for p in others]
+    return [listed([start, *more])]
+
+
+def _equal(panels: Sequence[Panel]) -> list[str]:
+    found = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
+    if not found:
+        return []
+    margin = f"{found[0].curve.growth.margin:.0%}".replace("%", " %")
+    places = [f"{_with(p).strip() or 'throughout'} ({range_of(p.curve.growth)} times)" for p in found]
+    return [f"throughput stays the same within {margin} {listed(places)}"]
+
+
+def _undecided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list[str]:
+    found = [panel for panel in panels if panel.curve.growth.verdict == "inconclusive"]
+    if not found:
+        return []
+    places = [
+        f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip() for p in found
+    ]
+    if len(found) < len(panels):
+        return [f"{listed(places)} these runs cannot tell"]
+    sizes = f"{spelled(many)} {noun_for(many, _noun(axis))} do more or less work than {spelled(few)}"
+    return [f"these runs cannot tell whether {sizes} {listed(places)}"]
+
+
+def _with(panel: Panel) -> str:
+    return f" with {panel.line}" if panel.line else ""
+
+
+def _noun(axis: Axis) -> str:
+    return axis.removesuffix("s")
 
 
 def model_sentences(study: ScalingPanels) -> list[str]:
@@ -86,28 +123,18 @@ def model_sentences(study: ScalingPanels) -> list[str]:
     return sentences
 
 
-def _claim(verdicts: Sequence[str]) -> str:
-    """The verdicts of several series as one predicate."""
-    total = len(verdicts)
-    counts = {word: sum(verdict == key for verdict in verdicts) for key, word in CHANGE_WORDS.items()}
-    present = [(word, count) for word, count in counts.items() if count]
-    if len(present) == 1:
-        return f"{present[0][0]} in all {total} series" if total > 1 else present[0][0]
-    first, *rest = present
-    return listed([f"{first[0]} in {first[1]} of {total} series", *(f"{word} in {count}" for word, count in rest)])
-
-
 def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
     study = next((study for study in studies if study.operations()), None)
     if study is None:
         return []
     best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
+    noun = study.axis.removesuffix("s")
     places = [
-        f"{row['operation']} {row['mean']:,.0f} operations/s at {row['series']} and "
-        f"{counted(row[study.axis], study.axis.removesuffix('s'))} (n = {row['n']})"
+        f"{readable(row['mean'])} operations/s for {row['operation']} ({row['series']}, "
+        f"{counted(row[study.axis], noun)}, mean of {counted(row['n'], 'run')})"
         for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
     ]
-    return [f"Highest mean throughput in a series: {listed(places)}."]
+    return [f"The highest throughput was {listed(places)}."]
 
 
 def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
@@ -120,11 +147,6 @@ def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels])
     if few := sum(rows.height for rows in thin):
         notes.append(f"{counted(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
     return list(dict.fromkeys(notes))
-
-
-def _value(comparison: Comparison, axis: Axis) -> int:
-    value = comparison.stratum[axis]
-    return value if isinstance(value, int) else 0
 
 
 def _are(number: int) -> str:
@@ -147,7 +169,7 @@ def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[
         places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
         words = [f"at {listed(values)} through the {entry}" for entry, values in places.iter_rows()]
         sentences.append(
-            f"In {family or 'the main grid'}, clients connect to different nodes as {along} change "
+            f"In the {setting_text('family', family)}, clients connect to different nodes as {along} change "
             f"({'; '.join(words)}): {along} are not the only difference between these runs."
         )
     return sentences

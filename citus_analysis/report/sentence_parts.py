@@ -5,8 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from citus_analysis.stats import Comparison, Interval
+from citus_analysis.texts.number_text import interval_words
 
-__all__ = ["decided_text", "interval_text", "joint_text"]
+__all__ = ["decided_text", "interval_text", "joint_text", "range_of", "times_of"]
+
+
+def times_of(comparison: Comparison) -> str:
+    """A ratio in a sentence: how many times as much.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> times_of(compare([20.0, 21, 22], [10.0, 11, 12])), times_of(compare([150.0], [100.0]))
+        ('1.91', '1.50')
+    """
+    return interval_words(comparison.deciding.estimate)
+
+
+def range_of(comparison: Comparison) -> str:
+    """The interval of :func:`times_of`, or the reason why there is none.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> range_of(compare([20.0, 21, 22], [10.0, 11, 12])), range_of(compare([150.0], [100.0]))
+        ('1.58 to 2.30', 'a single run')
+    """
+    one = comparison.deciding
+    if not one.exists:
+        return "a single run"
+    return interval_words(one.estimate, one.low, one.high).partition(" (")[2].removesuffix(")")
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:

@@ -28,7 +28,7 @@ class Selection:
 
     Attributes:
         runs: runs with status ok, with the columns `operation` (null if phase and workload are unknown), `family`,
-            `limit`, `settings`, `variant` and `entry` added.
+            `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description states it) added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
         hardware: the hardware as the resources' descriptions state it; usually one text.
     """
@@ -104,7 +104,9 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
 def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:
     entries = _entries(as_polars(dataset.table("clients")), as_polars(dataset.table("nodes")))
     named = described(with_operations(runs).with_columns(pl.col("system").fill_null("unknown")), settings)
-    return named.join(entries, on=["run_id", "resource"], how="left", maintain_order="left")
+    placed = named.join(entries, on=["run_id", "resource"], how="left", maintain_order="left")
+    stated = settings.filter(pl.col("name") == "hardware").select("resource", hardware="value").unique("resource")
+    return placed.join(stated, on="resource", how="left", maintain_order="left")
 
 
 def _entries(clients: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:

@@ -67,7 +67,7 @@ _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
 #: Settings that change what is logged, not what is measured, or that merely restate the topology.
 _IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
-_MAIN_FAMILY: Final = "main grid"
+_MAIN_FAMILY: Final = "usual set-up"
 #: Meaning of an empty text in these columns.
 _EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
 
@@ -84,10 +84,10 @@ def operation_name(phase: str | None, workload: str | None) -> str | None:
 
     Example:
         >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "select only")
-        ('INSERT (load)', 'Workload C', 'select only')
+        ('INSERT', 'Workload C', 'select only')
     """
     if phase == "load":
-        return "INSERT (load)"
+        return "INSERT"
     return f"Workload {workload}" if workload and len(workload) == 1 else workload
 
 
@@ -231,7 +231,7 @@ def setting_text(column: str, value: object) -> str:
 
     Example:
         >>> setting_text("family", ""), setting_text("settings", ""), setting_text("threads", 16)
-        ('main grid', 'usual', '16')
+        ('usual set-up', 'usual', '16')
     """
     return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
 
@@ -241,7 +241,7 @@ def stratum_text(stratum: Mapping[str, object], separator: str = ", ") -> str:
 
     Example:
         >>> stratum_text({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})
-        'family=main grid, phase=load, threads=16'
+        'family=usual set-up, phase=load, threads=16'
     """
     named = {name: value for name, value in stratum.items() if value is not None and (value != "" or name == "family")}
     return separator.join(f"{name}={setting_text(name, value)}" for name, value in named.items())

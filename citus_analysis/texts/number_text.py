@@ -8,14 +8,29 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["MISSING", "THIN_SPACE", "aligned", "in_full", "readable"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "MISSING",
+    "THIN_SPACE",
+    "aligned",
+    "in_full",
+    "interval_cell",
+    "interval_words",
+    "readable",
+    "with_readable_times",
+]
 
 #: Cell of an HTML table without a value.
 MISSING: Final = "–"
 THIN_SPACE: Final = "\u202f"
 _DIGITS: Final = 4
+#: From this number of microseconds on, times are given in milliseconds.
+_LONG_TIME_US: Final = 10_000.0
+_US_PER_MS: Final = 1_000.0
 
 
 def readable(value: float) -> str:
@@ -58,3 +73,62 @@ def in_full(value: float) -> str:
         ['0.3', '62741.3', '12345678.2']
     """
     return f"{value:.6g}" if abs(value) < 1e6 or not math.isfinite(value) else f"{value:.1f}"
+
+
+def interval_words(estimate: float, low: float | None = None, high: float | None = None) -> str:
+    """A ratio or rate with its interval, as a sentence gives it; the estimate alone where there is no interval.
+
+    Example:
+        >>> interval_words(3.127, 2.81, 3.44), interval_words(0.691, 0.58, 0.83), interval_words(2.0, None, None)
+        ('3.1 (2.8 to 3.4)', '0.69 (0.58 to 0.83)', '2.0')
+    """
+    ends = _ends(estimate, low, high)
+    return f"{_short(estimate, estimate)} ({ends[0]} to {ends[1]})" if ends else _short(estimate, estimate)
+
+
+def interval_cell(estimate: float | None, low: float | None = None, high: float | None = None) -> str:
+    """An estimate with its interval in one cell of a table.
+
+    Example:
+        >>> interval_cell(0.641, 0.512, 0.788), interval_cell(6347.4, 6012.2, 6702.9), interval_cell(None)
+        ('0.64 [0.51, 0.79]', '6\u202f347 [6\u202f012, 6\u202f703]', '–')
+    """
+    if estimate is None or math.isnan(estimate):
+        return MISSING
+    ends = _ends(estimate, low, high)
+    text = f"{_short(estimate, estimate)} [{ends[0]}, {ends[1]}]" if ends else _short(estimate, estimate)
+    return text.replace(",", THIN_SPACE).replace(f"{THIN_SPACE} ", ", ")
+
+
+def _ends(estimate: float, low: float | None, high: float | None) -> tuple[str, str] | None:
+    if low is None or high is None or not math.isfinite(low) or math.isnan(high):
+        return None
+    return _short(low, estimate), _short(high, estimate)
+
+
+def _short(value: float, like: float) -> str:
+    """As many decimals as an estimate of that size deserves: two below 2, one below 20, none above."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    decimals = 2 if abs(like) < 2 else 1 if abs(like) < 20 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def with_readable_times(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with columns of microseconds in milliseconds where a value has five digits or more.
+
+    A column's name says its unit: `mean_us` becomes `mean_ms`. Columns whose names begin alike (`p99_us_low`) are not
+    changed.
+
+    Example:
+        >>> import polars as pl
+        >>> with_readable_times(pl.DataFrame({"p50_us": [900.0], "p99_us": [12_500.0]})).to_dicts()
+        [{'p50_us': 900.0, 'p99_ms': 12.5}]
+    """
+    import polars as pl
+
+    times = [name for name, kind in table.schema.items() if name.endswith("_us") and kind.is_numeric()]
+    longest = table.select(pl.col(times).cast(pl.Float64).max()).row(0) if times and table.height else ()
+    names = [name for name, most in zip(times, longest, strict=False) if most is not None and most >= _LONG_TIME_US]
+    renamed = {name: f"{name.removesuffix('_us')}_ms" for name in names}
+    return table.with_columns(pl.col(names) / _US_PER_MS).rename(renamed) if names else table

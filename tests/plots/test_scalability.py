@@ -32,12 +32,14 @@ def test_any_frame_gives_the_same_figure(kind: Any) -> None:
     assert plot_series(frame, x="workers").to_json() == plot_series(MEANS, x="workers").to_json()
 
 
-def test_lines_bands_and_runs() -> None:
+def test_lines_intervals_and_runs() -> None:
     figure = plot_series(MEANS, RUNS, x="workers")
     lines = [trace for trace in figure.data if trace.showlegend]
     assert [(t.name, list(t.y)) for t in lines] == [("a", [10, 30]), ("&lt;b&gt;", [9, 8])]
-    bands = [trace for trace in figure.data if trace.fill == "tonexty"]
-    assert [list(band.y) for band in bands] == [[9, 28]]
+    assert not [trace for trace in figure.data if trace.fill]
+    assert list(lines[0].error_y.array) == [1, 2]
+    assert list(lines[0].error_y.arrayminus) == [1, 2]
+    assert np.isnan(lines[1].error_y.array[1])
     assert "no interval" in lines[1].customdata[1]
     points = [trace for trace in figure.data if trace.mode == "markers"]
     assert [list(p.y) for p in points] == [[10.5], [8]]
@@ -52,6 +54,14 @@ def test_wide_axes_are_logarithmic() -> None:
     assert plot_series(MEANS, x="workers").layout.xaxis.type == "linear"
 
 
+def test_intervals_of_several_series_stand_side_by_side() -> None:
+    for sizes in ([1, 4], [1, 64]):
+        frame = MEANS.with_columns(workers=pl.Series([*sizes, *sizes]))
+        first, second = plot_series(frame, x="workers").data
+        assert (np.array(first.x) < np.array(second.x)).all()
+        assert np.array(first.x) == pytest.approx(sizes, rel=0.05)
+
+
 def test_colours_stay_with_their_series_over_panels() -> None:
     alone = plot_series(MEANS.filter(pl.col("series") != "a"), x="workers", order=["a", "<b>"])
     both = plot_series(MEANS, x="workers", order=["a", "<b>"])
@@ -64,6 +74,21 @@ def test_the_ideal_is_drawn(quantity: str, ideal: list[float]) -> None:
     assert list(figure.data[0].y) == ideal
 
 
+def test_speedup_uses_its_space_and_begins_at_1_without_an_interval() -> None:
+    ratios = pl.DataFrame({"series": ["a"], "workers": [8], "mean": [3.0], "low": [2.5], "high": [500.0]})
+    figure = plot_relative(ratios, x="workers", quantity="speedup", base=1)
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+    low, high = 10 ** np.array(figure.layout.yaxis.range)
+    assert 0.9 < low < 1 < 8 < high < 20
+    assert list(figure.data[1].y) == [1, 3]
+    assert np.isnan(figure.data[1].error_y.array[0])
+    assert list(
+        plot_relative(ratios.with_columns(low=pl.lit(None, pl.Float64)), x="workers", quantity="efficiency", base=1)
+        .data[1]
+        .y
+    ) == [1, 3]
+
+
 def test_latency_against_load_has_bars_where_there_are_intervals() -> None:
     frame = MEANS.rename({"workers": "threads"}).with_columns(throughput_ops_s=pl.Series([1.0, 2, 3, 4]))
     figure = plot_latency_load(frame, metric="p99_us")
@@ -72,9 +97,21 @@ def test_latency_against_load_has_bars_where_there_are_intervals() -> None:
     assert list(figure.data[0].error_y.array) == [1, 2]
 
 
+def test_long_latencies_are_in_milliseconds() -> None:
+    frame = MEANS.rename({"workers": "threads"}).with_columns(
+        pl.col("mean", "low", "high") * 1000, throughput_ops_s=pl.Series([1.0, 2, 3, 4])
+    )
+    figure = plot_latency_load(frame, metric="p99_us")
+    assert figure.layout.yaxis.title.text == "p99 latency [ms]"
+    assert list(figure.data[0].y) == [10, 30]
+
+
 def test_no_axis_follows_an_interval_that_runs_away() -> None:
     wide = MEANS.with_columns(low=pl.lit(0.01), high=pl.lit(5_000.0))
-    for figure in (plot_series(wide, RUNS, x="workers"), plot_relative(wide, x="workers", quantity="speedup", base=1)):
+    for figure in (
+        plot_series(wide, RUNS, x="workers"),
+        plot_relative(wide, x="workers", quantity="efficiency", base=1),
+    ):
         low, high = figure.layout.yaxis.range
         assert (low, 30 <= high <= 70) == (0, True)
     assert plot_series(MEANS, x="workers").layout.yaxis.range[1] == pytest.approx(32 * 1.05)
@@ -84,7 +121,7 @@ def test_one_run_a_point_is_a_line_without_any_interval() -> None:
     single = MEANS.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64))
     figure = plot_series(single, x="workers")
     assert len(figure.data) == 2
-    assert all(trace.fill is None and trace.error_y.array is None for trace in figure.data)
+    assert all(trace.error_y.array is None for trace in figure.data)
     assert {words for trace in figure.data for words in trace.customdata} == {"(one run: no interval)"}
     latency = single.rename({"workers": "threads"}).with_columns(throughput_ops_s=pl.Series([1.0, 2, 3, 4]))
     for trace in plot_latency_load(latency).data:

@@ -76,7 +76,7 @@ def test_known_values_without_a_run_in_common_are_nothing_to_report(dataset: Pat
     ("name", "parameters"),
     [
         ("comparison", {"base": "binary"}),
-        ("comparison", {"base": "main grid"}),
+        ("comparison", {"base": "usual set-up"}),
         ("scalability", {"base_workers": 2, "base_threads": 16, "level": 0.9}),
         ("profile", {"threads": 16}),
         ("resources", {"detail": "w2-checkpoint-insert", "iteration": 1}),

@@ -18,8 +18,8 @@ def selection(recorded: Tables) -> Selection:
 
 def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
     study = comparison_panels(selection)
-    assert study.base == "main grid"
-    rows = study.ratios.filter(operation="INSERT (load)").rows_by_key("variant", named=True, unique=True)
+    assert study.base == "usual set-up"
+    rows = study.ratios.filter(operation="INSERT").rows_by_key("variant", named=True, unique=True)
     binary = rows["binary, citus.enable_binary_protocol=on"]
     # 4848.88 operations/s in one run against the mean 4032.46 of five.
     assert binary["ratio"] == pytest.approx(1.2025, abs=1e-4)
@@ -38,12 +38,12 @@ def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) ->
 
 def test_repeated_variants_get_a_verdict() -> None:
     sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
-    assert sentences[1] == "INSERT (load), 2 workers, 16 threads: binary is faster than main grid (1.50 [1.47, 1.53])."
+    assert sentences[1] == "INSERT, 2 workers, 16 threads: binary is faster than usual set-up (1.50 [1.47, 1.53])."
 
 
 def test_equivalent_variants_are_called_so() -> None:
     sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
-    assert "binary is equivalent to main grid within 5%" in sentences[1]
+    assert "binary is equivalent to usual set-up within 5%" in sentences[1]
 
 
 def test_nothing_in_common_is_said(selection: Selection) -> None:
@@ -54,8 +54,8 @@ def test_nothing_in_common_is_said(selection: Selection) -> None:
 
 
 def test_an_unknown_base_is_named(selection: Selection) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'main grid'"):
-        comparison_panels(selection, base="main grit")
+    with pytest.raises(UnknownNameError, match="did you mean 'usual set-up'"):
+        comparison_panels(selection, base="usual set-ip")
 
 
 def test_rows_of_the_figure_are_named_shortly(selection: Selection) -> None:
@@ -94,6 +94,6 @@ def selection_of(text: list[float], binary: list[float]) -> Selection:
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
     study = comparison_panels(select_runs(recorded, "w2-t16-*"))
-    assert comparison_sentences(study) == ["All runs have the same set-up, main grid; there is nothing to compare."]
+    assert comparison_sentences(study) == ["All runs have the same set-up, usual set-up; there is nothing to compare."]
     assert study.ratios.is_empty()
-    assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT (load)": 5, "Workload C": 5}
+    assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT": 5, "Workload C": 5}

@@ -282,7 +282,7 @@ def test_raw_and_adjusted_p_stand_side_by_side() -> None:
     rows += [{**row, "phase": "run", "workload": "C"} for row in grid(x=[10, 11, 12], y=[13, 12, 14])]
     rows += [{**row, "threads": 1} for row in grid(x=[10], y=[12])]
     found = stats.compare_runs(runs(*({"phase": "load", **row} for row in rows)))
-    inserts = [c for c in found if c.family == "INSERT (load)" and c.ratio.exists]
+    inserts = [c for c in found if c.family == "INSERT" and c.ratio.exists]
     assert [c.family_size for c in inserts] == [3, 3, 3]
     assert [c.p_difference_adjusted for c in inserts] == pytest.approx([3 * inserts[0].p_difference] * 3)
     (other,) = [c for c in found if c.family == "Workload C"]

@@ -1,0 +1,253 @@
+"""Absolute throughput side by side: systems by workload, hardware by size, with and without monitoring, by intensity.
+
+Ratios and verdicts of everything that shares a size and load are in
+:mod:`citus_analysis.report.comparison_text`; here are means with their intervals, as bars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.operations import is_operation
+from citus_analysis.plots import plot_bars
+from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.runs import CONFIGURATION
+from citus_analysis.runs.run_selection import Selection
+from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.spans.analyse.profile import profiled_statements
+from citus_analysis.stats import RunComparison, compare_runs, summarise_runs
+from citus_analysis.texts.counted_words import counted, size_text
+from citus_analysis.texts.number_text import interval_cell, with_readable_times
+
+__all__ = [
+    "SideBySide",
+    "hardware_by_size",
+    "intensity_table",
+    "monitoring_overhead",
+    "overhead_sentences",
+    "systems_by_workload",
+]
+
+_SIZE: Final = ("workers", "threads")
+_MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
+#: What makes a workload more or less intense.
+_INTENSITY: Final = ("records", "operations")
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Means of throughput for bars: groups of bars along x, one colour each.
+
+    Attributes:
+        means: `panel`, `x`, `group`, workers, threads, n, mean, sd, low, high, level, method; one row a bar.
+        x: what `x` is, in words.
+        what: what the groups are, in words.
+    """
+
+    means: pl.DataFrame
+    x: str
+    what: str
+
+    def plot(self, *, most: int = 12) -> list[go.Figure]:
+        """One figure of bars for each panel; none where there is nothing to compare."""
+        parts = list(self.means.group_by("panel", maintain_order=True))[:most]
+        order = list(dict.fromkeys(self.means["group"]))
+        return [
+            plot_bars(rows, x_title=self.x, title=f"{name}: throughput by {self.x}" if name else "", order=order)
+            for (name,), rows in parts
+        ]
+
+    def table(self) -> pl.DataFrame:
+        """One row per bar, with the interval in a cell."""
+        if self.means.is_empty():
+            return self.means
+        cells = [interval_cell(*row) for row in self.means.select("mean", "low", "high").iter_rows()]
+        places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
+        names = {"panel": "set-up", "x": self.x, "group": self.what}
+        shown = self.means.select(*places, *_SIZE, "n", "sd").rename({name: names[name] for name in places})
+        return shown.with_columns(pl.Series("throughput_ops_s", cells)).rename({"sd": "sd_ops_s"})
+
+
+def _nothing(x: str, what: str) -> SideBySide:
+    texts = dict.fromkeys(("panel", "x", "group"), pl.String())
+    numbers = dict.fromkeys(("mean", "sd", "low", "high", "level"), pl.Float64())
+    sizes = dict.fromkeys((*_SIZE, "n"), pl.Int64())
+    return SideBySide(pl.DataFrame(schema=texts | sizes | numbers | {"method": pl.String()}), x, what)
+
+
+def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBySide:
+    """Throughput of each system for each operation, at the size and load at which its mean is largest.
+
+    Systems are often measured at loads of their own; the table names those of each bar. The largest of several means is
+    a little too large, so that small differences between bars say nothing.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+
+    Returns:
+        Bars by operation, grouped by system; none for a single system.
+    """
+    runs = selection.runs.drop_nulls(["operation", *_SIZE])
+    if runs["system"].n_unique() < 2:
+        return _nothing("operation", "system")
+    keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
+    means = summarise_runs(runs, METRIC, by=list(dict.fromkeys(["system", *keys])), level=level)
+    best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
+    bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
+    named = bars.select(pl.lit("").alias("panel"), x="operation", group="system", *[*_SIZE, *_MEANS])
+    return SideBySide(named, "operation", "system")
+
+
+def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:
+    """Throughput by cluster size on each kind of hardware that the descriptions of the systems state.
+
+    Of the hardware on which most runs were made only the set-up with the most runs enters, so that a bar's colour means
+    the hardware and nothing else; on other hardware each set-up enters with its name.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+
+    Returns:
+        Bars by workers, grouped by hardware, one panel per operation and number of threads in which several occur.
+    """
+    runs = selection.runs.drop_nulls(["operation", "hardware", *_SIZE]).filter(pl.col("workers") > 0)
+    usual = runs["hardware"].mode().sort()
+    if runs["hardware"].n_unique() < 2:
+        return _nothing("workers", "hardware")
+    main = runs.filter(pl.col("hardware") == usual[0])["variant"].mode().sort()[0]
+    kept = runs.filter((pl.col("hardware") != usual[0]) | (pl.col("variant") == main))
+    names = distinct_parts(kept["hardware"].unique().sort().to_list())
+    several = kept.group_by("hardware").agg(pl.col("variant").n_unique()).filter(pl.col("variant") > 1)["hardware"]
+    variant = pl.when(pl.col("hardware").is_in(several.implode())).then(pl.format(", {}", "variant"))
+    kept = kept.with_columns(
+        group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")),
+        panel=pl.format("{} with {} threads", "operation", "threads"),
+    )
+    extra = [name for name in ("records", "drivers", "monitored", "limit") if kept[name].n_unique() > 1]
+    means = summarise_runs(kept, METRIC, by=["panel", *_SIZE, "group", *extra], level=level)
+    first = means.sort("n", descending=True).group_by("panel", *_SIZE, "group", maintain_order=True).first()
+    met = first.filter(pl.col("group").n_unique().over("panel", "workers") > 1)
+    shown = first.join(met.select("panel", "workers").unique(), on=["panel", "workers"], how="semi")
+    shown = shown.sort("panel", "workers", "group").with_columns(
+        x=pl.col("workers").map_elements(size_text, return_dtype=pl.String)
+    )
+    return SideBySide(shown.select("panel", "x", "group", *_SIZE, *_MEANS), "workers", "hardware")
+
+
+def distinct_parts(texts: Sequence[str]) -> dict[str, str]:
+    """Texts -> the parts of them, between commas and semicolons, that they do not share.
+
+    Example:
+        >>> distinct_parts(["2 cores; each node 10 %", "2 cores; each node 20 %"])
+        {'2 cores; each node 10 %': 'each node 10 %', '2 cores; each node 20 %': 'each node 20 %'}
+    """
+    parts = {one: [part.strip() for part in one.replace(";", ",").split(",")] for one in texts}
+    shared = set.intersection(*(set(found) for found in parts.values())) if parts else set()
+    return {one: ", ".join(part for part in found if part not in shared) or one for one, found in parts.items()}
+
+
+def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: float = MARGIN) -> RunComparison | None:
+    """Throughput with the sampled client beside that without it, where both were run; None where none was.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+        margin: relative difference that counts as none.
+    """
+    runs = selection.runs.drop_nulls("monitored")
+    if runs["monitored"].n_unique() < 2:
+        return None
+    try:
+        found = compare_runs(runs, METRIC, "monitored", base=False, level=level, margin=margin)
+    except InsufficientDataError:
+        return None
+    return found if found.comparisons else None
+
+
+def overhead_sentences(found: RunComparison | None) -> list[str]:
+    """What monitoring costs, in words: one sentence per operation and size."""
+    if found is None:
+        return []
+    words = {
+        "faster": "is faster with monitoring than without it",
+        "slower": "is slower with monitoring than without it",
+        "equivalent": "is the same with monitoring and without it",
+        "inconclusive": "may or may not change with monitoring: these runs cannot tell",
+    }
+    return [
+        f"{found.runs.filter(**_known(c.stratum, found.runs))['operation'][0] if found.runs.height else ''}: throughput "
+        f"{words[c.verdict]} ({times_of(c)} times, {range_of(c)})."
+        for c in found.comparisons
+    ]
+
+
+def _known(stratum: dict[str, object], runs: pl.DataFrame) -> dict[str, object]:
+    return {name: value for name, value in stratum.items() if value is not None and name in runs.columns}
+
+
+def intensity_table(
+    selection: Selection, dataset: TableSource, *, level: float = LEVEL, skip_first: int = 0
+) -> pl.DataFrame:
+    """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
+
+    The intensity is the number of records and of operations. The servers' times are those of sampled statements within
+    the measured windows of the runs, over all places of execution.
+
+    Args:
+        selection: runs with their set-up.
+        dataset: gives `statements` and `operation_latencies`.
+        level: confidence level.
+        skip_first: statements of each session that do not enter the servers' times.
+
+    Returns:
+        operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
+        client_mean_us; times in ms where they are long. One row per intensity.
+    """
+    runs = selection.runs.drop_nulls(["operation", *_SIZE])
+    keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
+    runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
+    if runs.is_empty():
+        return pl.DataFrame(schema={"operation": pl.String()})
+    means = summarise_runs(runs, METRIC, by=[*keys, *_INTENSITY], level=level).with_row_index("cell")
+    cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
+    where = cells.select("run_id", "resource", "cell")
+    found = means.join(_server(selection, dataset, where, skip_first), on="cell", how="left")
+    found = found.join(_client(dataset, where), on="cell", how="left").sort("operation", *keys, *_INTENSITY)
+    throughput = [interval_cell(*row) for row in found.select("mean", "low", "high").iter_rows()]
+    series = [f"{size_text(w)}, {counted(t, 'thread')}" for w, t in found.select(_SIZE).iter_rows()]
+    names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
+    shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
+    times = found.select("server_mean_us", "server_p99_us", "client_mean_us")
+    return with_readable_times(shown.with_columns(pl.Series("throughput_ops_s", throughput), *times))
+
+
+def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+    empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
+    try:
+        statements = profiled_statements(selection, dataset)
+    except InsufficientDataError:
+        return pl.DataFrame(schema=empty)
+    placed = statements.join(where, on=["run_id", "resource"])
+    if placed.is_empty():
+        return pl.DataFrame(schema=empty)
+    profile = coarse_profile(placed, by=["cell"], skip_first=skip_first).filter(pl.col("quantity") == "T")
+    return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
+
+
+def _client(dataset: TableSource, where: pl.DataFrame) -> pl.DataFrame:
+    """Mean latency of the main clients over all operations."""
+    latencies = as_polars(dataset.table("operation_latencies"))
+    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
+    weighted = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    placed = main.join(where, on=["run_id", "resource"]).drop_nulls("mean_us")
+    return placed.group_by("cell").agg(weighted.alias("client_mean_us"))
