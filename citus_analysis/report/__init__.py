@@ -1,22 +1,108 @@
-"""Reports: notebooks executed on a dataset, exported to HTML and CSV.
+"""Reports: notebooks executed on a dataset, exported to HTML and CSV, and what they are made of.
 
 `citus-analysis report NAME|all DIR --out OUT [-p key=value ...] [--no-html]` is one call of
 :func:`render_reports`; `-p` values are passed as text and converted to the parameter's type.
+
+What the notebooks show can be had without them: `scaling_panels` (throughput, speedup, efficiency and models along an
+axis, each with `plot` and `table`), `comparison_panels` (ratios of set-ups), `systems_by_workload`, `hardware_by_size`,
+`monitoring_overhead`, `intensity_table`, and the sentences about them. Their names are imported when they are first
+used: a command that only lists reports needs no figures.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from citus_analysis.core.displays import public
+from citus_analysis.core.lazy_names import imported_lazily
 from citus_analysis.report.engine.notebooks import Parameter, report_names, report_parameters
 from citus_analysis.report.engine.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
 
+if TYPE_CHECKING:
+    from citus_analysis.report.comparison_text import ComparisonPanels, comparison_panels, comparison_sentences
+    from citus_analysis.report.engine.page import Page
+    from citus_analysis.report.scalability import ScalingPanels, outside_series, scaling_panels
+    from citus_analysis.report.scalability_text import (
+        IN_OPENING,
+        growth_sentences,
+        hardware_sentence,
+        model_sentences,
+        opening_sentences,
+        scalability_warnings,
+    )
+    from citus_analysis.report.side_by_side import (
+        SideBySide,
+        configuration_table,
+        hardware_by_size,
+        intensity_table,
+        monitoring_overhead,
+        overhead_sentences,
+        overhead_table,
+        systems_by_workload,
+    )
+
 __all__ = [
+    "IN_OPENING",
+    "ComparisonPanels",
+    "Page",
     "Parameter",
     "ProgressCallback",
     "Rendered",
     "ReportResult",
+    "ScalingPanels",
+    "SideBySide",
+    "comparison_panels",
+    "comparison_sentences",
+    "configuration_table",
+    "growth_sentences",
+    "hardware_by_size",
+    "hardware_sentence",
+    "intensity_table",
+    "model_sentences",
+    "monitoring_overhead",
+    "opening_sentences",
+    "outside_series",
+    "overhead_sentences",
+    "overhead_table",
     "render_report",
     "render_reports",
     "report_names",
     "report_parameters",
+    "scalability_warnings",
+    "scaling_panels",
+    "systems_by_workload",
 ]
+
+_COMPARISON = ("ComparisonPanels", "comparison_panels", "comparison_sentences")
+_SCALABILITY = ("ScalingPanels", "outside_series", "scaling_panels")
+_SENTENCES = (
+    "IN_OPENING",
+    "growth_sentences",
+    "hardware_sentence",
+    "model_sentences",
+    "opening_sentences",
+    "scalability_warnings",
+)
+_BESIDE = (
+    "SideBySide",
+    "configuration_table",
+    "hardware_by_size",
+    "intensity_table",
+    "monitoring_overhead",
+    "overhead_sentences",
+    "overhead_table",
+    "systems_by_workload",
+)
+
+__getattr__ = imported_lazily(
+    __name__,
+    {
+        "Page": "citus_analysis.report.engine.page",
+        **dict.fromkeys(_COMPARISON, "citus_analysis.report.comparison_text"),
+        **dict.fromkeys(_SCALABILITY, "citus_analysis.report.scalability"),
+        **dict.fromkeys(_SENTENCES, "citus_analysis.report.scalability_text"),
+        **dict.fromkeys(_BESIDE, "citus_analysis.report.side_by_side"),
+    },
+)
 
 __dir__ = public(__all__)

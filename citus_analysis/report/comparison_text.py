@@ -21,11 +21,12 @@ from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import comparability
+from citus_analysis.runs import comparability, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
-from citus_analysis.texts.counted_words import counted, listed, natural_key, size_text
-from citus_analysis.texts.number_text import interval_cell
+from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.natural_order import natural_key
+from citus_analysis.texts.number_text import p_text, with_interval
 
 __all__ = [
     "POOLED",
@@ -93,16 +94,25 @@ class ComparisonPanels:
             clearest = rows.sort(pl.col("ratio").log().abs(), descending=True).head(most)
             cut = f" (the {most} largest differences of {rows.height})" if rows.height > most else ""
             kept = rows.filter(pl.col("name").is_in(clearest["name"].implode()))
-            title = f"{operation}: throughput relative to the {self.base}{cut}"
-            figures.append(plot_ratios(kept, base=f"the {self.base}", margin=self.margin, title=title))
+            title = f"{operation}: throughput relative to {base_words(self.base)}{cut}"
+            figures.append(plot_ratios(kept, base=base_words(self.base), margin=self.margin, title=title))
         return figures
 
     def table(self) -> pl.DataFrame:
         """The ratios for readers: one row per operation, size and variant, with intervals in the cells."""
-        cells = [interval_cell(*row) for row in self.ratios.select("ratio", "low", "high").iter_rows()]
-        shown = self.ratios.with_columns(pl.Series("ratio", cells, dtype=pl.String))
+        cells = [with_interval(*row) for row in self.ratios.select("ratio", "low", "high").iter_rows()]
+        chances = [p_text(p) for p in self.ratios["p_difference_adjusted"]]
         runs = pl.format("{} and {}", "n", "n_base").alias("runs")
-        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_difference_adjusted", runs, "also_differs")
+        shown = self.ratios.with_columns(
+            pl.Series("ratio", cells, dtype=pl.String), pl.Series("p_adjusted", chances, dtype=pl.String), runs
+        )
+        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_adjusted", "runs", "also_differs")
+
+    def means_table(self) -> pl.DataFrame:
+        """The means for readers: n, mean, standard deviation and interval of each set-up that is compared."""
+        cells = [with_interval(*row) for row in self.means.select("mean", "low", "high").iter_rows()]
+        shown = self.means.with_columns(pl.Series("interval", cells, dtype=pl.String))
+        return shown.select(*_CELL, "variant", "n", "mean", "sd", "interval")
 
     def operations(self) -> list[str]:
         """Names of the operations in which something is compared."""
@@ -226,18 +236,29 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
     }
     schema |= {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
     schema |= {"runs_missing": pl.Int64(), "also_differs": pl.String()}
-    rows.sort(key=lambda row: (str(row["operation"]), natural_key(str(row["variant"])), row["workers"], row["threads"]))
-    return pl.DataFrame(rows, schema=schema)
+    names = sorted({c.label_a for c in comparisons}, key=natural_key)
+    frame = pl.DataFrame(rows, schema=schema)
+    return frame.sort("operation", pl.col("variant").cast(pl.Enum(names)), "workers", "threads")
+
+
+def base_words(base: str) -> str:
+    """The base in a sentence.
+
+    Example:
+        >>> base_words("usual set-up"), base_words("citus, binary")
+        ('the usual set-up', 'citus, binary')
+    """
+    return f"the {base}" if base == setting_text("family", "") else base
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
     """What each variant does beside the base, in three to six sentences; the clearest differences come first."""
-    total = study.ratios.height
+    total, base = study.ratios.height, base_words(study.base)
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
         return [
-            f"No variant shares an operation, number of workers and number of threads with the {study.base}: "
+            f"No variant shares an operation, number of workers and number of threads with {base}: "
             "nothing can be compared."
         ]
     sentences = [*_decided(study), *_equivalent(study), *_undecided(study)]
@@ -247,7 +268,7 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
             "the table lists what."
         )
     names = study.ratios["variant"].n_unique()
-    return [*sentences, f"{counted(names, 'variant')} stood beside the {study.base} in {counted(total, 'comparison')}."]
+    return [*sentences, f"{counted(names, 'variant')} stood beside {base} in {counted(total, 'comparison')}."]
 
 
 def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
@@ -261,9 +282,23 @@ def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
 
 def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
     first, *others = found
-    start = f"{times_of(first)} times the throughput of the {base} ({range_of(first)}) for {_place(first)}"
+    name, base = _apart(name, base)
+    start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {_place(first)}"
     more = [f"{times_of(c)} times ({range_of(c)}) for {_place(c)}" for c in others]
     return f"{name}: {listed([start, *more], most=3)}."
+
+
+def _apart(name: str, base: str) -> tuple[str, str]:
+    """The names of two variants without the parts that both begin with, such as the system.
+
+    Example:
+        >>> _apart("citus, binary", "citus, usual set-up"), _apart("postgresql, single", "citus, usual set-up")
+        (('binary', 'the usual set-up'), ('postgresql, single', 'citus, usual set-up'))
+    """
+    mine, other = name.split(", "), base.split(", ")
+    while min(len(mine), len(other)) > 1 and mine[0] == other[0]:
+        mine, other = mine[1:], other[1:]
+    return ", ".join(mine), base_words(", ".join(other))
 
 
 def _equivalent(study: ComparisonPanels) -> list[str]:
@@ -271,8 +306,9 @@ def _equivalent(study: ComparisonPanels) -> list[str]:
     if not found:
         return []
     margin = f"{found[0].margin * 100:g} %"
-    names = list(dict.fromkeys(f"{c.label_a} ({range_of(c)} times, {_place(c)})" for c in found))
-    return [f"As fast as the {study.base}, within {margin}: {listed(names, most=3)}."]
+    names = [f"{_apart(c.label_a, c.label_b)[0]} ({range_of(c)} times, {_place(c)})" for c in found]
+    base = _apart(found[0].label_a, study.base)[1]
+    return [f"As fast as {base}, within {margin}: {listed(names, most=3)}."]
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:

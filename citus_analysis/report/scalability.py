@@ -22,7 +22,7 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
-from citus_analysis.texts.counted_words import natural_key
+from citus_analysis.texts.natural_order import natural_key
 
 __all__ = ["Axis", "Group", "Panel", "Quantity", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
 
@@ -273,7 +273,7 @@ def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
 
 
-def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, tuple[tuple[int, int, str], ...]]:
+def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, list[tuple[int, str]]]:
     value = rows.filter(pl.col("curve") == curve)[other][0]
     return (-1 if value is None else int(value), natural_key(name))
 

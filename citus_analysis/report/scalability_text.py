@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.plots.published_figures import model_name
 from citus_analysis.report.scalability import Axis, Group, Panel, ScalingPanels
 from citus_analysis.report.sentence_parts import range_of, times_of
 from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.run_selection import Selection
-from citus_analysis.texts.counted_words import counted, listed, natural_key, noun_for, spelled
+from citus_analysis.scaling import MODELS
+from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
+from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["IN_OPENING", "caveats", "growth_sentences", "model_sentences", "opening_sentences", "scalability_warnings"]
+__all__ = [
+    "IN_OPENING",
+    "caveats",
+    "growth_sentences",
+    "hardware_sentence",
+    "model_sentences",
+    "opening_sentences",
+    "scalability_warnings",
+]
 
 #: The opening states at most this many operations per axis; the sections state all.
 IN_OPENING: Final = 2
+_MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
@@ -116,6 +129,7 @@ def model_sentences(study: ScalingPanels) -> list[str]:
         found: dict[str, list[str]] = {}
         for panel in study.panels:
             if panel.operation == operation and (words := panel.curve.models_sentence()):
+                words = _MODEL.sub(lambda model: model_name(model[0]), words)
                 found.setdefault(words, []).append(panel.series)
         findings = [f"at {listed(series)}, {words}" for words, series in found.items()]
         if findings:
@@ -137,9 +151,14 @@ def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
     return [f"The highest throughput was {listed(places)}."]
 
 
+def hardware_sentence(selection: Selection) -> list[str]:
+    """What the runs were made on, in one sentence; none if nothing says so."""
+    return [f"Measured on {'; and on '.join(selection.hardware)}."] if selection.hardware else []
+
+
 def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
     """Caveats for the figures: hardware, set-ups that change along an axis, few runs."""
-    notes = [f"Measured on: {text}." for text in selection.hardware]
+    notes = hardware_sentence(selection)
     for study in studies:
         inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
         notes += caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])

@@ -10,7 +10,7 @@ import polars as pl
 
 from citus_analysis.plots import plot_fits, plot_relative, plot_series
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.number_text import MISSING, interval_cell
+from citus_analysis.texts.number_text import MISSING, with_interval
 
 if TYPE_CHECKING:
     from citus_analysis.report.scalability import Group, Quantity, ScalingPanels
@@ -76,10 +76,10 @@ def scaling_table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
         return study.models.drop("decided")
     source = study.means if quantity == "throughput" else study.relative.filter(pl.col("verdict") != "base")
     sizes = source[study.axis].unique().sort().to_list()
-    cells = [
-        {"operation": operation, "series": series} | _cells(rows, study.axis, sizes, _COLUMNS[quantity])
-        for (operation, series), rows in source.group_by("operation", "series", maintain_order=True)
-    ]
+    cells = []
+    for panel in (panel for group in study.groups() for panel in group.panels):
+        place = {"operation": panel.operation, "series": panel.series}
+        cells.append(place | _cells(source.filter(**place), study.axis, sizes, _COLUMNS[quantity]))
     noun = study.axis.removesuffix("s")
     schema = dict.fromkeys(["operation", "series", *(counted(size, noun) for size in sizes)], pl.String())
     return pl.DataFrame(cells, schema=schema)
@@ -87,5 +87,5 @@ def scaling_table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
 
 def _cells(rows: pl.DataFrame, axis: str, sizes: list[int], columns: tuple[str, str, str]) -> dict[str, str]:
     noun = axis.removesuffix("s")
-    found = {size: interval_cell(*ends) for size, *ends in rows.select(axis, *columns).iter_rows()}
+    found = {size: with_interval(*ends) for size, *ends in rows.select(axis, *columns).iter_rows()}
     return {counted(size, noun): found.get(size, MISSING) for size in sizes}

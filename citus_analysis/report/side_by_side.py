@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import plotly.graph_objects as go
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import TableSource, as_polars
@@ -19,20 +21,23 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_bars
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import CONFIGURATION
+from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import profiled_statements
-from citus_analysis.stats import RunComparison, compare_runs, summarise_runs
+from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
+from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import counted, size_text
-from citus_analysis.texts.number_text import interval_cell, with_readable_times
+from citus_analysis.texts.number_text import with_interval, with_readable_times
 
 __all__ = [
     "SideBySide",
+    "configuration_table",
     "hardware_by_size",
     "intensity_table",
     "monitoring_overhead",
     "overhead_sentences",
+    "overhead_table",
     "systems_by_workload",
 ]
 
@@ -61,7 +66,12 @@ class SideBySide:
         parts = list(self.means.group_by("panel", maintain_order=True))[:most]
         order = list(dict.fromkeys(self.means["group"]))
         return [
-            plot_bars(rows, x_title=self.x, title=f"{name}: throughput by {self.x}" if name else "", order=order)
+            plot_bars(
+                rows,
+                x_title=self.x,
+                title=f"{name}: throughput by {self.x}" if name else f"Throughput by {self.x}",
+                order=order,
+            )
             for (name,), rows in parts
         ]
 
@@ -69,10 +79,11 @@ class SideBySide:
         """One row per bar, with the interval in a cell."""
         if self.means.is_empty():
             return self.means
-        cells = [interval_cell(*row) for row in self.means.select("mean", "low", "high").iter_rows()]
+        cells = [with_interval(*row) for row in self.means.select("mean", "low", "high").iter_rows()]
         places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
         names = {"panel": "set-up", "x": self.x, "group": self.what}
-        shown = self.means.select(*places, *_SIZE, "n", "sd").rename({name: names[name] for name in places})
+        sizes = [name for name in _SIZE if name != self.x]
+        shown = self.means.select(*places, *sizes, "n", "sd").rename({name: names[name] for name in places})
         return shown.with_columns(pl.Series("throughput_ops_s", cells)).rename({"sd": "sd_ops_s"})
 
 
@@ -103,8 +114,29 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     means = summarise_runs(runs, METRIC, by=list(dict.fromkeys(["system", *keys])), level=level)
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
-    named = bars.select(pl.lit("").alias("panel"), x="operation", group="system", *[*_SIZE, *_MEANS])
+    names = [pl.lit("").alias("panel"), pl.col("operation").alias("x"), pl.col("system").alias("group")]
+    named = bars.select(*names, *_SIZE, *_MEANS)
     return SideBySide(named, "operation", "system")
+
+
+def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
+    """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+        method: of the intervals of means.
+    """
+    runs = selection.runs.drop_nulls("operation")
+    keys = [name for name in CONFIGURATION if name in runs.columns and name not in ("phase", "workload")]
+    named = [name for name in keys if name in ("operation", *_SIZE) or runs[name].n_unique() > 1]
+    means = summarise_runs(runs, METRIC, by=named, level=level, method=method)
+    cells = [with_interval(*row) for row in means.select("mean", "low", "high").iter_rows()]
+    order = ["operation", *_SIZE, *(name for name in named if name not in ("operation", *_SIZE))]
+    shown = means.select(*order, "n", "mean", "sd").with_columns(pl.Series("interval", cells, dtype=pl.String))
+    return shown.sort(order).with_columns(
+        pl.col(name).replace({"": setting_text(name, "")}) for name in order if name in ("family", "settings", "limit")
+    )
 
 
 def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:
@@ -185,14 +217,40 @@ def overhead_sentences(found: RunComparison | None) -> list[str]:
         "inconclusive": "may or may not change with monitoring: these runs cannot tell",
     }
     return [
-        f"{found.runs.filter(**_known(c.stratum, found.runs))['operation'][0] if found.runs.height else ''}: throughput "
-        f"{words[c.verdict]} ({times_of(c)} times, {range_of(c)})."
-        for c in found.comparisons
+        f"{_place(c, found.runs)}: throughput {words[c.verdict]} ({times_of(c)} times, {range_of(c)})." for c in found
     ]
 
 
-def _known(stratum: dict[str, object], runs: pl.DataFrame) -> dict[str, object]:
-    return {name: value for name, value in stratum.items() if value is not None and name in runs.columns}
+def overhead_table(found: RunComparison | None) -> pl.DataFrame:
+    """Mean, standard deviation, n and interval without and with monitoring; two rows per operation and size."""
+    rows = [
+        {
+            "measured": _place(c, found.runs),
+            "monitored": monitored,
+            "n": len(values),
+            "mean_ops_s": mean.estimate,
+            "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "interval_ops_s": with_interval(mean.estimate, *mean.ends),
+            "verdict": c.verdict if monitored else "",
+        }
+        for c in (found or ())
+        for monitored, mean, values in (
+            (False, c.mean_b, _values(c, found, False)),
+            (True, c.mean_a, _values(c, found, True)),
+        )
+    ]
+    return pl.DataFrame(rows)
+
+
+def _values(c: Comparison, found: RunComparison, monitored: bool) -> NDArray[np.float64]:
+    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in c.stratum.items()]
+    return found.runs.filter(*same, pl.col("monitored") == monitored)[METRIC].to_numpy()
+
+
+def _place(c: Comparison, runs: pl.DataFrame) -> str:
+    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in c.stratum.items()]
+    operation, workers, threads = runs.filter(*same).select("operation", *_SIZE).row(0)
+    return f"{operation} with {size_text(workers)} and {counted(threads, 'thread')}"
 
 
 def intensity_table(
@@ -223,7 +281,7 @@ def intensity_table(
     where = cells.select("run_id", "resource", "cell")
     found = means.join(_server(selection, dataset, where, skip_first), on="cell", how="left")
     found = found.join(_client(dataset, where), on="cell", how="left").sort("operation", *keys, *_INTENSITY)
-    throughput = [interval_cell(*row) for row in found.select("mean", "low", "high").iter_rows()]
+    throughput = [with_interval(*row) for row in found.select("mean", "low", "high").iter_rows()]
     series = [f"{size_text(w)}, {counted(t, 'thread')}" for w, t in found.select(_SIZE).iter_rows()]
     names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
     shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")

@@ -3,6 +3,7 @@
 from citus_analysis.core.displays import public
 from citus_analysis.runs.comparable import Comparability, closest_difference, comparability, differing, pooled
 from citus_analysis.runs.measured_windows import Windowed, within_measured
+from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.runs.setups import (
     CONFIGURATION,
     LOAD,
@@ -24,6 +25,7 @@ __all__ = [
     "SYSTEM",
     "VARIANT",
     "Comparability",
+    "Selection",
     "Windowed",
     "closest_difference",
     "comparability",
@@ -34,6 +36,7 @@ __all__ = [
     "operation_name",
     "operation_of",
     "pooled",
+    "select_runs",
     "setting_text",
     "stratum_text",
     "with_operations",

@@ -2,7 +2,7 @@
 
 - relative: `speedup`, `efficiency`, `psi`, all at once `relative_scaling`;
 - models: `fit`, `fit_usl`, `fit_model` with `MODELS` (linear, Amdahl, Gustafson, USL);
-- tables of runs: `scale_runs`, `format_scaling`, `little_runs`;
+- tables of runs: `scale_runs`, `format_scaling`, `little_runs`, `latency_by_load`;
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
 - networks: `mva`, `mva_multiclass`, and with stations of all kinds `solve_closed`;
 - gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
@@ -14,6 +14,7 @@ from citus_analysis.scaling.cost import CostFigures, cost_figures
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fits import Band, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
+from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
 from citus_analysis.scaling.queueing.blocked import blocked_time
 from citus_analysis.scaling.queueing.laws import (
@@ -67,6 +68,7 @@ __all__ = [
     "fit_model",
     "fit_usl",
     "format_scaling",
+    "latency_by_load",
     "little",
     "little_runs",
     "mva",

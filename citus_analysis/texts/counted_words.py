@@ -7,14 +7,13 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["counted", "counted_expr", "listed", "natural_key", "noun_for", "size_expr", "size_text", "spelled"]
+__all__ = ["counted", "counted_expr", "listed", "noun_for", "size_expr", "size_text", "spelled"]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -50,17 +49,6 @@ def spelled(number: int) -> str:
         ('four', '64')
     """
     return _WORDS[number] if 0 <= number < len(_WORDS) else f"{number:,}"
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that sorts names as people do: numbers in them count as numbers.
-
-    Example:
-        >>> sorted(["w10", "w2", "w1"], key=natural_key)
-        ['w1', 'w2', 'w10']
-    """
-    parts = re.findall(r"\d+|\D+", name)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts)
 
 
 def counted_expr(column: str, noun: str) -> pl.Expr:

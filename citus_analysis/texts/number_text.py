@@ -18,9 +18,10 @@ __all__ = [
     "THIN_SPACE",
     "aligned",
     "in_full",
-    "interval_cell",
     "interval_words",
+    "p_text",
     "readable",
+    "with_interval",
     "with_readable_times",
 ]
 
@@ -30,6 +31,8 @@ THIN_SPACE: Final = "\u202f"
 _DIGITS: Final = 4
 #: From this number of microseconds on, times are given in milliseconds.
 _LONG_TIME_US: Final = 10_000.0
+#: p-values are not told apart below this.
+_SMALLEST_P: Final = 0.001
 _US_PER_MS: Final = 1_000.0
 
 
@@ -65,6 +68,33 @@ def aligned(value: float) -> str:
     return f"{value:,.{decimals}f}".replace(",", THIN_SPACE).replace("-", "−")
 
 
+def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
+    """An estimate with its interval as one cell of a table: the same decimals in all three numbers, two near 1.
+
+    Example:
+        >>> with_interval(0.6389, 0.5104, 0.7881), with_interval(12068.2, 9871.0, 14265.4)
+        ('0.64 [0.51, 0.79]', '12\u202f068 [9\u202f871, 14\u202f265]')
+        >>> with_interval(3.25, None, None), with_interval(None, None, None), with_interval(2.0, 1.0, float("inf"))
+        ('3.25', '–', '2.00 [1.00, ∞]')
+    """
+    if estimate is None or math.isnan(estimate):
+        return MISSING
+    size = abs(estimate)
+    if size and (size < 1e-4 or size >= 1e12):
+        texts = [aligned(value) for value in (estimate, low, high) if value is not None]
+    else:
+        power = 0 if size == 0 else math.floor(math.log10(size))
+        decimals = max(0, 2 - power) if power >= 0 else 1 - power
+        texts = [_with_decimals(value, decimals) for value in (estimate, low, high) if value is not None]
+    return texts[0] if low is None or high is None else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _with_decimals(value: float, decimals: int) -> str:
+    if not math.isfinite(value):
+        return aligned(value)
+    return f"{value:,.{decimals}f}".replace(",", THIN_SPACE).replace("-", "−")
+
+
 def in_full(value: float) -> str:
     """Six significant digits, one decimal from a million on; without separators, so that programs can read it too.
 
@@ -86,18 +116,16 @@ def interval_words(estimate: float, low: float | None = None, high: float | None
     return f"{_short(estimate, estimate)} ({ends[0]} to {ends[1]})" if ends else _short(estimate, estimate)
 
 
-def interval_cell(estimate: float | None, low: float | None = None, high: float | None = None) -> str:
-    """An estimate with its interval in one cell of a table.
+def p_text(p: float | None) -> str:
+    """A p-value in a table.
 
     Example:
-        >>> interval_cell(0.641, 0.512, 0.788), interval_cell(6347.4, 6012.2, 6702.9), interval_cell(None)
-        ('0.64 [0.51, 0.79]', '6\u202f347 [6\u202f012, 6\u202f703]', '–')
+        >>> p_text(0.0123), p_text(3e-7), p_text(None)
+        ('0.012', '< 0.001', '–')
     """
-    if estimate is None or math.isnan(estimate):
+    if p is None or math.isnan(p):
         return MISSING
-    ends = _ends(estimate, low, high)
-    text = f"{_short(estimate, estimate)} [{ends[0]}, {ends[1]}]" if ends else _short(estimate, estimate)
-    return text.replace(",", THIN_SPACE).replace(f"{THIN_SPACE} ", ", ")
+    return f"{p:.3f}" if p >= _SMALLEST_P else f"< {_SMALLEST_P:g}"
 
 
 def _ends(estimate: float, low: float | None, high: float | None) -> tuple[str, str] | None:

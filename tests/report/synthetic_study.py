@@ -39,7 +39,7 @@ class Cell:
     workload: str
     workers: int
     threads: int
-    set_up: str = ""
+    set_up: str = "citus"
     factor: float = 1.0
     hardware: str = HARDWARE
     system: str = "citus"
@@ -52,7 +52,7 @@ class Cell:
     def name(self) -> str:
         """The resource, as the runner names it."""
         extra = "" if self.records == Cell.records else f"-r{self.records}"
-        own = f"-{self.set_up}" if self.set_up else ""
+        own = f"-{self.set_up}" if self.set_up != Cell.set_up else ""
         phase = "load" if self.workload == "load" else f"run-{self.workload.lower()}"
         return f"w{self.workers}-t{self.threads}{own}{extra}-{phase}{'' if self.monitored else '-plain'}"
 
@@ -70,7 +70,7 @@ def demonstration() -> list[Cell]:
 
 def wide(nodes: Sequence[int] = (1, 2, 4, 8, 16, 32, 64), threads: Sequence[int] = (16, 64, 256)) -> list[Cell]:
     """A study of some 200 configurations on up to 64 workers."""
-    names = ("", "binary", "coordinator", "shards 32", "shards 128")
+    names = ("citus", "binary", "coordinator", "shards 32", "shards 128")
     return [
         Cell(workload, w, t, name, 1.0 + 0.05 * place)
         for place, name in enumerate(names)
