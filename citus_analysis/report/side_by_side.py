@@ -21,7 +21,8 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_bars
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import CONFIGURATION, setting_text
+from citus_analysis.runs import CONFIGURATION, LOAD, setting_text
+from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import profiled_statements
@@ -143,7 +144,8 @@ def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySid
     """Throughput by cluster size on each kind of hardware that the descriptions of the systems state.
 
     Of the hardware on which most runs were made only the set-up with the most runs enters, so that a bar's colour means
-    the hardware and nothing else; on other hardware each set-up enters with its name.
+    the hardware and nothing else; on other hardware each set-up enters with its name. Bars share a panel only if they
+    had the same load.
 
     Args:
         selection: runs with their set-up.
@@ -161,18 +163,18 @@ def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySid
     names = distinct_parts(kept["hardware"].unique().sort().to_list())
     several = kept.group_by("hardware").agg(pl.col("variant").n_unique()).filter(pl.col("variant") > 1)["hardware"]
     variant = pl.when(pl.col("hardware").is_in(several.implode())).then(pl.format(", {}", "variant"))
-    kept = kept.with_columns(
-        group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")),
-        panel=pl.format("{} with {} threads", "operation", "threads"),
+    kept = kept.with_columns(group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")))
+    load = [name for name in LOAD if name in kept.columns and name != "operation"]
+    means = summarise_runs(kept, METRIC, by=["operation", "workers", *load, "group"], level=level)
+    met = means.filter(pl.col("group").n_unique().over("operation", "workers", *load) > 1)
+    if met.is_empty():
+        return _nothing("workers", "hardware")
+    loads = series_names(met.select(load), ignore=["workload"], always=["threads"])
+    shown = met.with_columns(
+        panel=pl.format("{} with {}", "operation", loads),
+        x=pl.col("workers").map_elements(size_text, return_dtype=pl.String),
     )
-    extra = [name for name in ("records", "drivers", "monitored", "limit") if kept[name].n_unique() > 1]
-    means = summarise_runs(kept, METRIC, by=["panel", *_SIZE, "group", *extra], level=level)
-    first = means.sort("n", descending=True).group_by("panel", *_SIZE, "group", maintain_order=True).first()
-    met = first.filter(pl.col("group").n_unique().over("panel", "workers") > 1)
-    shown = first.join(met.select("panel", "workers").unique(), on=["panel", "workers"], how="semi")
-    shown = shown.sort("panel", "workers", "group").with_columns(
-        x=pl.col("workers").map_elements(size_text, return_dtype=pl.String)
-    )
+    shown = shown.sort("operation", *load, "workers", "group", nulls_last=True)
     return SideBySide(shown.select("panel", "x", "group", *_SIZE, *_MEANS), "workers", "hardware")
 
 

@@ -165,7 +165,7 @@ def test_a_base_that_nothing_was_measured_at_is_refused(selection: Selection) ->
 
 def test_warnings_name_hardware_and_changing_entry(selection: Selection) -> None:
     warnings = scalability_warnings(selection, studies(selection))
-    assert warnings[0] == "Measured on: one machine, 2 cores."
+    assert warnings[0] == "Measured on one machine, 2 cores."
     assert "clients connect to different nodes as workers change" in warnings[1]
 
 

@@ -1,0 +1,116 @@
+"""Each row of docs/thesis.md on scaling and comparison: the report shows it, and the call gives it."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.runs.run_selection import Selection
+from tests.recordings import RECORDED, ROOT
+from tests.report.synthetic_study import demonstration, write_study
+
+SECTION = "Scaling and comparison"
+
+
+class Row(NamedTuple):
+    """A row of the page."""
+
+    thesis: str
+    shows: str
+    report: str
+    name: str
+    call: str
+
+
+def rows() -> list[Row]:
+    page = (ROOT / "docs" / "thesis.md").read_text(encoding="utf-8")
+    section = page.split(f"## {SECTION}\n", 1)[1].split("\n## ", 1)[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [Row(*(cell.strip("`") for cell in row)) for row in cells if row[0] != "thesis"]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> "ca.Dataset":
+    folder = tmp_path_factory.mktemp("study")
+    ca.ingest([write_study(folder / "raw", demonstration(), repeats=3)], folder / "dataset", jobs=2)
+    return ca.open_dataset(folder / "dataset")
+
+
+def test_the_page_has_the_figures_of_the_chapter() -> None:
+    found = {row.thesis for row in rows()}
+    assert {f"Figure 4.{n}" for n in range(1, 10)} <= found
+    assert {"Table 4.2", "Table 5.3", "Figure 5.5", "Table 5.6", "Table 5.7"} <= found
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.thesis)
+def test_each_row_is_made(row: Row, dataset: "ca.Dataset") -> None:
+    names = {"ca": ca, "ds": dataset, "selection": ca.runs.select_runs(dataset)}
+    made = eval(row.call, names)
+    if isinstance(made, pl.DataFrame):
+        assert made.height > 1
+        return
+    assert made
+    for figure in made:
+        assert isinstance(figure, go.Figure)
+        assert any(len(trace.y) > 1 for trace in figure.data), figure.layout.title.text
+        assert figure.layout.yaxis.title.text
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.thesis)
+def test_each_name_is_one_that_the_report_shows(row: Row) -> None:
+    notebook = json.loads((ROOT / "notebooks" / f"{row.report}.ipynb").read_text(encoding="utf-8"))
+    code = "".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    assert re.search(rf'page\.(figure|table)\(\s*"{re.escape(row.name)}"', code), row.name
+
+
+def test_systems_stand_beside_each_other_for_every_workload(dataset: "ca.Dataset") -> None:
+    bars = ca.report.systems_by_workload(ca.runs.select_runs(dataset))
+    assert set(bars.means["group"]) == {"citus", "postgresql"}
+    assert bars.means["x"].n_unique() == 7
+    (figure,) = bars.plot()
+    assert [trace.name for trace in figure.data] == ["citus", "postgresql"]
+    assert all((trace.error_y.array > 0).all() for trace in figure.data)
+    assert figure.layout.yaxis.range[0] == 0
+
+
+def test_hardware_is_named_by_what_differs(dataset: "ca.Dataset") -> None:
+    bars = ca.report.hardware_by_size(ca.runs.select_runs(dataset))
+    assert set(bars.means["group"]) == {"each node 10 % of a core", "each node 20 % of a core"}
+    assert bars.means["x"].unique().sort().to_list() == ["2 workers", "4 workers"]
+    doubled = bars.means.filter(panel="INSERT with 16 threads", workers=4).sort("group")["mean"]
+    assert doubled[1] / doubled[0] == pytest.approx(1.8, rel=0.1)
+
+
+def test_monitoring_is_compared_at_equal_load_only(dataset: "ca.Dataset") -> None:
+    found = ca.report.monitoring_overhead(ca.runs.select_runs(dataset))
+    assert found is not None
+    assert {one.ratio.n for one in found} == {3}
+    table = ca.report.overhead_table(found)
+    assert table["measured"].unique().sort().to_list() == [
+        "INSERT with 4 workers and 16 threads",
+        "Workload C with 4 workers and 16 threads",
+    ]
+    assert len(ca.report.overhead_sentences(found)) == 2
+    assert ca.report.overhead_table(None).is_empty()
+
+
+def test_intensities_have_the_times_of_servers_and_clients(tmp_path: Path) -> None:
+    names = ("w2-t16-insert", "w2-binary-t16-insert")
+    ca.ingest([RECORDED / name for name in names], tmp_path, jobs=2)
+    dataset = ca.open_dataset(tmp_path)
+    chosen = ca.runs.select_runs(dataset)
+    # Two recordings that differ in the protocol, too, taken as one set-up: 30,000 and 60,000 records.
+    same = chosen.runs.with_columns(family=pl.lit(""), settings=pl.lit(""), variant=pl.lit("x"))
+    table = ca.report.intensity_table(Selection(same, chosen.left_out), dataset)
+    assert table["records"].to_list() == [30_000, 60_000]
+    times = [name for name in table.columns if name.startswith(("server_mean", "server_p99", "client_mean"))]
+    assert len(times) == 3
+    server, slowest, client = (table[name].cast(pl.Float64) for name in times)
+    assert (server > 0).all()
+    assert not client.is_null().any()
+    assert not slowest.is_null().any()
