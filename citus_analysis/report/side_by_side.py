@@ -225,6 +225,8 @@ def overhead_sentences(found: RunComparison | None) -> list[str]:
 
 def overhead_table(found: RunComparison | None) -> pl.DataFrame:
     """Mean, standard deviation, n and interval without and with monitoring; two rows per operation and size."""
+    if found is None:
+        return pl.DataFrame()
     rows = [
         {
             "measured": _place(c, found.runs),
@@ -235,7 +237,7 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "interval_ops_s": with_interval(mean.estimate, *mean.ends),
             "verdict": c.verdict if monitored else "",
         }
-        for c in (found or ())
+        for c in found
         for monitored, mean, values in (
             (False, c.mean_b, _values(c, found, False)),
             (True, c.mean_a, _values(c, found, True)),
