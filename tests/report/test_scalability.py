@@ -212,7 +212,7 @@ def select_binary(selection: Selection) -> Selection:
 def test_an_entry_that_changes_along_a_series_is_said(recorded: Tables) -> None:
     runs = select_runs(recorded, "w?-t*").runs
     assert caveats(runs, "workers", ["threads"]) == [
-        "In the main grid, clients connect to different nodes as workers change (at 1 through the coordinator; "
+        "In the usual set-up, clients connect to different nodes as workers change (at 1 through the coordinator; "
         "at 2 and 4 through the workers): workers are not the only difference between these runs."
     ]
     assert caveats(runs, "threads", ["workers"]) == []

@@ -94,9 +94,9 @@ def test_columns_that_are_there_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("phases", "workloads", "operations", "words"),
     [
-        (["load", "load"], ["A", "C"], None, "INSERT (load)"),
+        (["load", "load"], ["A", "C"], None, "INSERT"),
         (["run"], ["C"], ["READ"], "Workload C READ"),
-        (["run", "load"], ["C", "C"], None, "Workload C, INSERT (load)"),
+        (["run", "load"], ["C", "C"], None, "Workload C, INSERT"),
         ([None], [None], None, "unknown operation"),
     ],
 )
@@ -111,7 +111,7 @@ def test_operations_are_named_by_phase_and_workload(
 
 @pytest.mark.parametrize(
     ("column", "value", "text"),
-    [("family", "", "main grid"), ("limit", "", "none"), ("threads", None, "unknown"), ("system", "citus", "citus")],
+    [("family", "", "usual set-up"), ("limit", "", "none"), ("threads", None, "unknown"), ("system", "citus", "citus")],
 )
 def test_values_are_shown_as_users_enter_them(column: str, value: object, text: str) -> None:
     assert setting_text(column, value) == text
