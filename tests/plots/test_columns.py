@@ -59,6 +59,7 @@ def _spans() -> pl.DataFrame:
 
 Draw = Callable[[pl.DataFrame], go.Figure]
 #: Function -> argument -> how it is called with that table, and a table that it can draw.
+BARS = pl.DataFrame({"x": ["A"], "group": ["citus"], "mean": [2.0], "low": [1.0], "high": [3.0]})
 CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_series": {
         "means": (lambda t: plot_series(t, x="workers"), lambda: MEANS),
@@ -75,6 +76,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
         "samples": (plot_device, lambda: SAMPLES),
         "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
     },
+    "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
     "plot_symbols": {"symbols": (plot_symbols, lambda: SYMBOLS)},
     "plot_stated_intervals": {"summaries": (plot_stated_intervals, lambda: STATED)},
     "plot_fits": {"summaries": (lambda t: plot_fits(t, FIT), lambda: STATED)},

@@ -7,7 +7,11 @@ from citus_analysis.runs.naming import series_names
 
 def test_names_say_only_what_differs() -> None:
     series = pl.DataFrame({"system": ["citus"] * 3, "family": ["", "", "binary"], "threads": [4, 16, 16]})
-    assert series_names(series).to_list() == ["usual set-up, 4 threads", "main grid, 16 threads", "binary, 16 threads"]
+    assert series_names(series).to_list() == [
+        "usual set-up, 4 threads",
+        "usual set-up, 16 threads",
+        "binary, 16 threads",
+    ]
     assert series_names(series.tail(1)).to_list() == ["binary"]
     assert series_names(series.head(1)).to_list() == ["citus"]
     assert series_names(series, ignore=["family"]).to_list() == ["4 threads", "16 threads", "16 threads"]
