@@ -84,7 +84,10 @@ class SideBySide:
         places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
         names = {"panel": "set-up", "x": self.x, "group": self.what}
         sizes = [name for name in _SIZE if name != self.x]
-        shown = self.means.select(*places, *sizes, "n", "sd").rename({name: names[name] for name in places})
+        size = pl.col("workers").map_elements(size_text, return_dtype=pl.String).alias("size")
+        shown = self.means.select(*places, *(size if name == "workers" else name for name in sizes), "n", "sd").rename(
+            {name: names[name] for name in places}
+        )
         return shown.with_columns(pl.Series("throughput_ops_s", cells)).rename({"sd": "sd_ops_s"})
 
 
