@@ -229,7 +229,7 @@ def overhead_sentences(found: RunComparison | None) -> list[str]:
 def overhead_table(found: RunComparison | None) -> pl.DataFrame:
     """Mean, standard deviation, n and interval without and with monitoring; two rows per operation and size."""
     if found is None:
-        return pl.DataFrame()
+        return pl.DataFrame(schema={"measured": pl.String(), "monitored": pl.Boolean(), "n": pl.Int64()})
     rows = [
         {
             "measured": _place(c, found.runs),
