@@ -1,24 +1,39 @@
-"""The block at the top of every report: contradictions within the measurements."""
+"""The block at the top of every report: contradictions within the measurements, and what to do about them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.published import AuditResult
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["audit_block", "latency_warnings"]
+__all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity"]
 
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
+#: Severity -> what is true of a run whose worst finding it is (one run, several).
 _WORDS: Final = {
-    "red": "contradicts itself",
-    "amber": "doubtful",
-    "green": "consistent",
+    "red": ("contradicts itself", "contradict themselves"),
+    "amber": ("is doubtful", "are doubtful"),
+    "green": ("is consistent", "are consistent"),
 }
-
+#: Check of runs -> what a person does about a finding that is not green.
+ADVICE: Final = {
+    "run_status": "Left out of all numbers. The table client_errors has the errors; run them again.",
+    "throughput_identity": "Use the throughput that follows from operations and time; start load generators together.",
+    "parts_add_up": "Look for a load generator whose log is missing or is read twice.",
+    "littles_law": "Measure longer, so that start-up weighs less, or look for a client that waits for itself.",
+    "percentiles_ordered": "Do not use these latencies; the client's log is damaged.",
+    "coarse_percentiles": "Measure with measurementtype=hdrhistogram.",
+    "coordinated_omission": "Use the intended latencies: they contain the time that operations waited to be sent.",
+    "series_add_up": "Look for lines that are missing from the client's log.",
+    "run_length": "Measure for 30 s or longer.",
+    "iterations": "Repeat each configuration at least three times.",
+    "interval_resolution": "Repeat these configurations until the interval is as narrow as the difference looked for.",
+}
 
 #: Checks whose findings change how every latency of a report is read, and the sentence about their worst finding.
 _OF_LATENCIES: Final = {
@@ -29,13 +44,29 @@ _MOST_RED: Final = 5
 _ALL: Final = "Findings of the audit; a row that combines several shows the worst. audit.csv contains all of them."
 
 
+def runs_by_severity(result: AuditResult) -> dict[str, int]:
+    """How many runs have red, amber and green as their worst finding; checks of configurations count for none.
+
+    Every run has a finding of the check `run_status`, whose row is the run; rows of latencies name its operation too.
+    """
+    runs = result.details.filter(check="run_status")["row"].unique()
+    row = pl.col("row")
+    named = pl.when(row.is_in(runs.implode())).then(row).otherwise(row.str.replace(r" \S+$", ""))
+    of_runs = result.details.with_columns(run=named)
+    rank = pl.col("severity").replace_strict({word: place for place, word in enumerate(_WORDS)}, return_dtype=pl.Int8)
+    worst = of_runs.filter(pl.col("run").is_in(runs.implode())).group_by("run").agg(rank.min())
+    return {word: worst.filter(severity=place).height for place, word in enumerate(_WORDS)}
+
+
 def audit_block(result: AuditResult) -> str:
-    """HTML of an audit: how many runs each severity concerns, the red findings, and, collapsed, all findings."""
-    counts = "".join(_badge(result, severity, meaning) for severity, meaning in _WORDS.items())
+    """HTML of an audit: runs by severity, the red findings, and, folded, what to do and all checks."""
+    counts = runs_by_severity(result)
+    badges = "".join(_badge(severity, count) for severity, count in counts.items())
     red = result.findings.filter(pl.col("severity") == "red")
     shown = _table(red.head(_MOST_RED), "Contradictions.") if red.height else ""
     return (
-        f'<section class="audit" aria-label="Audit of the runs"><p>Audit of the runs: {counts}</p>{shown}'
+        f'<section class="audit" aria-label="Audit of the runs">'
+        f"<p>Audit of {counted(sum(counts.values()), 'run')}: {badges}</p>{shown}{_to_do(result)}"
         f"<details><summary>All checks</summary>{_table(result.findings, _ALL)}</details></section>"
     )
 
@@ -46,11 +77,26 @@ def latency_warnings(result: AuditResult) -> list[str]:
     return [_OF_LATENCIES[row["check"]].format_map(row) for row in doubtful.iter_rows(named=True)]
 
 
-def _badge(result: AuditResult, severity: str, meaning: str) -> str:
-    checks = result.checks(severity)
-    by = f", by {counted(checks, 'check')}" if checks else ""
+def _badge(severity: str, count: int) -> str:
+    shown = severity if count else "none"
+    return f'<span class="badge {shown}"><b>{count}</b> {noun_for(count, "run")} {_WORDS[severity][count != 1]}</span>'
+
+
+def _to_do(result: AuditResult) -> str:
+    """A line per check that found something: how much, the worst of it, and what to do."""
+    found = result.findings.filter(pl.col("severity") != "green").unique("check", keep="first", maintain_order=True)
+    if found.is_empty():
+        return ""
+    lines = "".join(_advised(row, result) for row in found.iter_rows(named=True))
+    return f"<details><summary>What is doubtful, and what to do</summary><ul>{lines}</ul></details>"
+
+
+def _advised(row: Mapping[str, str], result: AuditResult) -> str:
+    count = result.details.filter(check=row["check"], severity=row["severity"]).height
+    worst = f"{row['stated']} against {row['expected']}; {row['explanation']}"
     return (
-        f'<span class="badge {severity}"><b>{result.count(severity)}</b> {severity} <small>{meaning}{by}</small></span>'
+        f'<li><b class="{row["severity"]}">{escape(row["check"].replace("_", " "))}</b>, {counted(count, "finding")}, '
+        f"the worst: {escape(worst)}. <i>{escape(ADVICE.get(row['check'], ''))}</i></li>"
     )
 
 

@@ -12,22 +12,27 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Self
 
-import papermill
+from citus_analysis.report.engine.quick_imports import without_grammar
+
+with without_grammar():
+    import papermill
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_event_loop
+from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
 from citus_analysis.report.engine.notebooks import Scalar
 
-__all__ = ["CellCallback", "execute_notebook"]
+__all__ = ["CellCallback", "Kernel", "execute_notebook"]
 
 #: Cells done, and all cells.
 CellCallback = Callable[[int, int], None]
@@ -74,13 +79,26 @@ class _OwnKernelManager(AsyncKernelManager):
 
 
 class _Engine(NBClientEngine):  # type: ignore[misc] # papermill has no type information
+    """Executes in a kernel that was started before, and leaves it running."""
+
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man: NotebookExecutionManager, kernel_name: str, watch: CellCallback | None = None, **options: object
+        cls,
+        nb_man: NotebookExecutionManager,
+        kernel_name: str,
+        kernel: AsyncKernelManager,
+        watch: CellCallback | None = None,
+        resources: Mapping[str, object] | None = None,
+        **_: object,
     ) -> None:
         if watch is not None:
             _tell_of_cells(nb_man, watch)
-        super().execute_managed_notebook(nb_man, kernel_name, kernel_manager_class=_OwnKernelManager, **options)
+        client = PapermillNotebookClient(nb_man, km=kernel, kernel_name=kernel_name, timeout=None, resources=resources)
+        try:
+            client.execute()
+        finally:
+            if client.kc is not None:
+                client.kc.stop_channels()
 
 
 def _tell_of_cells(notebook: NotebookExecutionManager, watch: CellCallback) -> None:
@@ -96,30 +114,45 @@ def _tell_of_cells(notebook: NotebookExecutionManager, watch: CellCallback) -> N
 papermill_engines.register(_ENGINE, _Engine)
 
 
-def execute_notebook(
-    source: Path,
-    target: Path,
-    parameters: Mapping[str, Scalar],
-    *,
-    folder: Path,
-    watch: CellCallback | None = None,
-) -> None:
-    """Execute a notebook and write the executed copy.
+class Kernel:
+    """A kernel that executes notebooks one after the other, each in an empty namespace.
 
-    Args:
-        source: the notebook.
-        target: where the executed notebook is written, also when a cell fails.
-        parameters: values that replace those of the `parameters` cell.
-        folder: working directory of the kernel.
-        watch: called with the number of cells that are done, and of all, after each cell.
+    Imports of statistics and figures take seconds, several times what a report computes; a kernel that goes on pays
+    them once. It lives in a thread of its own: the caller may itself run in an event loop, as every Jupyter cell does.
 
-    Raises:
-        NothingToReportError: a cell found that the dataset has nothing of what the notebook shows.
-        ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
+    Example:
+        >>> with Kernel() as kernel:  # doctest: +SKIP
+        ...     kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
-    def execute() -> None:
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kernel")
+        self._manager: _OwnKernelManager | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.submit(self._close).result()
+        self._thread.shutdown()
+
+    def execute(
+        self,
+        source: Path,
+        target: Path,
+        parameters: Mapping[str, Scalar],
+        *,
+        folder: Path,
+        watch: CellCallback | None = None,
+    ) -> None:
+        """Execute a notebook; see :func:`execute_notebook`."""
+        self._thread.submit(self._execute, source, target, parameters, folder, watch).result()
+
+    def _execute(
+        self, source: Path, target: Path, parameters: Mapping[str, Scalar], folder: Path, watch: CellCallback | None
+    ) -> None:
         try:
+            manager = self._ready(folder)
             papermill.execute_notebook(
                 _literally(source),
                 _literally(target),
@@ -129,17 +162,73 @@ def execute_notebook(
                 language="python",
                 progress_bar=False,
                 autosave_cell_every=0,
+                kernel=manager,
                 watch=watch,
                 # Not papermill's `cwd`: it changes the directory of this whole process, other reports included.
                 resources={"metadata": {"path": str(folder)}},
             )
-        finally:
-            ensure_event_loop().close()
+        except BaseException:
+            # Nobody knows what a failed notebook left behind.
+            self._stop()
+            raise
 
+    def _ready(self, folder: Path) -> AsyncKernelManager:
+        """The kernel with an empty namespace and the working directory of a notebook."""
+        loop = ensure_event_loop()
+        if self._manager is None:
+            self._manager = _OwnKernelManager()
+            loop.run_until_complete(self._manager.start_kernel(cwd=str(folder)))
+        else:
+            loop.run_until_complete(_clear(self._manager, folder))
+        return self._manager
+
+    def _stop(self) -> None:
+        manager, self._manager = self._manager, None
+        if manager is not None and manager.has_kernel:
+            ensure_event_loop().run_until_complete(manager.shutdown_kernel(now=True))
+
+    def _close(self) -> None:
+        self._stop()
+        ensure_event_loop().close()
+
+
+async def _clear(manager: AsyncKernelManager, folder: Path) -> None:
+    client = manager.client()
+    client.start_channels()
     try:
-        # A thread of its own: the caller may itself run in an event loop, as every Jupyter cell does.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(execute).result()
+        await client.wait_for_ready(timeout=60)
+        code = f"import os; os.chdir({str(folder)!r}); get_ipython().reset(new_session=True)"
+        await client.execute(code, silent=True, store_history=False, reply=True)
+    finally:
+        client.stop_channels()
+
+
+def execute_notebook(
+    source: Path,
+    target: Path,
+    parameters: Mapping[str, Scalar],
+    *,
+    folder: Path,
+    watch: CellCallback | None = None,
+    kernel: Kernel | None = None,
+) -> None:
+    """Execute a notebook and write the executed copy.
+
+    Args:
+        source: the notebook.
+        target: where the executed notebook is written, also when a cell fails.
+        parameters: values that replace those of the `parameters` cell.
+        folder: working directory of the kernel.
+        watch: called with the number of cells that are done, and of all, after each cell.
+        kernel: the kernel to use; None: one for this notebook only.
+
+    Raises:
+        NothingToReportError: a cell found that the dataset has nothing of what the notebook shows.
+        ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
+    """
+    try:
+        with nullcontext(kernel) if kernel else Kernel() as chosen:
+            chosen.execute(source, target, parameters, folder=folder, watch=watch)
     except PapermillExecutionError as error:
         # papermill counts the cell that it injected for the parameters; the reader of `source` does not see it.
         cell = error.cell_index + (0 if parameters else 1)

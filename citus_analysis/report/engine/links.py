@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -33,17 +34,19 @@ def linked_files(html: str) -> list[str]:
     return list(dict.fromkeys(unquote(place.path) for place in places if place.path and not place.scheme))
 
 
-def check_links(page: Path, *, folder: Path | None = None) -> None:
+def check_links(page: Path, *, folder: Path | None = None, expected: Collection[str] = ()) -> None:
     """Refuse a page that links a file which is not there.
 
     Args:
         page: an HTML file.
         folder: final folder of the page; default: its present folder.
+        expected: files that are written after the page.
 
     Raises:
         ReportError: a linked file is missing.
     """
     place = folder or page.parent
-    missing = [file for file in linked_files(page.read_text(encoding="utf-8")) if not (place / file).is_file()]
+    linked = [file for file in linked_files(page.read_text(encoding="utf-8")) if file not in expected]
+    missing = [file for file in linked if not (place / file).is_file()]
     if missing:
         raise ReportError(f"links to files that were not written: {', '.join(missing)}", path=page.name)

@@ -110,9 +110,14 @@ def _from_python(value: object, kind: str) -> Scalar | None:
     return None
 
 
+#: Reports in the order in which they tell a story; others follow by name.
+_STORY: Final = ("scalability", "comparison", "profile", "resources", "published", "bottleneck", "server")
+
+
 def report_names() -> list[str]:
-    """Names of the reports, in order: the notebooks that do not begin with a number (`00_tour` does)."""
-    return sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
+    """Names of the reports, in reading order: the notebooks that do not begin with a number (`00_tour` does)."""
+    names = sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
+    return sorted(names, key=lambda name: _STORY.index(name) if name in _STORY else len(_STORY))
 
 
 def find_notebook(name: str) -> Path:

@@ -23,14 +23,13 @@ from citus_analysis.redaction import redact
 from citus_analysis.report.audit_block import audit_block, latency_warnings
 from citus_analysis.report.engine.html_tables import html_table
 from citus_analysis.report.engine.notebooks import Scalar
+from citus_analysis.report.engine.sections import FIGURE_MIME, METADATA_KEY
+from citus_analysis.report.set_up_block import measured_line, set_up_block, set_up_rows
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
 
 __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
-
-FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
-METADATA_KEY: Final = "citus_analysis"
 
 #: Packages whose version can change a number or a figure.
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
@@ -61,6 +60,8 @@ class Page:
     """
 
     def __init__(self, dataset: Source, tables: str = "", **parameters: Scalar) -> None:
+        #: The resources that the report shows, as glob patterns; the set-up table describes their runs.
+        self.resources = str(parameters.get("resources", "*"))
         self.folder = Path(tables).absolute() if tables else None
         self.dataset = dataset
         self.parameters = parameters
@@ -97,14 +98,23 @@ class Page:
             data = {FIGURE_MIME: document, "text/plain": _title(document)}
             _display(data, {METADATA_KEY: place})
 
-    def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 40) -> None:
+    def how_to_read(self, text: str) -> None:
+        """Show an explanation that folds; a markdown cell tagged `how-to-read` does the same."""
+        html = f'<details class="how"><summary>How to read this</summary><p>{escape(text)}</p></details>'
+        _display({"text/html": html, "text/plain": text}, {METADATA_KEY: {"empty": True}})
+
+    def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 20) -> None:
         """Show a table (at most `rows` rows of it) and write all of it as `name`.csv."""
         self._write(name, table)
-        cut = f" The first {rows} of {table.height} rows; {name}.csv contains all." if table.height > rows else ""
-        _show(html_table(table.head(rows), caption + cut), f"{caption}\n{table}", csv=f"{name}.csv")
+        cut = f" {rows} of {table.height:,} rows; all are in the CSV file." if table.height > rows else ""
+        place = {"csv": f"{name}.csv"} if table.height else {"empty": True}
+        html = html_table(table.head(rows), caption + cut)
+        _display({"text/html": html, "text/plain": f"{caption}\n{table}"}, {METADATA_KEY: place})
 
-    def footer(self) -> None:
-        """Show what the report was made from: data, versions, parameters."""
+    def footer(self, *, set_up: bool = True) -> None:
+        """Show the set-up of the runs (unless the report shows no runs), and what the report was made from."""
+        if set_up:
+            self._set_up()
         sources = counted(self.dataset.table("sources").height, "source")
         facts = {
             "Dataset": f"content {self.dataset.content_hash}, {sources}",
@@ -113,6 +123,17 @@ class Page:
         }
         rows = "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
         _show(f'<footer class="provenance"><dl>{rows}</dl></footer>', "\n".join(f"{k}: {v}" for k, v in facts.items()))
+
+    def _set_up(self) -> None:
+        """The section of the set-up, and the line under the title: name of the dataset, number of runs, dates."""
+        runs = matching(self.dataset.table("runs"), self.resources)
+        rows = set_up_rows(runs, matching(self.dataset.table("settings"), self.resources))
+        self._write("set_up", rows)
+        path = getattr(self.dataset, "path", None)
+        facts = {"dataset": Path(path).name if path else "", "measured": measured_line(runs)}
+        place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv"}
+        plain = "\n".join(f"{name}: {value}" for _, name, value in rows.iter_rows())
+        _display({"text/html": set_up_block(rows), "text/plain": plain}, {METADATA_KEY: place})
 
     def _write(self, name: str, table: pl.DataFrame) -> None:
         if self.folder is not None:
@@ -131,8 +152,8 @@ def _title(document: dict[str, Any]) -> str:
     return title
 
 
-def _show(html: str, plain: str, **place: str) -> None:
-    _display({"text/html": html, "text/plain": plain}, {METADATA_KEY: place} if place else {})
+def _show(html: str, plain: str) -> None:
+    _display({"text/html": html, "text/plain": plain}, {})
 
 
 def _display(data: dict[str, Any], metadata: dict[str, Any]) -> None:

@@ -11,11 +11,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
+from queue import Queue
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from citus_analysis.report.engine.notebooks import (
 )
 
 if TYPE_CHECKING:
-    from citus_analysis.report.engine.kernel import CellCallback
+    from citus_analysis.report.engine.kernel import CellCallback, Kernel
 
 __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
 
@@ -107,7 +108,7 @@ def render_report(
     source, target = _resolved(dataset, out)
     if reason := _obstacle(name, source, given):
         raise NothingToReportError(reason, path=source)
-    return _render(name, source, target, given, html=html, watch=None)
+    return _render(name, source, target, given, _Manner(html=html))
 
 
 def render_reports(
@@ -145,11 +146,11 @@ def render_reports(
     shown = [name for name in wanted if name not in left_out]
     results: list[ReportResult] = []
     failures: list[ReportError] = []
-    with ThreadPoolExecutor(jobs or min(4, os.cpu_count() or 1)) as pool:
-        watches = {name: partial(progress, name) if progress else None for name in shown}
-        futures = [
-            pool.submit(_render, name, source, target, given[name], html=html, watch=watches[name]) for name in shown
-        ]
+    at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(shown)))
+    with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
+        index = "index.html" if len(wanted) > 1 else ""
+        manners = {name: _Manner(html, index, partial(progress, name) if progress else None, kernels) for name in shown}
+        futures = [pool.submit(_render, name, source, target, given[name], manners[name]) for name in shown]
         for name, future in zip(shown, futures, strict=True):
             try:
                 results.append(future.result())
@@ -158,7 +159,7 @@ def render_reports(
             except ReportError as error:
                 failures.append(error)
     if html and results and len(wanted) > 1:
-        _write_index(results, target)
+        _write_index(results, left_out, target)
     if failures:
         raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
     if not results:
@@ -203,25 +204,35 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
     }
 
 
-def _render(
-    name: str,
-    dataset: Path,
-    out: Path,
-    parameters: Mapping[str, Scalar],
-    *,
-    html: bool,
-    watch: CellCallback | None,
-) -> ReportResult:
-    # papermill and nbconvert take seconds to import; a wrong parameter must not.
-    from citus_analysis.report.engine.kernel import execute_notebook
+@dataclass(frozen=True)
+class _Manner:
+    """How a report is rendered, beside what it shows: with a page, linked from an index, watched, in which kernels."""
 
-    source = find_notebook(name)
+    html: bool = True
+    index: str = ""
+    watch: CellCallback | None = None
+    kernels: Queue[Kernel] | None = None
+
+
+@contextmanager
+def _kernels(number: int) -> Iterator[Queue[Kernel]]:
+    """Kernels for so many reports at once; each is started when it is first used."""
+    from citus_analysis.report.engine.kernel import Kernel
+
+    with ExitStack() as stack:
+        waiting: Queue[Kernel] = Queue()
+        for _ in range(number):
+            waiting.put(stack.enter_context(Kernel()))
+        yield waiting
+
+
+def _render(name: str, dataset: Path, out: Path, parameters: Mapping[str, Scalar], manner: _Manner) -> ReportResult:
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()
         places = {"dataset": fspath(dataset), "tables": fspath(tables)}
         try:
-            execute_notebook(source, executed, {**parameters, **places}, folder=scratch, watch=watch)
+            _execute(name, executed, {**parameters, **places}, manner)
         except NothingToReportError:
             raise
         except ReportError as error:
@@ -229,13 +240,27 @@ def _render(
         document = _without_places(load_notebook(executed))
         executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         title = _title(document, name)
-        if html:
+        if manner.html:
             from citus_analysis.report.engine.html import export_html
 
             page = scratch / f"{name}.html"
-            page.write_text(export_html(executed, title=title, tables=name), encoding="utf-8")
-            check_links(page)
-        return _publish(name, scratch, out, html=html, title=title, findings=_findings(document))
+            page.write_text(export_html(document, title=title, tables=name, index=manner.index), encoding="utf-8")
+            check_links(page, expected=[manner.index])
+        return _publish(name, scratch, out, html=manner.html, title=title, findings=_findings(document))
+
+
+def _execute(name: str, target: Path, parameters: Mapping[str, Scalar], manner: _Manner) -> None:
+    # papermill takes a second to import; a wrong parameter must not.
+    from citus_analysis.report.engine.kernel import execute_notebook
+
+    kernel = manner.kernels.get() if manner.kernels else None
+    try:
+        execute_notebook(
+            find_notebook(name), target, parameters, folder=target.parent, watch=manner.watch, kernel=kernel
+        )
+    finally:
+        if manner.kernels and kernel:
+            manner.kernels.put(kernel)
 
 
 @contextmanager
@@ -313,15 +338,24 @@ def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _write_index(results: Sequence[ReportResult], out: Path) -> None:
+def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path) -> None:
     from citus_analysis.report.engine.html import Link, index_html
+    from citus_analysis.report.engine.sections import facts_of, introduction_of
 
+    notebooks = [load_notebook(result.notebook) for result in results]
     links = [
-        Link(f"{r.name}.html", r.title, r.findings, [path.relative_to(out).as_posix() for path in r.tables])
-        for r in results
+        Link(
+            f"{r.name}.html",
+            r.title,
+            r.findings,
+            [path.relative_to(out).as_posix() for path in r.tables],
+            introduction_of(notebook),
+        )
+        for r, notebook in zip(results, notebooks, strict=True)
     ]
+    facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
     with _scratch(out) as scratch:
         page = scratch / "index.html"
-        page.write_text(index_html("Reports", links), encoding="utf-8")
+        page.write_text(index_html("Reports", links, facts, left_out), encoding="utf-8")
         check_links(page, folder=out)
         put_in_place(page, out / "index.html")

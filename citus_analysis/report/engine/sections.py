@@ -1,0 +1,199 @@
+"""An executed notebook as sections of a page: headings, prose, figures, tables and notes in their order.
+
+A section begins with a heading of the second level. A markdown cell with the tag `how-to-read` folds. A section that
+shows no figure, table or note has nothing to say and is left out; the page names it at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Final
+
+import mistune
+
+from citus_analysis.report.engine.figure_data import slim
+
+__all__ = [
+    "FIGURE_MIME",
+    "HOW_TO_READ",
+    "METADATA_KEY",
+    "Block",
+    "Figure",
+    "Section",
+    "Sections",
+    "facts_of",
+    "figures_json",
+    "introduction_of",
+    "sections_of",
+]
+
+FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+METADATA_KEY: Final = "citus_analysis"
+#: Tag of a markdown cell that explains how to read what follows.
+HOW_TO_READ: Final = "how-to-read"
+
+_HEADING: Final = re.compile(r"^## +(?P<title>.+?) *$\n?", re.MULTILINE)
+#: Raw HTML in a notebook's prose is shown as text.
+_MARKDOWN: Final = mistune.create_markdown(escape=True, plugins=["table"])
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its place in the page and what plotly.js draws."""
+
+    id: str
+    title: str
+    height: int
+    document: Json
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a section shows: HTML, or figures side by side with one caption.
+
+    Attributes:
+        html: the block as HTML; empty for figures.
+        figures: figures side by side.
+        caption: of the figures.
+        csv: name of the CSV file with the numbers.
+        content: something was found or measured here; prose and empty tables are no content.
+    """
+
+    html: str = ""
+    figures: tuple[Figure, ...] = ()
+    caption: str = ""
+    csv: str = ""
+    content: bool = False
+
+
+@dataclass
+class Section:
+    """A heading with what follows it. The first one, without a heading, holds the title and the findings."""
+
+    title: str = ""
+    anchor: str = ""
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def content(self) -> bool:
+        """The section shows a figure, table or note."""
+        return any(block.content for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """A page's sections.
+
+    Attributes:
+        opening: title, introduction and findings.
+        shown: the sections with content.
+        left_out: titles of the others.
+        facts: what the notebook said of its data (:meth:`Page.footer`).
+    """
+
+    opening: Section
+    shown: list[Section]
+    left_out: list[str]
+    facts: Json
+
+
+def sections_of(notebook: Json) -> Sections:
+    """The sections of an executed notebook."""
+    opening = Section()
+    every = [opening]
+    row: list[Figure] = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            _prose(cell, every)
+            continue
+        for output in cell.get("outputs", ()):
+            place = output.get("metadata", {}).get(METADATA_KEY, {})
+            if place.get("section"):
+                every.append(_section(place["section"], every))
+            if (figure := output.get("data", {}).get(FIGURE_MIME)) is not None:
+                row.append(_figure(figure, place))
+                if place.get("caption") or not place.get("row"):
+                    every[-1].blocks.append(_figures(row, place))
+                    row = []
+            elif block := _block(output, place):
+                every[-1].blocks.append(block)
+    shown = [section for section in every[1:] if section.content]
+    return Sections(opening, shown, [section.title for section in every[1:] if not section.content], facts_of(notebook))
+
+
+def facts_of(notebook: Json) -> dict[str, str]:
+    """What a notebook said of its data (:meth:`Page.footer`); empty where it said nothing."""
+    facts: dict[str, str] = {}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            facts |= output.get("metadata", {}).get(METADATA_KEY, {}).get("facts", {})
+    return facts
+
+
+def introduction_of(notebook: Json) -> str:
+    """The first paragraph below the title."""
+    first = next((_text(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"), "")
+    paragraphs = [part.strip() for part in first.split("\n\n") if part.strip() and not part.startswith("#")]
+    return paragraphs[0].replace("\n", " ") if paragraphs else ""
+
+
+def _prose(cell: Json, every: list[Section]) -> None:
+    """Text before a heading belongs to the section before."""
+    folded = HOW_TO_READ in cell.get("metadata", {}).get("tags", ())
+    before, *headed = _HEADING.split(_text(cell["source"]))
+    every[-1].blocks += _paragraphs(before, folded=folded)
+    for title, text in zip(headed[::2], headed[1::2], strict=True):
+        every.append(_section(title, every))
+        every[-1].blocks += _paragraphs(text, folded=folded)
+
+
+def _section(title: str, every: Sequence[Section]) -> Section:
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+    taken = {section.anchor for section in every}
+    anchors = (words if number == 1 else f"{words}-{number}" for number in range(1, len(every) + 2))
+    return Section(title, next(anchor for anchor in anchors if anchor not in taken))
+
+
+def _paragraphs(text: str, *, folded: bool) -> Iterator[Block]:
+    if text.strip():
+        html = str(_MARKDOWN(text))
+        yield Block(f'<details class="how"><summary>How to read this</summary>{html}</details>' if folded else html)
+
+
+def _block(output: Json, place: Json) -> Block | None:
+    data = output.get("data", {})
+    if "text/html" in data:
+        return Block(_text(data["text/html"]), csv=place.get("csv", ""), content=not place.get("empty"))
+    text = _text(data.get("text/plain") or output.get("text", ""))
+    return Block(f"<pre>{escape(text)}</pre>", content=True) if text else None
+
+
+def _figure(document: Json, place: Json) -> Figure:
+    """The title moves out of the figure: as HTML it wraps on narrow screens, and screen readers find it."""
+    layout = {key: value for key, value in document["layout"].items() if key != "title"}
+    title = document["layout"].get("title", {}).get("text", "")
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", str(place.get("name", "unnamed")))
+    drawn = {"data": slim(document["data"]), "layout": layout}
+    return Figure(f"figure-{name}", title, int(layout.get("height", 420)), drawn)
+
+
+def _figures(row: Sequence[Figure], place: Json) -> Block:
+    drawn = tuple(figure for figure in row if figure.document["data"])
+    return Block(figures=drawn, caption=place.get("caption", ""), csv=place.get("csv", ""), content=bool(drawn))
+
+
+def _text(source: str | Sequence[str]) -> str:
+    return source if isinstance(source, str) else "".join(source)
+
+
+def figures_json(sections: Sequence[Section]) -> str:
+    """All figures of a page as one JSON object: id -> data and layout."""
+    figures = [figure for section in sections for block in section.blocks for figure in block.figures]
+    documents = {figure.id: figure.document for figure in figures}
+    return json.dumps(documents, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

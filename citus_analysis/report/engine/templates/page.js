@@ -1,0 +1,73 @@
+"use strict";
+(async () => {
+  const root = document.documentElement;
+  const contents = document.getElementById("contents");
+  if (contents && matchMedia("(min-width: 75rem)").matches) contents.open = true;
+  const text = (id) => document.getElementById(id).textContent;
+  if (!document.getElementById("library")) { root.classList.add("ready"); return; }
+  if (typeof DecompressionStream === "undefined") { document.getElementById("too-old").hidden = false; return; }
+
+  // Base 85, 5 characters for 4 bytes, as report/engine/packed.py writes it.
+  const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+  const values = new Uint8Array(128);
+  [...digits].forEach((digit, value) => { values[digit.charCodeAt(0)] = value; });
+  const bytes = (encoded) => {
+    const missing = (5 - (encoded.length % 5)) % 5;
+    const padded = encoded + "~".repeat(missing);
+    const view = new DataView(new ArrayBuffer((padded.length / 5) * 4));
+    for (let at = 0, place = 0; at < padded.length; place += 4) {
+      let value = 0;
+      for (const end = at + 5; at < end; at += 1) value = value * 85 + values[padded.charCodeAt(at)];
+      view.setUint32(place, value);
+    }
+    return new Uint8Array(view.buffer, 0, view.byteLength - missing);
+  };
+  const unpacked = (id) =>
+    new Response(new Blob([bytes(text(id))]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+
+  // Inks and papers of the figures' theme -> those of the dark scheme. Colours of data stay, but for black.
+  const dark = {
+    "#1f2933": "#e6e9ed", "#000000": "#e6e9ed", "#000": "#e6e9ed", "black": "#e6e9ed", "white": "#14181d",
+    "#fff": "#14181d", "#ffffff": "#14181d", "#e4e7eb": "#2c333b", "#9aa5b1": "#6b7683", "#6b7280": "#98a2ae",
+    "#0072b2": "#3f9fdb", "#52606d": "#a9b4c0",
+  };
+  const inks = new RegExp(`"(${Object.keys(dark).join("|")})"`, "gi");
+  const config = JSON.parse(text("figure-config"));
+  const wantsDark = matchMedia("(prefers-color-scheme: dark)");
+  const [library, light] = await Promise.all([unpacked("library"), unpacked("figures")]);
+  const script = document.createElement("script");
+  script.textContent = library;
+  document.head.append(script);
+  const schemes = {
+    light: () => JSON.parse(light),
+    dark: () => JSON.parse(light.replace(inks, (_, ink) => `"${dark[ink.toLowerCase()]}"`)),
+  };
+  const places = [...document.querySelectorAll(".canvas")];
+  const draw = async (scheme) => {
+    const figures = schemes[scheme]();
+    await Promise.all(places.map((place) => Plotly.react(place, figures[place.id].data, figures[place.id].layout, config)
+      .then(() => place.classList.add("drawn"))));
+  };
+  const screen = () => draw(wantsDark.matches ? "dark" : "light");
+  await screen();
+  wantsDark.addEventListener("change", screen);
+  const fit = () => places.forEach((place) => Plotly.Plots.resize(place));
+  window.addEventListener("beforeprint", () => { if (wantsDark.matches) draw("light"); fit(); });
+  window.addEventListener("afterprint", () => { if (wantsDark.matches) screen(); fit(); });
+
+  // A saved figure is for paper: the light scheme, with the title that the page shows above it.
+  const save = async (button) => {
+    const place = document.getElementById(button.dataset.of);
+    const { data, layout } = schemes.light()[place.id];
+    const title = document.getElementById(`${place.id}-title`).textContent;
+    const escaped = title.replace(/&/g, "&amp;").replace(/</g, "&lt;");
+    const titled = { ...layout, title: { text: escaped, x: 0, xref: "paper", font: { size: 16 }, automargin: true, yref: "container" } };
+    const size = { width: Math.max(600, place.clientWidth), height: (layout.height || 420) + 40 };
+    const format = button.dataset.save;
+    const url = await Plotly.toImage({ data, layout: { ...titled, ...size }, config }, { format, ...size, scale: format === "png" ? 2 : 1 });
+    const link = Object.assign(document.createElement("a"), { href: url, download: `${place.id.replace(/^figure-/, "")}.${format}` });
+    link.click();
+  };
+  document.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", () => save(button)));
+  root.classList.add("ready");
+})();

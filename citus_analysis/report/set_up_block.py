@@ -1,0 +1,125 @@
+"""What was measured, when and on what: the line under a report's title, and its table of the set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.redaction import redact
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.natural_order import natural_key
+
+__all__ = ["measured_line", "set_up_block", "set_up_rows"]
+
+#: What a description of runs repeats of the runs themselves, or of the cluster's addresses.
+_OF_RUNS: Final = r"^(?:resource|note|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale)$"
+_OF_NODES: Final = r"^(?:nodes|role_settings|monitor_operations|protocol)\b"
+_SETTING: Final = "settings."
+#: Columns of `runs` -> their names in the table.
+_AXES: Final = {
+    "system": "System",
+    "workload": "Workload",
+    "workers": "Workers",
+    "threads": "Client threads",
+    "records": "Records",
+    "drivers": "Load generators",
+}
+#: More different values than this are counted, not listed.
+_MOST: Final = 8
+
+
+def measured_line(runs: pl.DataFrame) -> str:
+    """When how much was measured.
+
+    Example:
+        >>> time = datetime(2026, 11, 20, 21, 30)
+        >>> measured_line(pl.DataFrame({"resource": ["a", "b"], "start_time": [time, time], "end_time": [time, time]}))
+        '2 runs, measured on 20 November 2026'
+    """
+    if runs.is_empty():
+        return "no runs"
+    words = counted(runs.height, "run")
+    first, last = runs["start_time"].min(), runs["end_time"].max()
+    if not isinstance(first, datetime) or not isinstance(last, datetime):
+        return words
+    if first.date() == last.date():
+        return f"{words}, measured on {_day(last)}"
+    return f"{words}, measured from {_day(first)} to {_day(last)}"
+
+
+def _day(time: datetime) -> str:
+    return f"{time.day} {time:%B %Y}"
+
+
+def set_up_rows(runs: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+    """The set-up of runs: a row per property, with its values and how many systems have each.
+
+    Args:
+        runs: the table `runs`.
+        settings: the table `settings`.
+
+    Returns:
+        Columns `property`, `value`, and `kind` (`runs`, `machine` or `server`).
+    """
+    rows = [*_of_runs(runs), *_of_settings(settings)]
+    return pl.DataFrame(rows, schema={"kind": pl.String, "property": pl.String, "value": pl.String}, orient="row")
+
+
+def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
+    if runs.is_empty():
+        return
+    yield "runs", "Measured", measured_line(runs)
+    states = runs["status"].cast(pl.String).value_counts(sort=True)
+    yield "runs", "Status", listed([f"{count} {status}" for status, count in states.iter_rows()])
+    for column, name in _AXES.items():
+        values = runs[column].drop_nulls().unique().cast(pl.String).to_list()
+        if values:
+            yield "runs", name, ", ".join(sorted(values, key=natural_key))
+
+
+def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
+    name = pl.col("name")
+    told = settings.filter(~name.str.contains(_OF_RUNS), ~name.str.contains(_OF_NODES), pl.col("value") != "")
+    systems = told["resource"].n_unique()
+    server = name.str.starts_with(_SETTING)
+    for kind, part in (("machine", told.filter(~server)), ("server", told.filter(server))):
+        for (key,), rows in part.sort("name").group_by("name", maintain_order=True):
+            shown = str(key).removeprefix(_SETTING)
+            yield kind, shown if kind == "server" else shown.replace("_", " ").capitalize(), _values(rows, systems)
+
+
+def _values(rows: pl.DataFrame, systems: int) -> str:
+    """The values of one property, the most frequent first; how many systems have each, unless all have the same."""
+    counts = rows.with_columns(pl.col("value").map_elements(_short, pl.String))["value"].value_counts(sort=True)
+    if counts.height > _MOST:
+        return f"{counts.height} different values"
+    if counts.height == 1 and counts["count"][0] == systems:
+        return str(counts["value"][0])
+    ordered = sorted(counts.iter_rows(), key=lambda one: (-one[1], natural_key(one[0])))
+    return "; ".join(f"{value} ({count} of {systems})" for value, count in ordered)
+
+
+def _short(value: str) -> str:
+    """A server's version without the platform and the compiler it was built with; without secrets."""
+    return redact(value.partition(" on x86_64")[0].partition(" on aarch64")[0])
+
+
+def set_up_block(rows: pl.DataFrame) -> str:
+    """HTML of the set-up: what was measured on what, and, folded, the settings of the servers."""
+    server = rows.filter(kind="server")
+    folded = (
+        f"<details><summary>{counted(server.height, 'server setting')}</summary>{_table(server)}</details>"
+        if server.height
+        else ""
+    )
+    return f'<div class="set-up">{_table(rows.filter(pl.col("kind") != "server"))}{folded}</div>'
+
+
+def _table(rows: pl.DataFrame) -> str:
+    cells: Sequence[tuple[str, str]] = list(rows.select("property", "value").iter_rows())
+    body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in cells)
+    return f"<dl>{body}</dl>"
