@@ -3,7 +3,7 @@
 from citus_analysis.core.displays import public
 from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
 from citus_analysis.plots.profile_figures import plot_distribution, plot_spans
-from citus_analysis.plots.published_figures import plot_fits, plot_stated_intervals
+from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device, plot_symbols
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure
@@ -27,6 +27,7 @@ __all__ = [
     "plot_flame",
     "plot_heat_map",
     "plot_latency_load",
+    "plot_measured_rates",
     "plot_percentile_profile",
     "plot_profile",
     "plot_published",

@@ -11,15 +11,45 @@ from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
-from citus_analysis.plots.theme import GREY, faded, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.units import label
 
-__all__ = ["model_name", "plot_fits", "plot_stated_intervals"]
+__all__ = ["model_name", "plot_fits", "plot_measured_rates", "plot_stated_intervals"]
 
 _POINTS: Final = 120
 #: Two intervals of one point are drawn side by side: shift on the logarithmic axis.
 _APART: Final = 1.035
+
+
+#: Pixels of a row, and of what surrounds the rows.
+_ROW, _AROUND = 21, 110
+
+
+def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
+    """Published throughputs, a row each, with workload and size beside it; systems differ in colour and mark.
+
+    Args:
+        rates: as :func:`citus_analysis.published.measured_rates` gives them.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(rates, "rates", "system", "source", "table", "label", "value").reverse()
+    places = frame.with_row_index("place")
+    figure = new_figure(title or "published throughput", height=_AROUND + _ROW * max(1, frame.height))
+    for number, (system, part) in enumerate(groups(places, "system")):
+        colour, symbol, _ = style_of(number)
+        figure.add_scatter(
+            x=part["value"].to_numpy(),
+            y=part["place"].to_numpy(),
+            mode="markers",
+            name=system,
+            marker={"color": colour, "symbol": symbol, "size": 9},
+            text=[text(f"{source}, {table}") for source, table in part.select("source", "table").iter_rows()],
+            hovertemplate="%{x:,.0f} operations/s<br>%{text}<extra>%{fullData.name}</extra>",
+        )
+    names = [text(name) for name in frame["label"]]
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.7, len(names) - 0.3])
+    return figure.update_xaxes(title_text=f"published {text(label(METRIC))}", type="log", dtick=1)
 
 
 def plot_stated_intervals(

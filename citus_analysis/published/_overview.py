@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
-__all__ = ["published_numbers", "published_systems"]
+__all__ = ["measured_rates", "published_numbers", "published_systems", "rates_not_measured"]
+
+#: Statements without a measurement behind them in the same publication: capacities promised, or quoted from others.
+_CLAIMS: Final = {
+    ("citus_docs", "rates per day"): "a capacity stated without a measurement",
+    ("citus_docs", "checklist"): "a rule of thumb",
+    ("sigmod", "1"): "a typical requirement of applications",
+    ("thesis", "section 2.2"): "quoted from others",
+}
+#: Checks whose red finding says that the rate itself is wrong, not another number of its row.
+_OF_RATES: Final = ("littles_law", "per_day", "product", "units_plausible", "throughput_identity")
+_EXTRAPOLATED: Final = r"extrapolated|multiplication"
+_REPEATED: Final = r"^stated again"
+#: Metrics that say how large the system was -> their words behind the number.
+_SIZES: Final = {"workers": "workers", "servers": "servers", "connections": "connections"}
 
 
 @in_callers_kind
@@ -37,3 +52,91 @@ def published_numbers(published: Frame, metrics: Sequence[str] = (METRIC, "laten
     columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
     stated = as_polars(published).filter(pl.col("metric").is_in(list(metrics)))
     return stated.select(columns).sort("system", "source", "table", "row")
+
+
+@in_callers_kind
+def measured_rates(published: Frame, red: Frame) -> pl.DataFrame:
+    """The published throughputs that somebody measured, each with its workload and the size of the system.
+
+    Args:
+        published: rows of :func:`published`.
+        red: the red findings of :func:`audit` on them.
+
+    Returns:
+        Columns `system`, `source`, `table`, `label` (workload and size in words), `value`, `note`, by system and size
+        of the value. What is left out is in :func:`rates_not_measured`.
+
+    Example:
+        >>> from citus_analysis.published import audit, published
+        >>> rates = measured_rates(published(), audit().findings.filter(severity="red"))
+        >>> rates.filter(system="aurora")["label"].to_list()
+        ['Aurora, INSERT, 700 connections', 'Aurora, SELECT, without loadBalanceHosts, 1 instance', \
+'Aurora, SELECT, 700 connections']
+    """
+    stated = as_polars(published)
+    rates = _judged(stated, as_polars(red)).filter(pl.col("reason").is_null())
+    return (
+        rates.join(_sizes(stated), on=["source", "table", "row"], how="left", maintain_order="left")
+        .with_columns(label=_label(), system=pl.col("system").fill_null("unnamed"))
+        .select("system", "source", "table", "label", "value", "note")
+        .unique(["system", "source", "label", "value"], keep="first", maintain_order=True)
+        .sort("system", "value", maintain_order=True)
+    )
+
+
+@in_callers_kind
+def rates_not_measured(published: Frame, red: Frame) -> pl.DataFrame:
+    """The published throughputs that are no measurements, with the reason: claims, extrapolations, contradictions."""
+    judged = _judged(as_polars(published), as_polars(red)).filter(
+        pl.col("reason").is_not_null(), pl.col("reason") != _AGAIN
+    )
+    return judged.select("system", "source", "table", "row", "stated", "reason")
+
+
+_AGAIN: Final = "stated again"
+
+
+def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
+    """The throughputs with the reason why each is no measurement; null for those that are."""
+    place = ["source", "table", "row"]
+    wrong = red.filter(pl.col("check").is_in(_OF_RATES)).select(*place, check=pl.col("check")).unique(place)
+    claims = pl.DataFrame(
+        [(*key, why) for key, why in _CLAIMS.items()], schema=["source", "table", "claim"], orient="row"
+    )
+    note, row = pl.col("note").fill_null(""), pl.col("row")
+    reason = (
+        pl.when(pl.col("check").is_not_null())
+        .then(pl.format("contradicted by the rest of the publication ({})", pl.col("check").str.replace_all("_", " ")))
+        .when(pl.col("claim").is_not_null())
+        .then(pl.col("claim"))
+        .when(row.str.contains(_EXTRAPOLATED) | note.str.contains(_EXTRAPOLATED))
+        .then(pl.lit("extrapolated, not measured"))
+        .when(note.str.contains(_REPEATED))
+        .then(pl.lit(_AGAIN))
+    )
+    return (
+        published.filter(pl.col("metric") == METRIC, pl.col("value") > 0)
+        .join(wrong, on=place, how="left", maintain_order="left")
+        .join(claims, on=["source", "table"], how="left", maintain_order="left")
+        .with_columns(reason=reason)
+    )
+
+
+def _sizes(published: pl.DataFrame) -> pl.DataFrame:
+    """How large the system of each row was, as text: its number of workers, servers, or else connections."""
+    sized = published.filter(pl.col("metric").is_in(list(_SIZES)), pl.col("value").is_not_null())
+    rank = pl.col("metric").replace_strict({name: place for place, name in enumerate(_SIZES)}, return_dtype=pl.Int8)
+    words = pl.format("{} {}", pl.col("value").cast(pl.Int64), pl.col("metric").replace_strict(_SIZES))
+    first = sized.sort(rank, maintain_order=True).unique(["source", "table", "row"], keep="first", maintain_order=True)
+    return first.select("source", "table", "row", size=words)
+
+
+def _label() -> pl.Expr:
+    """Workload and size of a rate, of which the row's words usually name one or both."""
+    row, workload = pl.col("row"), pl.col("workload").fill_null("")
+    named = row.str.to_lowercase().str.contains(workload.str.to_lowercase(), literal=True)
+    what = pl.when(named).then(row).otherwise(pl.format("{}, {}", row, workload.str.to_uppercase()))
+    instance = pl.when(pl.col("note").fill_null("").str.contains("one instance")).then(pl.lit("1 instance"))
+    size = pl.coalesce(pl.col("size"), instance, pl.lit("size not stated"))
+    sized = row.str.contains(r"\d+ (?:workers|servers?|connections)")
+    return pl.when(sized).then(what).otherwise(pl.format("{}, {}", what, size))

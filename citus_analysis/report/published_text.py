@@ -13,7 +13,7 @@ from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["band_sentence", "monitoring_sentence", "opening_sentences", "study_warnings"]
+__all__ = ["band_sentence", "findings_table", "monitoring_sentence", "opening_sentences", "study_warnings"]
 
 
 def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
@@ -89,6 +89,21 @@ def monitoring_sentence(comparison: Comparison) -> str:
         f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
         f"the margin is ± {comparison.margin:.0%}{needed}."
     )
+
+
+def findings_table(findings: pl.DataFrame) -> pl.DataFrame:
+    """Findings of the audit with fewer, wider columns: the place in one, and what is expected beside what is stated."""
+    place = pl.format("{}, {}", pl.col("source"), _place_expr())
+    words = pl.col("check").cast(pl.String).str.replace_all("_", " ")
+    return findings.select("severity", "row", "stated", "expected", "explanation", place=place, check=words).select(
+        "severity", "place", "row", "stated", "expected", "check", "explanation"
+    )
+
+
+def _place_expr() -> pl.Expr:
+    """:func:`_place` for a column."""
+    table = pl.col("table")
+    return pl.when(table.str.contains(r"^\d")).then(pl.format("table {}", table)).otherwise(table)
 
 
 def band_sentence(fit: ScalingFit, level: float) -> str:

@@ -3,6 +3,9 @@
   const root = document.documentElement;
   const contents = document.getElementById("contents");
   if (contents && matchMedia("(min-width: 75rem)").matches) contents.open = true;
+  const unfold = (open) => document.querySelectorAll("details.fold, details.how").forEach((one) => { one.open = open; });
+  window.addEventListener("beforeprint", () => unfold(true));
+  window.addEventListener("afterprint", () => unfold(false));
   const text = (id) => document.getElementById(id).textContent;
   if (!document.getElementById("library")) { root.classList.add("ready"); return; }
   if (typeof DecompressionStream === "undefined") { document.getElementById("too-old").hidden = false; return; }
@@ -43,15 +46,40 @@
     dark: () => JSON.parse(light.replace(inks, (_, ink) => `"${dark[ink.toLowerCase()]}"`)),
   };
   const places = [...document.querySelectorAll(".canvas")];
+  // Long names beside an axis would leave no room on a phone: they break into lines.
+  const narrow = 34;
+  const wrapped = (name, room) => name.split(" ").reduce((lines, word) => {
+    const last = lines[lines.length - 1];
+    if (lines.length && last.length + word.length < room) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
+    return lines;
+  }, []).join("<br>");
+  const fitted = ({ data, layout }, width) => {
+    const axis = layout.yaxis || {};
+    const names = axis.ticktext || [...new Set(data.flatMap((trace) => (Array.isArray(trace.y) ? trace.y : [])))];
+    const room = Math.floor(width / 24);
+    if (width > 600 || !names.some((name) => typeof name === "string" && name.length > Math.min(room, narrow))) return layout;
+    const ticks = { tickmode: "array", tickvals: axis.tickvals || names, ticktext: names.map((name) => wrapped(String(name), room)) };
+    return { ...layout, yaxis: { ...axis, ...ticks, tickfont: { ...axis.tickfont, size: 11 } } };
+  };
+  // One after the other, so that what is read first is drawn first and the page answers meanwhile.
   const draw = async (scheme) => {
     const figures = schemes[scheme]();
-    await Promise.all(places.map((place) => Plotly.react(place, figures[place.id].data, figures[place.id].layout, config)
-      .then(() => place.classList.add("drawn"))));
+    for (const place of places) {
+      const { data } = figures[place.id];
+      await Plotly.react(place, data, fitted(figures[place.id], place.clientWidth), config);
+      place.classList.add("drawn");
+      await new Promise((next) => setTimeout(next));
+    }
   };
   const screen = () => draw(wantsDark.matches ? "dark" : "light");
   await screen();
   wantsDark.addEventListener("change", screen);
   const fit = () => places.forEach((place) => Plotly.Plots.resize(place));
+  let breadth = root.clientWidth;
+  window.addEventListener("resize", () => {
+    if ((breadth > 600) !== (root.clientWidth > 600)) screen();
+    breadth = root.clientWidth;
+  });
   window.addEventListener("beforeprint", () => { if (wantsDark.matches) draw("light"); fit(); });
   window.addEventListener("afterprint", () => { if (wantsDark.matches) screen(); fit(); });
 
