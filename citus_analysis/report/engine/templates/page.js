@@ -46,20 +46,23 @@
     dark: () => JSON.parse(light.replace(inks, (_, ink) => `"${dark[ink.toLowerCase()]}"`)),
   };
   const places = [...document.querySelectorAll(".canvas")];
-  // Long names beside an axis would leave no room on a phone: they break into lines.
-  const narrow = 34;
+  // Long names beside an axis would leave no room on a phone: they break into lines, for which the figure grows.
   const wrapped = (name, room) => name.split(" ").reduce((lines, word) => {
     const last = lines[lines.length - 1];
     if (lines.length && last.length + word.length < room) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
     return lines;
-  }, []).join("<br>");
+  }, []);
   const fitted = ({ data, layout }, width) => {
     const axis = layout.yaxis || {};
     const names = axis.ticktext || [...new Set(data.flatMap((trace) => (Array.isArray(trace.y) ? trace.y : [])))];
-    const room = Math.floor(width / 24);
-    if (width > 600 || !names.some((name) => typeof name === "string" && name.length > Math.min(room, narrow))) return layout;
-    const ticks = { tickmode: "array", tickvals: axis.tickvals || names, ticktext: names.map((name) => wrapped(String(name), room)) };
-    return { ...layout, yaxis: { ...axis, ...ticks, tickfont: { ...axis.tickfont, size: 11 } } };
+    const room = Math.floor(width / 16);
+    if (width > 600 || !names.some((name) => typeof name === "string" && name.length > room)) return layout;
+    const lines = names.map((name) => wrapped(String(name), room));
+    const height = layout.height || 420;
+    const needed = 12 * Math.max(...lines.map((one) => one.length)) + 4;
+    const more = Math.max(0, needed - (height - 130) / names.length) * names.length;
+    const ticks = { tickmode: "array", tickvals: axis.tickvals || names, ticktext: lines.map((one) => one.join("<br>")) };
+    return { ...layout, height: height + more, yaxis: { ...axis, ...ticks, tickfont: { ...axis.tickfont, size: 10 } } };
   };
   // One after the other, so that what is read first is drawn first and the page answers meanwhile.
   const draw = async (scheme) => {
@@ -74,14 +77,22 @@
   const screen = () => draw(wantsDark.matches ? "dark" : "light");
   await screen();
   wantsDark.addEventListener("change", screen);
-  const fit = () => places.forEach((place) => Plotly.Plots.resize(place));
   let breadth = root.clientWidth;
   window.addEventListener("resize", () => {
     if ((breadth > 600) !== (root.clientWidth > 600)) screen();
     breadth = root.clientWidth;
   });
-  window.addEventListener("beforeprint", () => { if (wantsDark.matches) draw("light"); fit(); });
-  window.addEventListener("afterprint", () => { if (wantsDark.matches) screen(); fit(); });
+  // Figures take the width of a sheet before the browser lays it out; it does not wait for anything that is delayed.
+  const sheet = 660;
+  const tallest = 860;
+  window.addEventListener("beforeprint", () => {
+    const figures = schemes.light();
+    places.forEach((place) => {
+      const { data, layout } = figures[place.id];
+      Plotly.react(place, data, { ...layout, width: sheet, height: Math.min(layout.height || 420, tallest) }, config);
+    });
+  });
+  window.addEventListener("afterprint", screen);
 
   // A saved figure is for paper: the light scheme, with the title that the page shows above it.
   const save = async (button) => {
