@@ -20,9 +20,10 @@ _NUMBER: Final = re.compile(r"(\d+)")
 _WIDTH: Final = 20
 
 
-def natural_key(name: str) -> list[tuple[int, str]]:
+def natural_key(name: str) -> list[tuple[bool, int, str]]:
     """Key for :func:`sorted`: numbers within names compare as numbers."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in _NUMBER.split(name) if part]
+    parts = [part for part in _NUMBER.split(name) if part]
+    return [(False, int(part), "") if part.isdecimal() else (True, 0, part) for part in parts]
 
 
 def natural_expr(column: str) -> pl.Expr:

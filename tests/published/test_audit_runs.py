@@ -8,7 +8,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import AuditResult, audit_runs
 from citus_analysis.published.checks.run_checks import RUN_CHECKS
-from citus_analysis.report.audit_block import audit_block, latency_warnings
+from citus_analysis.report.audit_block import ADVICE, audit_block, latency_warnings, runs_by_severity
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
 
@@ -74,7 +74,14 @@ class TestRecordings:
         assert result.count("amber") == concerned.n_unique(["source", "row"]) >= recorded.runs.height
         assert result.checks("amber") == concerned["check"].n_unique() < recorded.runs.height
         assert f"{result.count('amber')} amber" in str(result)
-        assert f"<b>{result.count('amber')}</b> amber" in audit_block(result)
+        assert sum(runs_by_severity(result).values()) == recorded.runs.height
+        amber = runs_by_severity(honest)["amber"]
+        assert 1 < amber <= recorded.runs.height
+        assert f"<b>{amber}</b> runs are doubtful" in audit_block(honest)
+        assert "Measure for 30 s or longer." in audit_block(honest)
+
+    def test_every_check_says_what_to_do(self) -> None:
+        assert set(ADVICE) == set(RUN_CHECKS)
 
     def test_failed_runs_are_named_with_their_reason(self, honest: AuditResult) -> None:
         failed = details(honest, "run_status").filter(severity="amber")

@@ -18,6 +18,7 @@ from citus_analysis.report.engine.notebooks import (
     report_parameters,
     strip_notebook,
 )
+from citus_analysis.report.engine.sections import HOW_TO_READ
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -34,6 +35,7 @@ def test_notebooks_are_stripped(path: Path) -> None:
 def test_reports_declare_their_parameters_with_a_meaning(path: Path) -> None:
     cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["metadata"].get("tags")]
     assert [cell["metadata"]["tags"] for cell in cells if cell["cell_type"] == "code"] == [["parameters"]]
+    assert all(cell["metadata"]["tags"] == [HOW_TO_READ] for cell in cells if cell["cell_type"] == "markdown")
     declared = parameters_in("".join(cells[0]["source"]))
     assert {parameter.name for parameter in declared} >= set(RESERVED)
     assert all(parameter.meaning for parameter in declared)

@@ -1,5 +1,6 @@
 """Rendering: everything or nothing, no user's kernel, errors in one line."""
 
+import ast
 import json
 import resource
 import shutil
@@ -55,7 +56,7 @@ def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Pat
     result = render_report("one", dataset, tmp_path / "out", {"word": "this"})
     assert result.title == "Title of one"
     assert result.findings == ("Found this.",)
-    assert [path.name for path in result.tables] == ["numbers.csv", "points.csv"]
+    assert [path.name for path in result.tables] == ["numbers.csv", "points.csv", "set_up.csv"]
     assert result.tables[1].read_text(encoding="utf-8") == "name,value_ms\nthis,1.5\n"
     executed = json.loads(result.notebook.read_text(encoding="utf-8"))
     assert "word = " not in str(executed["cells"][1]["source"])
@@ -65,13 +66,41 @@ def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Pat
     assert result.html is not None
     page = result.html.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
-    assert page.count("Numbers as CSV") == 2
+    assert page.count("Numbers as CSV") == 3
     assert {"one/numbers.csv", "one/points.csv"} <= set(linked_files(page))
     assert "Shows this." in page
     assert "import polars" not in page
     assert "word = &#x27;this&#x27;" in page
-    assert len(page.encode()) < 6_000_000
+    assert len(page.encode()) <= 2_000_000
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["one", "one.html", "one.ipynb"]
+
+
+def test_a_kernel_that_goes_on_gives_each_notebook_an_empty_namespace(
+    shelf: Shelf, dataset: Path, tmp_path: Path
+) -> None:
+    look = "import os\nos.getpid(), 'secret' in globals(), os.getcwd()"
+    for name in ("one", "two"):
+        shelf(name, look, "secret = 1")
+    results = render_reports("all", dataset, tmp_path / "out", jobs=1, html=False).results
+    seen = [json.loads(r.notebook.read_text(encoding="utf-8"))["cells"][-2]["outputs"][0]["data"] for r in results]
+    (pid, known, folder), (other_pid, other_known, other_folder) = (
+        ast.literal_eval("".join(s["text/plain"])) for s in seen
+    )
+    assert pid == other_pid
+    assert not known
+    assert not other_known
+    assert folder != other_folder
+
+
+def test_the_page_of_a_report_made_alone_links_no_index(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    shelf("one", SHOW, parameters=WORD)
+    shelf("two", SHOW, parameters=WORD)
+    alone = render_report("one", dataset, tmp_path / "alone").html
+    together = render_reports("all", dataset, tmp_path / "out").results[0].html
+    assert alone is not None
+    assert together is not None
+    assert "index.html" not in linked_files(alone.read_text(encoding="utf-8"))
+    assert "index.html" in linked_files(together.read_text(encoding="utf-8"))
 
 
 def test_relative_folders_give_pages_whose_every_link_leads_to_a_file(

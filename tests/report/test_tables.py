@@ -46,4 +46,21 @@ def test_missing_values_numbers_and_units_are_shown() -> None:
 
 
 def test_an_empty_table_says_so() -> None:
-    assert "nothing to show" in html_table(pl.DataFrame({"a": []}), "Nothing")
+    assert html_table(pl.DataFrame({"a": []}), "Failed runs.") == '<p class="none"><b>Failed runs</b>: none.</p>'
+
+
+def test_an_estimate_and_its_interval_are_one_cell() -> None:
+    frame = pl.DataFrame({"x": [1], "speedup": [0.6389], "speedup_low": [0.5104], "speedup_high": [0.7881]})
+    html = html_table(frame, "Relative")
+    assert ">0.64 [0.51, 0.79]</td>" in html
+    assert "speedup low" not in html
+    plain = html_table(pl.DataFrame({"mean": [12.3, None], "low": [11.0, None], "high": [14.0, None]}), "Means")
+    assert ">12.3 [11.0, 14.0]</td>" in plain
+    assert "–</td>" in plain
+
+
+def test_a_text_that_all_rows_share_is_said_once() -> None:
+    frame = pl.DataFrame({"name": ["a", "b", "c"], "method": ["Student t"] * 3, "level": [0.95] * 3, "n": [3] * 3})
+    html = html_table(frame, "Means.")
+    assert "In all rows: method Student t, level 0.95." in html
+    assert html.count("<td") == 6

@@ -3,7 +3,7 @@
 Example:
     >>> import polars as pl
     >>> frame = pl.DataFrame({"resource": ["<b>"], "throughput_ops_s": [4321.987]})
-    >>> html_table(frame, "Runs").count("<td>&lt;b&gt;</td>")
+    >>> html_table(frame, "Runs").count("&lt;b&gt;</td>")
     1
 """
 
@@ -24,6 +24,10 @@ __all__ = ["html_table"]
 
 #: Columns with texts longer than this many characters get room, or they become towers of single words.
 _LONG: Final = 36
+#: Texts of at most so many characters stay on one line.
+_SHORT: Final = 14
+#: From so many rows on, a text that they share is said once.
+_SEVERAL: Final = 3
 #: Tables of more columns are printed across the sheet.
 _WIDE: Final = 9
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
@@ -43,11 +47,13 @@ def html_table(frame: pl.DataFrame, caption: str) -> str:
     """A frame as an HTML table with a caption; all text is escaped.
 
     An estimate with its interval in two more columns (`x`, `x_low`, `x_high`, or `mean`, `low`, `high`) becomes one
-    column of `0.64 [0.51, 0.79]`.
+    column of `0.64 [0.51, 0.79]`. A text that all rows share, such as the method, moves into the caption.
     """
     if frame.is_empty():
         return f'<p class="none"><b>{escape(caption.rstrip("."))}</b>: none.</p>'
-    columns = _columns(frame)
+    same = _same_throughout(frame)
+    caption += f" In all rows: {', '.join(f'{label(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
+    columns = _columns(frame.drop(same))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
     rows = zip(*(one.cells for one in columns), strict=True)
@@ -74,6 +80,18 @@ def _columns(frame: pl.DataFrame) -> list[_Column]:
             column = frame[name]
             shown.append(_Column(label(name), _class(column), [_cell(value) for value in column]))
     return shown
+
+
+def _same_throughout(frame: pl.DataFrame) -> list[str]:
+    """Columns of texts, and the level of confidence, that have one value in several rows; never the first column."""
+    if frame.height < _SEVERAL:
+        return []
+    wordy = [name for name in frame.columns[1:] if frame[name].dtype == pl.String or name == "level"]
+    return [name for name in wordy if frame[name].n_unique() == 1 and frame[name][0] not in (None, "")]
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _intervals(frame: pl.DataFrame) -> dict[str, tuple[str, str]]:
@@ -111,5 +129,7 @@ def _cell(value: object) -> str:
 def _class(column: pl.Series) -> str:
     if column.dtype.is_numeric():
         return ' class="number"'
-    longest = column.str.len_chars().max() if column.dtype == pl.String else 0
-    return ' class="long"' if isinstance(longest, int) and longest > _LONG else ""
+    longest = column.str.len_chars().max() if column.dtype == pl.String else None
+    if not isinstance(longest, int):
+        return ""
+    return ' class="long"' if longest > _LONG else ' class="short"' if longest <= _SHORT else ""

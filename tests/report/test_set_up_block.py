@@ -1,0 +1,24 @@
+"""The set-up of runs as a table."""
+
+import polars as pl
+
+from citus_analysis.report.set_up_block import set_up_block, set_up_rows
+from tests.report.conftest import Tables
+
+
+def test_the_table_says_what_was_measured_on_what(recorded: Tables) -> None:
+    rows = set_up_rows(recorded.table("runs"), recorded.table("settings"))
+    values = dict(rows.select("property", "value").iter_rows())
+    assert values["Hardware"] == "one machine, 2 cores"
+    assert values["Workers"] == "1, 2, 4"
+    assert values["Client threads"] == "4, 8, 16, 64, 128, 320"
+    # Most frequent first, with the number of systems that have it.
+    assert values["citus.enable_binary_protocol"].startswith("off (")
+    assert "on (" in values["citus.enable_binary_protocol"]
+
+
+def test_secrets_and_markup_do_not_reach_the_page(recorded: Tables) -> None:
+    told = pl.DataFrame({"resource": ["a", "a"], "name": ["hardware", "url"], "value": ["<b>", "-p db.passwd=hunter2"]})
+    html = set_up_block(set_up_rows(recorded.table("runs"), told))
+    assert "hunter2" not in html
+    assert "<b>" not in html
