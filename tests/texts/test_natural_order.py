@@ -16,5 +16,5 @@ from citus_analysis.texts.natural_order import natural_expr, natural_key
     ],
 )
 def test_numbers_in_names_count(names: list[str]) -> None:
-    assert sorted(names[::-1], key=natural_key) == names
+    assert sorted(set(names), key=natural_key) == names
     assert pl.DataFrame({"n": names[::-1]}).sort(natural_expr("n"))["n"].to_list() == names
