@@ -49,7 +49,7 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
         )
     names = [text(name) for name in frame["label"]]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.7, len(names) - 0.3])
-    return figure.update_xaxes(title_text=f"published {text(label(METRIC))}", type="log", dtick=1)
+    return figure.update_xaxes(title_text=text(label(METRIC)), type="log", dtick=1)
 
 
 def plot_stated_intervals(

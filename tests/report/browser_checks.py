@@ -59,7 +59,9 @@ _FIGURES = """() => [...document.querySelectorAll('.canvas')].map((place) => {
     if (!x || !y || !trace.x || !trace.y || trace.visible !== true) return false;
     const xs = Array.from(trace.x), ys = Array.from(trace.y);
     if (trace.type === 'heatmap') return !xs.some((value) => inside(x, value));
-    return xs.length > 0 && !xs.some((value, at) => inside(x, value) && inside(y, ys[at]));
+    // A trace without numbers stands for shading, in the legend only.
+    if (!xs.some((value, at) => value !== null && ys[at] !== null)) return false;
+    return !xs.some((value, at) => inside(x, value) && inside(y, ys[at]));
   };
   return {
     id: place.id,
@@ -77,7 +79,8 @@ _CUT_OFF = """() => {
     const box = place.getBoundingClientRect();
     for (const text of place.querySelectorAll('svg text')) {
       const at = text.getBoundingClientRect();
-      if (at.width && (at.left < box.left - 3 || at.right > box.right + 3)) cut.push(`${place.id}: ${text.textContent}`);
+      const leaves = at.left < box.left - 3 || at.right > box.right + 3;
+      if (at.width && leaves) cut.push(`${place.id}: ${text.textContent}`);
     }
   }
   for (const element of document.querySelectorAll('main *')) {
@@ -111,11 +114,12 @@ _FAINT = """() => {
     if (!written || !element.getClientRects().length) continue;
     const style = getComputedStyle(element), size = parseFloat(style.fontSize);
     const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
-    if (contrast(style.color, behind(element)) < (large ? 3 : 4.5)) faint.add(`${element.tagName}.${element.className}`);
+    const enough = contrast(style.color, behind(element)) >= (large ? 3 : 4.5);
+    if (!enough) faint.add(`${element.tagName}.${element.className}`);
   }
   const named = '.xtitle, .ytitle, .legendtext, .xtick text, .ytick text';
   for (const place of document.querySelectorAll('.canvas')) {
-    const paper = place.querySelector('.main-svg')?.style.background || 'rgb(255, 255, 255)';
+    const paper = getComputedStyle(place.querySelector('.main-svg')).backgroundColor;
     for (const text of place.querySelectorAll(named)) {
       if (contrast(getComputedStyle(text).fill, rgb(paper)) < 4.5) faint.add(`${place.id}: ${text.textContent}`);
     }
