@@ -7,7 +7,7 @@ import zlib
 import pytest
 from plotly.offline import get_plotlyjs
 
-from citus_analysis.report.engine.figure_data import slim
+from citus_analysis.report.engine.figure_data import Json, slim
 from citus_analysis.report.engine.packed import packed, plotly_library, without_map_worker
 
 
@@ -35,7 +35,7 @@ def test_a_library_without_a_worker_stays_as_it_is() -> None:
     assert without_map_worker("var a=W((e,t)=>{})") == "var a=W((e,t)=>{})"
 
 
-def array(*values: float) -> dict[str, object]:
+def array(*values: float) -> Json:
     return {"dtype": "f8", "bdata": base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode()}
 
 

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["slim"]
+__all__ = ["Json", "slim"]
 
 #: Largest change of a number, relative to the range of all: a thousandth of a pixel on a figure of 1,000 pixels.
 _LOSS: Final = 1e-6
