@@ -7,7 +7,7 @@ Example:
     >>> import base64, zlib
     >>> text = packed("[1, 2]" * 50)
     >>> "<" in text, len(text)
-    (False, 20)
+    (False, 23)
     >>> zlib.decompress(base64.b85decode(text.replace(",", "<"))).decode() == "[1, 2]" * 50
     True
 """
