@@ -1,6 +1,6 @@
 """An executed notebook as one self-contained HTML page: no code, no request to any network.
 
-The page holds plotly.js and the data of all figures, packed (:mod:`citus_analysis.report.engine.packed`). A content
+The page holds plotly.js and the data of all figures, packed (:mod:`citus_analysis.report.engine.packed_text`). A content
 security policy in its head forbids any connection, so that a file passed on by e-mail shows the same as it does here.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from citus_analysis.report.engine.packed import packed, plotly_library
+from citus_analysis.report.engine.packed_text import packed, plotly_library
 from citus_analysis.report.engine.sections import figures_json, sections_of
 
 __all__ = ["Link", "export_html", "index_html"]

@@ -10,7 +10,7 @@
   if (!document.getElementById("library")) { root.classList.add("ready"); return; }
   if (typeof DecompressionStream === "undefined") { document.getElementById("too-old").hidden = false; return; }
 
-  // Base 85, 5 characters for 4 bytes, as report/engine/packed.py writes it.
+  // Base 85, 5 characters for 4 bytes, as report/engine/packed_text.py writes it.
   const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
   const values = new Uint8Array(128);
   [...digits].forEach((digit, value) => { values[digit.charCodeAt(0)] = value; });

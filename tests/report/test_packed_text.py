@@ -8,7 +8,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from citus_analysis.report.engine.figure_data import Json, slim
-from citus_analysis.report.engine.packed import packed, plotly_library, without_map_worker
+from citus_analysis.report.engine.packed_text import packed, plotly_library, without_map_worker
 
 
 def unpacked(text: str) -> str:
