@@ -1,6 +1,6 @@
 """An executed notebook as one self-contained HTML page: no code, no request to any network.
 
-The page holds plotly.js and the data of all figures, packed (:mod:`citus_analysis.report.engine.packed_text`). A content
+The page holds plotly.js and the data of all figures (:mod:`citus_analysis.report.engine.packed_text`). A content
 security policy in its head forbids any connection, so that a file passed on by e-mail shows the same as it does here.
 """
 
