@@ -47,12 +47,20 @@ def as_polars(frame: Frame) -> pl.DataFrame:
     if isinstance(frame, pl.LazyFrame):
         return frame.collect()
     try:
-        table: pl.DataFrame = nw.from_native(frame, eager_only=True).to_polars()
+        table: pl.DataFrame = nw.from_native(_with_index(frame), eager_only=True).to_polars()
     except TypeError as error:
         raise UsageError(
             f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
         ) from error
     return table
+
+
+def _with_index(frame: Frame) -> Frame:
+    """A pandas frame with the named levels of its index as columns."""
+    index = getattr(frame, "index", None)
+    names = [name for name in getattr(index, "names", ()) if name is not None]
+    reset = getattr(frame, "reset_index", None)
+    return reset(level=names) if names and reset is not None else frame
 
 
 def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:

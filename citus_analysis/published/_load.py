@@ -83,19 +83,11 @@ def frame_published(frame: Frame, name: str) -> pl.DataFrame:
         >>> frame_published(pl.DataFrame({"system": ["a"], "tps": [9043.0]}), "mine").select("row", "value").row(0)
         ('tps 9043', 9043.0)
     """
-    table = as_polars(_with_index(frame))
+    table = as_polars(frame)
     if {"metric", "value", "stated"} <= set(table.columns):
         own = [pl.lit(name).alias(column) for column in ("source", "table", "row") if column not in table.columns]
         return _TABLE.conform(table.with_columns(own))
     return _records(sheet_of(table, name))
-
-
-def _with_index(frame: Frame) -> Frame:
-    """A pandas frame with the named levels of its index as columns."""
-    index = getattr(frame, "index", None)
-    names = [name for name in getattr(index, "names", ()) if name is not None]
-    reset = getattr(frame, "reset_index", None)
-    return reset(level=names) if names and reset is not None else frame
 
 
 def _records(sheet: Sheet) -> pl.DataFrame:

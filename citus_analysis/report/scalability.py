@@ -273,7 +273,7 @@ def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
 
 
-def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, list[tuple[int, str]]]:
+def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, list[tuple[bool, int, str]]]:
     value = rows.filter(pl.col("curve") == curve)[other][0]
     return (-1 if value is None else int(value), natural_key(name))
 

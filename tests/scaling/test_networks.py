@@ -33,7 +33,7 @@ def test_the_machine_repairman(machines: int, repairers: int) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=4), st.integers(1, 40), st.floats(0, 20))
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=4), st.integers(1, 40), st.just(0.0) | st.floats(1e-6, 20))
 def test_single_servers_are_solved_as_by_mva(demands: list[float], customers: int, think: float) -> None:
     exact = scaling.mva({f"r{i}": demand for i, demand in enumerate(demands)}, customers, think)
     stations = [*(Station(demand) for demand in demands), Station(think, servers=INF)]
