@@ -3,6 +3,7 @@
 A run's *set-up* is everything that could explain a difference: the system, its *family*, every server setting in
 which the resources differ, and the load: phase, workload (for pgbench: its scripts), the client's protocol and the rate
 it was limited to, number of load generators, table size (for pgbench: its scaling factor), operations.
+Where nodes are held to a share of the CPU, `cpu_per_node` states it in cores, as the resource's description does.
 The family is the value of `runs.set_up`, which the runner states. If it is not stated, the family is the name of the
 resource without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` belongs to
 family `binary` and `w2-t16-insert` to the main one.
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 #: Columns of the measured system. They may change along with a compared column: each system has its own settings.
-SYSTEM: Final = ("system", "family", "settings", "workers")
+SYSTEM: Final = ("system", "family", "settings", "cpu_per_node", "workers")
 #: Columns of the load. Runs that differ in them are compared only on request.
 LOAD: Final = (
     "phase",
@@ -61,7 +62,7 @@ LOAD: Final = (
 #: All columns that describe a configuration: what a comparison holds equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)
 #: Columns that make up a variant's name.
-VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings", "monitored")
+VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings", "cpu_per_node", "monitored")
 
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
@@ -114,6 +115,8 @@ def operation_of(runs: pl.DataFrame) -> str:
 def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
     """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; those that are there already stay.
 
+    `cpu_per_node` (cores, as text) is added where a resource's description states it.
+
     Args:
         runs: rows of the table `runs`.
         settings: the table `settings`; without it no resource has settings of its own.
@@ -125,11 +128,20 @@ def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.Da
         own = _differing_settings(settings, found["resource"])
         found = found.join(own, on="resource", how="left", maintain_order="left")
         found = found.with_columns(pl.col("settings").fill_null(""))
+    if "resource" in found.columns and "cpu_per_node" not in found.columns and settings is not None:
+        found = _with_cpu_per_node(found, settings)
     if "limit" not in found.columns and {"rate_limited", "target_ops_s"} <= set(found.columns):
         found = found.with_columns(_limits())
     if "arrivals" not in found.columns and "rate_limited" in found.columns:
         found = found.with_columns(arrivals=pl.when(_limited()).then(pl.lit("partly open")).otherwise(pl.lit("closed")))
     return found if "variant" in found.columns else found.with_columns(_variants(found))
+
+
+def _with_cpu_per_node(runs: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the cores that each node may use; unchanged where no description states them."""
+    of_runs = pl.col("resource").is_in(runs["resource"].unique().implode())
+    stated = settings.filter(of_runs, pl.col("name") == "cpu_per_node").select("resource", cpu_per_node="value")
+    return runs.join(stated, on="resource", how="left", maintain_order="left") if stated.height else runs
 
 
 def _limits() -> pl.Expr:
@@ -193,13 +205,15 @@ class _VariantRow(TypedDict, total=False):
     query_mode: str | None
     limit: str | None
     settings: str | None
+    cpu_per_node: str | None
     monitored: bool | None
     _both: bool
 
 
 def _variants(runs: pl.DataFrame) -> pl.Series:
     columns = [name for name in VARIANT if name in runs.columns]
-    varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
+    told = ("system", "query_mode", "cpu_per_node")
+    varying = {name for name in told if name in columns and runs[name].drop_nulls().n_unique() > 1}
     rows = runs.with_columns(_both=_monitored_or_not(columns)).select(*columns, "_both").iter_rows(named=True)
     return pl.Series("variant", [_variant(cast("_VariantRow", row), varying) for row in rows], dtype=pl.String)
 
@@ -217,7 +231,9 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
     family, drivers = row.get("family") or "", row.get("drivers")
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""
-    parts = [system, family or _MAIN_FAMILY, generators, protocol, row.get("limit"), row.get("settings"), monitored]
+    held = f"{row['cpu_per_node']} cores per node" if "cpu_per_node" in varying and row["cpu_per_node"] else ""
+    of_system = [row.get("limit"), row.get("settings"), held, monitored]
+    parts = [system, family or _MAIN_FAMILY, generators, protocol, *of_system]
     return ", ".join(part for part in parts if part)
 
 

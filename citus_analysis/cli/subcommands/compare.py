@@ -20,7 +20,7 @@ __all__ = ["command"]
     "--by",
     default="system",
     show_default=True,
-    help="Column whose levels are compared; also family, settings, variant.",
+    help="Column whose levels are compared; also family, settings, cpu_per_node, variant.",
 )
 @click.option("--base", help="Level the others are compared with. Default: the first of each configuration.")
 def command(

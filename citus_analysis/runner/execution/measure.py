@@ -128,7 +128,7 @@ class Measurement:
             self._set_up(run, folder)
         elif not keeps_table(self.experiment, configuration) or not self._is_filled(run):
             self.target.fill(records)
-        unknown = configuration.monitored and known_ops_s is None
+        unknown = configuration.monitored and known_ops_s is None and self.experiment.monitor.rate_ops_s is None
         seconds = round(self.experiment.warmup_s)
         if not seconds and not unknown:
             return known_ops_s
@@ -236,7 +236,8 @@ class Measurement:
         """The work of the sampled client: its share of the operations, paced, on keys of its own."""
         configuration, monitor = run.configuration, self.experiment.monitor
         threads = monitor.connections * len(self.target.clients_connect().nodes)
-        rate = self.driver.attainable_rate_ops_s(pace_ops_s * monitor.share, threads) if pace_ops_s else None
+        wanted_ops_s = monitor.rate_ops_s or (pace_ops_s * monitor.share if pace_ops_s else None)
+        rate = self.driver.attainable_rate_ops_s(wanted_ops_s, threads) if wanted_ops_s else None
         operations = self._monitor_operations(run, is_paced=rate is not None)
         return Work(
             run=run,

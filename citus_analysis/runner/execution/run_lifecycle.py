@@ -77,7 +77,9 @@ class RunLifecycle:
         publish(measured.files, self.tree)
         self.journal.append(run.run_id, "collected")
         pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
-        if remark := share_remark(result, self.measurement.experiment.monitor.share, pace_ops_s):
+        monitor = self.measurement.experiment.monitor
+        # A monitor with a rate of its own has no share that it could miss.
+        if monitor.rate_ops_s is None and (remark := share_remark(result, monitor.share, pace_ops_s)):
             measured.notes.append(f"{run.run_id}: {remark}")
         self._verify(run, measured, result, complaint)
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,6 +26,9 @@ class Monitor(Part):
         "debug4, a build for measurements at debug1",
     )
     share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
+    rate_ops_s: float | None = Field(
+        None, gt=0, description="operations per second, instead of `share` of the throughput that has to be found first"
+    )
     connections: Positive = Field(1, description="connections to every node")
 
 

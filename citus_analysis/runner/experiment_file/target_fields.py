@@ -72,6 +72,10 @@ class ClusterTarget(Part):
     connect_to: Literal["workers", "coordinator", "all"] = Field(
         "workers", description="nodes the load generators connect to (query from any node)"
     )
+    hardware: str | None = Field(None, description="machines of the nodes, in words; no query tells them")
+    cpu_per_node: float | None = Field(
+        None, gt=0, description="cores that each node may use, where they are held to it (control groups, containers)"
+    )
     collect_logs: bool = Field(True, description="`false`: no server logs, for a user who may not read them")
     shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
     shards_per_worker: Positive | None = Field(

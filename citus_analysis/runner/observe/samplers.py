@@ -23,11 +23,21 @@ ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COL
 #: Prints what `citus_analysis.formats.samplers.host_counters` reads. It is the same for every host and takes the
 #: interval as its argument; `date`, `grep` and `sleep` take about 5 ms of CPU time for each sample.
 _HOST_LOOP: Final = """
+of_servers=
+for group in $(grep -s -l "^postgres$" /proc/[0-9]*/comm | sed "s/comm$/cgroup/" | xargs -r cat 2>/dev/null | sort -u)
+do
+  place=${group#*:*:}
+  case "$group" in
+    *:/) ;;
+    0::*) of_servers="$of_servers /sys/fs/cgroup$place/cpu.stat" ;;
+    *:cpu:*|*:cpu,*|*,cpu:*|*,cpu,*) of_servers="$of_servers /sys/fs/cgroup/cpu$place/cpu.stat" ;;
+  esac
+done
 [ -r /proc/pressure/cpu ] || echo "absent: /proc/pressure"
 while :; do
   date -u "+sampled %Y-%m-%d %H:%M:%S.%N"
   grep -s -H "" /proc/pressure/* /proc/net/dev /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat \\
-    /sys/fs/cgroup/system.slice/*postgres*/cpu.stat /sys/fs/cgroup/system.slice/*postgres*/*/cpu.stat
+    $of_servers
   sleep "$1"
 done
 """

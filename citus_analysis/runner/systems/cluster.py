@@ -130,9 +130,12 @@ class Cluster:
             is_probed = self._monitored and self.system == "citus"
             self._task_level = probe_task_level(connection, self._relation) if is_probed else None
         by_node = read_by_node(self._all, self._asked, self._connection)
-        facts = {"system": self.system, "postgres_version": version}
+        facts: dict[str, object] = {"system": self.system, "postgres_version": version}
+        if citus:
+            facts["citus_version"] = str(citus[0][0])
+        stated = {"hardware": self._target.hardware, "cpu_per_node": self._target.cpu_per_node}
         return Description(
-            {**facts, "citus_version": str(citus[0][0])} if citus else facts,
+            {**facts, **{name: value for name, value in stated.items() if value is not None}},
             {**settings, **common_settings(by_node)},
             self._skipped(),
             settings_by_node=by_node,
