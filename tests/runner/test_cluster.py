@@ -3,29 +3,35 @@
 import getpass
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
 from citus_analysis.runner.experiment_file.measuring import Samplers
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.hosts.shells import LocalShell, SshShell, open_ssh
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.observe.perf_recording import Perf
 from citus_analysis.runner.observe.samplers import start_samplers
+from citus_analysis.runner.records.run_results import read_client
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.log_readers import FolderLogs, SftpLogs, SqlLogs
 from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.runner.systems.system import Node
+from citus_analysis.runs.run_selection import select_runs
 
 pytestmark = pytest.mark.server
 
@@ -96,6 +102,53 @@ def test_settings_are_set_where_allowed_and_taken_back(server: OwnServer, tmp_pa
     node = Node("0", LOOPBACK, server.port, "coordinator")
     with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
         assert sql.read_settings(connection)["synchronous_commit"] == "on"
+
+
+def test_what_no_query_tells_is_stated_by_the_experiment(server: OwnServer, tmp_path: Path) -> None:
+    launch(server, tmp_path / "out", target={"hardware": "a laptop", "cpu_per_node": 0.25})
+    assert ingest([tmp_path / "out"], tmp_path / "dataset").exit_code == 0
+    runs = select_runs(open_dataset(tmp_path / "dataset"))
+    assert runs.hardware == ("a laptop",)
+    assert runs.runs["cpu_per_node"].to_list() == ["0.25"]
+
+
+def test_a_sampled_client_with_a_rate_needs_no_warm_up(server: OwnServer, tmp_path: Path) -> None:
+    limits = {"duration_s": 3}
+    summary = launch(server, tmp_path / "out", matrix={"monitored": [True]}, monitor={"rate_ops_s": 40}, limits=limits)
+    assert len(summary.verified) == 1
+    assert not any("monitor.share" in note for note in summary.notes)
+    states = [entry for entry in Journal(tmp_path / "out/.runner/journal.jsonl").entries() if entry.state != "recorded"]
+    times = {entry.state: datetime.fromisoformat(entry.time) for entry in states}
+    assert (times["loaded"] - times["prepared"]).total_seconds() < 3  # else fifteen seconds of load come first
+    ingest([tmp_path / "out"], tmp_path / "dataset")
+    done = open_dataset(tmp_path / "dataset").runs()["monitor_operations"].item()
+    assert 80 <= done <= 130
+
+
+def test_control_groups_of_servers_are_sampled(tmp_path: Path) -> None:
+    """Those that processes named postgres are in, wherever they are."""
+    mounts = [one for one in (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")) if (one / "cpu.stat").exists()]
+    mount = mounts[0] if mounts else Path("/")
+    if not mounts or not os.access(mount, os.W_OK):
+        pytest.skip("needs to make a control group")
+    group = mount / f"citus-analysis-test-{os.getpid()}"
+    group.mkdir()
+    program = tmp_path / "postgres"
+    shutil.copy(shutil.which("sleep") or "", program)
+    program.chmod(0o755)
+    server = subprocess.Popen([program, "60"])
+    try:
+        (group / "cgroup.procs").write_text(str(server.pid))
+        with Processes(tmp_path / "processes.jsonl") as processes:
+            started, _ = start_samplers(Samplers(iostat=False, vmstat=False), {"0": LocalShell(processes)}, tmp_path)
+            time.sleep(2.5)
+            started[0].sampling.stop()
+        samples = read_client(started[0].output, "throttle_samples")
+        assert str(group / "cpu.stat") in samples["control_group"].to_list()
+    finally:
+        server.kill()
+        server.wait()
+        group.rmdir()
 
 
 def test_what_a_system_cannot_do_is_skipped_with_a_reason(server: OwnServer, tmp_path: Path) -> None:

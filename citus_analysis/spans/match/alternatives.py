@@ -98,7 +98,7 @@ def _candidates(parts: Sequence[Paired], line: ClockLine, logs: LogSpan) -> Iter
             sample = np.unique(np.linspace(0, len(ends) - lost - 1, _SAMPLE).astype(np.intp))
             taken = np.sort(ends[sample + lost] - ends[sample])
             room = 2 * RESOLUTION_US + TOLERANCE_US + part.length[begin + sample].max()
-            late = int(np.ceil(_LATE * len(taken)))
+            late = min(int(np.ceil(_LATE * len(taken))), len(taken) - 1)  # a stream of two has one such time
             if taken[-1 - late] - taken[late if len(taken) > 2 * late else 0] > room:
                 continue
             offset, _, _ = most_agreed_offset(_shifted(part, line, begin + sample + lost, begin + sample))
