@@ -50,4 +50,4 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit("usage: python data/pack_recordings.py TREE...")
     for argument in sys.argv[1:]:
-        print(f"{argument}: {pack(Path(argument))} files")
+        sys.stdout.write(f"{argument}: {pack(Path(argument))} files\n")
