@@ -8,7 +8,7 @@ import pytest
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import compare_runs
-from tests.recordings import ROOT
+from tests.recordings import RECORDED, ROOT
 
 DEMONSTRATION = ROOT / "data" / "recorded"
 REPEATS = 5
@@ -20,3 +20,70 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     summary = ingest([DEMONSTRATION], folder / "dataset")
     assert summary.exit_code == 0, summary.messages
     return open_dataset(folder / "dataset")
+
+
+def test_every_run_is_verified_and_repeated(demonstration: Dataset) -> None:
+    runs = demonstration.runs()
+    assert runs["status"].cast(pl.String).unique().to_list() == ["ok"]
+    repeats = runs.filter(~pl.col("resource").str.contains("profile")).group_by("resource").agg(pl.len())
+    assert set(repeats["len"]) == {REPEATS}
+    grid = runs.filter((pl.col("set_up") == "citus") & pl.col("workload").is_in(["A", "C"]))
+    grid = grid.filter((pl.col("phase") == "load") | (pl.col("workload") == "C"))
+    measured = set(grid.select("phase", "workers", "threads").unique().iter_rows())
+    assert measured == {(p, w, t) for p in ("load", "run") for w in (1, 2, 4, 8) for t in (4, 16, 64)}
+
+
+def test_remote_executions_are_paired_exactly(demonstration: Dataset) -> None:
+    """All but those that a throttled node logged too late for the clocks to agree."""
+    spans = demonstration.spans().filter(pl.col("kind") == "remote")
+    assert spans.height > 3000
+    assert spans.filter(pl.col("match") == "exact").height / spans.height > 0.995
+    assert demonstration.table("match_quality")["ambiguous"].sum() == 0
+
+
+@pytest.mark.parametrize("phase", ["load", "run"])
+@pytest.mark.parametrize("threads", [4, 16, 64])
+def test_eight_workers_do_more_than_one(demonstration: Dataset, phase: str, threads: int) -> None:
+    only = {"family": "citus", "phase": phase, "threads": threads, "workload": "A" if phase == "load" else "C"}
+    (curve,) = scale_runs(demonstration, only=only, resamples=200).curves
+    last = curve.points[-1]
+    assert last.size == 8
+    assert last.speedup.low > 1
+    assert curve.fits is not None
+    assert {"usl", "amdahl"} <= curve.fits.fits.keys()
+
+
+def test_variants_decide(demonstration: Dataset) -> None:
+    """Verdicts of the variants against the cluster on four workers, INSERT and SELECT at 16 threads."""
+    found = {
+        (one.label_a, phase): one.verdict
+        for phase in ("load", "run")
+        for one in compare_runs(demonstration, by="family", base="citus", only={"phase": phase, "threads": 16})
+    }
+    print(found)
+
+
+def test_what_held_the_nodes_back_is_recorded(demonstration: Dataset) -> None:
+    runs = demonstration.runs().filter(pl.col("set_up") == "citus")
+    throttled = demonstration.table("throttle_samples").filter(pl.col("throttled_periods") > 0)
+    assert set(runs["run_id"]) == set(throttled.join(runs, on="run_id", how="semi")["run_id"])
+    stated = demonstration.settings().filter(pl.col("name") == "cpu_per_node")
+    shares = dict(stated.select("resource", "value").iter_rows())
+    assert shares["citus-w4-t16-c"] == "0.15"
+    assert shares["citus-double-w4-t16-c"] == "0.3"
+    assert shares["postgresql-w0-t16-c"] == "0.75"
+    assert set(demonstration.settings().filter(pl.col("name") == "hardware")["resource"]) == set(
+        runs["resource"]
+    ) | set(shares)
+
+
+def test_no_path_and_no_password_of_the_recording_machine_is_kept(demonstration: Dataset) -> None:
+    commands = demonstration.table("clients")["command_line"].drop_nulls()
+    assert not commands.str.contains(r"-P /|passwd=(?!none|\*)").any()
+
+
+@pytest.mark.parametrize("name", ["w2-fail-clients", "w2-fail-dup-insert", "w2-fail-stop-insert", "w2-lock-update"])
+def test_faults_are_recordings_of_the_tests(name: str) -> None:
+    kept, used = Path(ROOT / "data" / "recorded-faults" / name), RECORDED / name
+    files = {file.relative_to(used): file.read_bytes() for file in used.rglob("*") if file.is_file()}
+    assert files == {file.relative_to(kept): file.read_bytes() for file in kept.rglob("*") if file.is_file()}

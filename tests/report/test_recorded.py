@@ -163,7 +163,8 @@ def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
 def test_the_tour_has_ten_cells_and_runs(dataset: Path, tmp_path: Path) -> None:
     tour = ROOT / "notebooks" / "00_tour.ipynb"
     assert len(json.loads(tour.read_text(encoding="utf-8"))["cells"]) == 10
-    execute_notebook(tour, tmp_path / "tour.ipynb", {"dataset": str(dataset)}, folder=tmp_path)
+    parameters = {"dataset": str(dataset), "resources": "w2-t16-*", "loads": "w?-t16-insert"}
+    execute_notebook(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
     cells = json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join(str(cell.get("outputs")) for cell in cells)
     assert "4,032 [3,300, 4,765] (95 %, Student t, n = 5)" in shown

@@ -3,9 +3,11 @@
 import polars as pl
 import pytest
 
-from citus_analysis.runs import described, family_of, operation_of, setting_text
+from citus_analysis.runs import described, family_of, operation_of, setting_text, with_operations
+from citus_analysis.runs.comparable import comparability
 from citus_analysis.runs.run_selection import select_runs
 from citus_analysis.schema import TABLES
+from citus_analysis.stats import compare_runs
 from tests.report.conftest import Tables
 
 
@@ -115,3 +117,17 @@ def test_operations_are_named_by_phase_and_workload(
 )
 def test_values_are_shown_as_users_enter_them(column: str, value: object, text: str) -> None:
     assert setting_text(column, value) == text
+
+
+def test_the_share_of_the_cpu_is_a_dimension(recorded: Tables) -> None:
+    """Nodes that are held to other shares are another set-up, which can be compared and is in no series of theirs."""
+    runs = recorded.table("runs").filter(pl.col("resource").is_in(["w1-t16-insert", "w2-t16-insert"]))
+    runs = runs.with_columns(set_up=pl.lit("grid"), workers=pl.lit(2, pl.Int32))
+    held = {"w1-t16-insert": "0.15", "w2-t16-insert": "0.3"}
+    settings = pl.DataFrame({"resource": list(held), "name": "cpu_per_node", "value": list(held.values())})
+    frame = described(with_operations(runs), settings)
+    assert set(frame["variant"]) == {"grid, 0.15 cores per node", "grid, 0.3 cores per node"}
+    (comparison,) = compare_runs(frame, by="cpu_per_node")
+    assert (comparison.label_a, comparison.label_b) == ("0.3", "0.15")
+    assert "cpu_per_node" in comparability(frame, "drivers").strata
+    assert "cpu_per_node" not in described(runs, settings.with_columns(name=pl.lit("hardware"))).columns
