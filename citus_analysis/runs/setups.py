@@ -10,7 +10,8 @@ family `binary` and `w2-t16-insert` to the main one.
 The arrival of operations is part of the load: `closed` if each thread sends an operation when its last one has
 returned, `partly open` if a thread sends on a schedule unless it is still waiting, `open` if nothing delays operations.
 A *configuration* is a set-up at one number of workers and threads. A *variant* is a set-up without its size: system,
-family, number of load generators, protocol, limit, settings and, if a family has both, whether the runs were monitored.
+family, number of load generators, protocol, limit, settings and, if a family has several of them, the share of the CPU
+and whether the runs were monitored.
 
 Example:
     >>> family_of("w2-binary-t16-insert", workers=2, threads=16)
@@ -208,21 +209,22 @@ class _VariantRow(TypedDict, total=False):
     cpu_per_node: str | None
     monitored: bool | None
     _both: bool
+    _held: bool
 
 
 def _variants(runs: pl.DataFrame) -> pl.Series:
     columns = [name for name in VARIANT if name in runs.columns]
-    told = ("system", "query_mode", "cpu_per_node")
-    varying = {name for name in told if name in columns and runs[name].drop_nulls().n_unique() > 1}
-    rows = runs.with_columns(_both=_monitored_or_not(columns)).select(*columns, "_both").iter_rows(named=True)
+    varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
+    marks = {"_both": _several_in_family("monitored", columns), "_held": _several_in_family("cpu_per_node", columns)}
+    rows = runs.with_columns(**marks).select(*columns, *marks).iter_rows(named=True)
     return pl.Series("variant", [_variant(cast("_VariantRow", row), varying) for row in rows], dtype=pl.String)
 
 
-def _monitored_or_not(columns: Container[str]) -> pl.Expr:
-    """Whether some runs of the same family were monitored and others were not."""
-    if "monitored" not in columns or "family" not in columns:
+def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
+    """Whether runs of the same family have several values of a column: some are monitored, others are not."""
+    if column not in columns or "family" not in columns:
         return pl.lit(value=False)
-    return pl.col("monitored").drop_nulls().n_unique().over("family") > 1
+    return pl.col(column).drop_nulls().n_unique().over("family") > 1
 
 
 def _variant(row: _VariantRow, varying: Container[str]) -> str:
@@ -231,7 +233,7 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
     family, drivers = row.get("family") or "", row.get("drivers")
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""
-    held = f"{row['cpu_per_node']} cores per node" if "cpu_per_node" in varying and row["cpu_per_node"] else ""
+    held = f"{row['cpu_per_node']} cores per node" if row["_held"] else ""
     of_system = [row.get("limit"), row.get("settings"), held, monitored]
     parts = [system, family or _MAIN_FAMILY, generators, protocol, *of_system]
     return ", ".join(part for part in parts if part)
