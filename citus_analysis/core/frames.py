@@ -55,7 +55,7 @@ def as_polars(frame: Frame) -> pl.DataFrame:
     return table
 
 
-def _with_index(frame: Frame) -> Frame:
+def _with_index(frame: IntoDataFrame) -> IntoDataFrame:
     """A pandas frame with the named levels of its index as columns."""
     index = getattr(frame, "index", None)
     names = [name for name in getattr(index, "names", ()) if name is not None]
