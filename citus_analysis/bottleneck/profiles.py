@@ -7,6 +7,7 @@ columns, the order of preference is: the largest recording, shares that sum clos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import polars as pl
@@ -14,10 +15,11 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UnknownNameError, UsageError
 
-__all__ = ["cpu_share_by_object", "symbols_of_stacks", "top_symbols"]
+__all__ = ["cpu_share_by_object", "mean_symbols", "part_of", "symbols_of_stacks", "top_symbols"]
 
 _RECORDING: Final = ("resource", "run_id", "node", "event")
 _BY: Final = ("shared_object", "symbol")
+_MEANS: Final = ("mean_percent", "sd_percent", "lowest_percent", "highest_percent")
 
 #: Pattern of a shared object -> what it is part of; the first that matches.
 _PARTS: Final = (
@@ -79,15 +81,67 @@ def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
         shares of a run, node and event add up to 100 but for perf's rounding.
     """
     chosen = _one_report(as_polars(perf_symbols), "shared_object")
-    part = pl.lit("other")
-    for pattern, name in reversed(_PARTS):
-        part = pl.when(pl.col("shared_object").str.contains(pattern)).then(pl.lit(name)).otherwise(part)
-    part = pl.when(pl.col("shared_object").is_in(_NO_KERNEL)).then(pl.lit("other")).otherwise(part)
     return (
-        _summed(chosen.with_columns(part=part), ("part",))
+        _summed(chosen.with_columns(part=part_of(pl.col("shared_object"))), ("part",))
         .sort(*_RECORDING, "self_percent", descending=[False] * 4 + [True])
         .select(*_RECORDING, "part", "self_percent", "samples", "samples_total", "source_id")
     )
+
+
+@in_callers_kind
+def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event"), n: int = 20) -> pl.DataFrame:
+    """Functions by their mean share of CPU samples over several recordings of perf.
+
+    A recording is one run on one node. A function that a report does not list had no share worth printing there: it
+    counts as 0, so that the mean of a rare function is not that of the recordings that happened to meet it.
+
+    Args:
+        perf_symbols: the table `perf_symbols`, or what :func:`symbols_of_stacks` returned.
+        by: columns over whose recordings means are taken.
+        n: functions per group.
+
+    Returns:
+        Per group: `rank` (from 1), `symbol`, `shared_object`, `module`, `recordings`, `found_in` (of them),
+        `mean_percent`, `sd_percent` (null for one recording), `lowest_percent`, `highest_percent`.
+
+    Raises:
+        UsageError: n is not positive.
+    """
+    frame = as_polars(perf_symbols)
+    shares = top_symbols(frame, "symbol", n=max(1, frame.height))
+    keys = list(by)
+    if n < 1:
+        raise UsageError(f"n is {n}", way_out="ask for at least one row")
+    totals = shares.group_by(keys).agg(recordings=pl.struct("resource", "run_id", "node", "event").n_unique())
+    share, absent = pl.col("self_percent"), pl.col("recordings").first() - pl.len()
+    mean = share.sum() / pl.col("recordings").first()
+    squares = (share - mean).pow(2).sum() + absent * mean.pow(2)
+    rows = shares.join(totals, on=keys, nulls_equal=True).group_by(*keys, "symbol", "shared_object")
+    found = rows.agg(
+        pl.col("recordings").first(),
+        found_in=pl.len(),
+        mean_percent=mean,
+        sd_percent=pl.when(pl.col("recordings").first() > 1).then(
+            (squares / (pl.col("recordings").first().cast(pl.Float64) - 1)).sqrt()
+        ),
+        lowest_percent=pl.when(absent > 0).then(0.0).otherwise(share.min()),
+        highest_percent=share.max(),
+    )
+    order = [*keys, "mean_percent", "symbol", "shared_object"]
+    return (
+        found.sort(order, descending=[name == "mean_percent" for name in order], nulls_last=True)
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over(keys), module=part_of(pl.col("shared_object")))
+        .filter(pl.col("rank") <= n)
+        .select(*keys, "rank", "symbol", "shared_object", "module", "recordings", "found_in", *_MEANS)
+    )
+
+
+def part_of(shared_object: pl.Expr) -> pl.Expr:
+    """What a shared object is part of: `kernel`, `postgres`, `citus`, `libpq`, `libc` or `other`."""
+    part = pl.lit("other")
+    for pattern, name in reversed(_PARTS):
+        part = pl.when(shared_object.str.contains(pattern)).then(pl.lit(name)).otherwise(part)
+    return pl.when(shared_object.is_in(_NO_KERNEL)).then(pl.lit("other")).otherwise(part)
 
 
 @in_callers_kind

@@ -34,7 +34,7 @@ from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "Activity"]
+__all__ = ["CHILD_APPLICATION", "FORMAT", "Activity"]
 
 _TABLE: Final = TABLES["activity_samples"].parsed()
 #: Column of the table -> column of the view, where the names differ.
@@ -45,7 +45,8 @@ _NAMED: Final[Mapping[str, str]] = {
     "client_host": "client_addr",
     "gpid": "global_pid",
 }
-_CHILD: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
+#: Application name of a session that another node of a Citus cluster opened, with the session it works for.
+CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
 
 
 class Activity(Format):
@@ -126,7 +127,7 @@ def _gpid(rows: pl.DataFrame) -> pl.Series:
     )
     if "application" not in rows.columns:
         return stated
-    named = rows["application"].cast(pl.String).str.extract(_CHILD).cast(pl.Int64(), strict=False)
+    named = rows["application"].cast(pl.String).str.extract(CHILD_APPLICATION).cast(pl.Int64(), strict=False)
     return stated.fill_null(named) if stated.len() else stated
 
 

@@ -1,0 +1,57 @@
+"""Connections of each node over time: those of clients, and those that other nodes of the cluster opened to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
+
+__all__ = ["connection_balance", "connections_over_time"]
+
+_RUN: Final = ("resource", "run_id", "iteration", "node")
+
+
+def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: float = 5.0) -> pl.DataFrame:
+    """Open connections per node and moment: of clients, and internal ones, which work for another node's session.
+
+    Background processes and parallel workers are no connections. The session that takes the snapshots is not in them.
+
+    Args:
+        activity_samples: the table `activity_samples`.
+        runs: the table `runs`.
+        margin_s: how far outside the measured time a snapshot may lie, to show how connections are opened and closed.
+
+    Returns:
+        `resource`, `run_id`, `iteration`, `node`, `elapsed_s` (since the measured time began), `client`, `internal`.
+    """
+    samples = as_polars(activity_samples).with_columns(since_boot=pl.lit(value=False))
+    inside = one_source(align_to_runs(samples, runs, margin_s=margin_s), _RUN)
+    application = pl.col("application").cast(pl.String).fill_null("")
+    internal = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
+    connection = (pl.col("backend_type").cast(pl.String) == "client backend") & pl.col("leader_pid").is_null()
+    return (
+        inside.group_by(*_RUN, "elapsed_s")
+        .agg(client=(connection & ~internal).sum(), internal=(connection & internal).sum())
+        .sort(*_RUN, "elapsed_s")
+    )
+
+
+def connection_balance(connections: pl.DataFrame) -> pl.DataFrame:
+    """How evenly the connections of a run are spread over its nodes.
+
+    Args:
+        connections: result of :func:`connections_over_time`.
+
+    Returns:
+        Per run and node: `samples`, and medians over its snapshots within the measured time: `client`, `internal`.
+    """
+    measured = connections.filter(pl.col("elapsed_s") >= 0)
+    return (
+        measured.group_by(_RUN)
+        .agg(pl.len().alias("samples"), pl.col("client", "internal").median())
+        .sort(*_RUN)
+    )

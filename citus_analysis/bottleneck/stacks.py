@@ -1,0 +1,130 @@
+"""Call stacks of perf as a tree of frames: which functions were on the stack, and for what share of the samples.
+
+A run often has several outputs of one recording (`perf script`, reports with call graphs in several styles). Adding
+them up would count each sample once per output, so one output per run, node and event is chosen: one that counts
+samples rather than one that prints rounded shares, then the one with the most samples, then the one with the deepest
+stacks. Recordings of several runs and nodes then have equal weight.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.profiles import part_of
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import UsageError
+
+__all__ = ["stack_tree"]
+
+_GROUP: Final = ("resource", "event")
+_RECORDING: Final = (*_GROUP, "run_id", "node")
+#: What perf prints for a function without a name: its object in brackets.
+_OBJECT: Final = r"^\[(.+)\]$"
+
+
+def stack_tree(
+    perf_stacks: Frame, perf_symbols: Frame | None = None, *, least_percent: float = 0.5, deepest: int = 60
+) -> pl.DataFrame:
+    """The frames of all stacks, each below its caller, with the share of samples that passed through it.
+
+    Args:
+        perf_stacks: the table `perf_stacks`.
+        perf_symbols: the table `perf_symbols`, which tells to which object a function belongs that never was on top
+            of a stack; without it such functions belong to no known object.
+        least_percent: frames with a smaller share of the samples are left out, and so are their callees.
+        deepest: frames this far from the root are the last.
+
+    Returns:
+        Per resource and event: `frame_id` (from 0, the caller's is smaller), `caller_id` (null for roots), `depth`
+        (from 0), `frame`, `module` (as in :func:`cpu_share_by_object`, or `unknown`), `percent` (of the samples of a
+        recording, mean over recordings, callees included), `self_percent` (on top of the stack) and `recordings`.
+
+    Raises:
+        UsageError: `least_percent` is negative or `deepest` not positive.
+    """
+    if least_percent < 0 or deepest < 1:
+        raise UsageError(
+            f"frames of at least {least_percent} % down to depth {deepest}", way_out="give a share from 0 and a depth from 1"
+        )
+    stacks = _shares(_one_output(as_polars(perf_stacks)))
+    modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
+    return _numbered(_frames(stacks, least_percent, deepest)).join(
+        modules, on="frame", how="left", maintain_order="left"
+    ).with_columns(module=_module()).select(
+        *_GROUP, "frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings"
+    )
+
+
+def _module() -> pl.Expr:
+    named = pl.col("frame").str.extract(_OBJECT)
+    found = pl.coalesce("shared_object", named)
+    return pl.when(found.is_null() | (found == "unknown")).then(pl.lit("unknown")).otherwise(part_of(found))
+
+
+def _one_output(stacks: pl.DataFrame) -> pl.DataFrame:
+    sums = stacks.filter(pl.col("self_percent").is_not_null()).group_by(*_RECORDING, "source_id").agg(
+        counted=pl.col("samples").is_not_null().all(),
+        total=pl.col("samples").sum(),
+        frames=pl.col("stack").str.count_matches(";", literal=True).sum(),
+    )
+    ranked = sums.sort("counted", "total", "frames", "source_id", descending=[True, True, True, False])
+    best = ranked.unique([*_RECORDING], keep="first", maintain_order=True)
+    return stacks.join(best.select("source_id", *_RECORDING), on=["source_id", *_RECORDING], how="semi", nulls_equal=True)
+
+
+def _shares(stacks: pl.DataFrame) -> pl.DataFrame:
+    """Per resource, event and stack the mean share over recordings; a stack that one lacks has none there."""
+    whole = pl.col("self_percent").sum().over(_RECORDING)
+    recordings = pl.struct(_RECORDING).n_unique().over(_GROUP).alias("recordings")
+    shares = stacks.with_columns(recordings, share=100 * pl.col("self_percent") / whole)
+    return shares.group_by(*_GROUP, "recordings", "stack", maintain_order=True).agg(
+        (pl.col("share").sum() / pl.col("recordings").first()).alias("share")
+    )
+
+
+def _frames(stacks: pl.DataFrame, least_percent: float, deepest: int) -> pl.DataFrame:
+    """One row per frame and path from the root; parents come before their children."""
+    split = stacks.with_columns(frames=pl.col("stack").str.split(";"))
+    levels = []
+    for depth in range(deepest):
+        reaching = split.filter(pl.col("frames").list.len() > depth)
+        if reaching.is_empty():
+            break
+        ends = pl.col("frames").list.len() == depth + 1
+        level = (
+            reaching.with_columns(path=pl.col("frames").list.head(depth + 1).list.join(";"))
+            .group_by(*_GROUP, "recordings", "path")
+            .agg(percent=pl.col("share").sum(), self_percent=pl.col("share").filter(ends).sum())
+            .filter(pl.col("percent") >= least_percent)
+            .with_columns(depth=pl.lit(depth, pl.Int32))
+        )
+        levels.append(level)
+        split = reaching
+    return pl.concat(levels) if levels else _frames_of_nothing()
+
+
+def _frames_of_nothing() -> pl.DataFrame:
+    texts, numbers = dict.fromkeys((*_GROUP, "path"), pl.String), dict.fromkeys(("percent", "self_percent"), pl.Float64)
+    return pl.DataFrame(schema={**texts, **numbers, "recordings": pl.UInt32, "depth": pl.Int32})
+
+
+def _numbered(frames: pl.DataFrame) -> pl.DataFrame:
+    ordered = frames.sort(*_GROUP, "depth", "percent", "path", descending=[False, False, False, True, False])
+    numbered = ordered.with_columns(
+        frame_id=pl.int_range(pl.len()).over(_GROUP),
+        frame=pl.col("path").str.extract(r"([^;]*)$"),
+        caller=pl.col("path").str.extract(r"^(.*);[^;]*$"),
+    )
+    callers = numbered.select(*_GROUP, caller="path", caller_id="frame_id")
+    return numbered.join(callers, on=[*_GROUP, "caller"], how="left", maintain_order="left", nulls_equal=False)
+
+
+def _modules(stacks: pl.DataFrame, symbols: pl.DataFrame | None) -> pl.DataFrame:
+    """frame, shared_object: the object in which a function was seen most often."""
+    seen = stacks.select(pl.col("stack").str.extract(r"([^;]*)$").alias("frame"), "shared_object")
+    if symbols is not None:
+        seen = pl.concat([seen, symbols.select(pl.col("symbol").alias("frame"), "shared_object")])
+    counts = seen.drop_nulls().group_by("frame", "shared_object").len()
+    return counts.sort("len", "shared_object", descending=[True, False]).unique("frame", keep="first").drop("len")
