@@ -12,13 +12,15 @@ from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 
 __all__ = ["connection_balance", "connections_over_time"]
 
+#: The runner's own sessions, among them the one that takes the snapshots.
+_RUNNER: Final = "citus-analysis"
 _RUN: Final = ("resource", "run_id", "iteration", "node")
 
 
 def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: float = 5.0) -> pl.DataFrame:
     """Open connections per node and moment: of clients, and internal ones, which work for another node's session.
 
-    Background processes and parallel workers are no connections. The session that takes the snapshots is not in them.
+    Background processes and parallel workers are no connections; the runner's own sessions are not counted.
 
     Args:
         activity_samples: the table `activity_samples`.
@@ -32,7 +34,11 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
     inside = one_source(align_to_runs(samples, runs, margin_s=margin_s), _RUN)
     application = pl.col("application").cast(pl.String).fill_null("")
     internal = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
-    connection = (pl.col("backend_type").cast(pl.String) == "client backend") & pl.col("leader_pid").is_null()
+    connection = (
+        (pl.col("backend_type").cast(pl.String) == "client backend")
+        & pl.col("leader_pid").is_null()
+        & (application != _RUNNER)
+    )
     return (
         inside.group_by(*_RUN, "elapsed_s")
         .agg(client=(connection & ~internal).sum(), internal=(connection & internal).sum())
@@ -50,8 +56,4 @@ def connection_balance(connections: pl.DataFrame) -> pl.DataFrame:
         Per run and node: `samples`, and medians over its snapshots within the measured time: `client`, `internal`.
     """
     measured = connections.filter(pl.col("elapsed_s") >= 0)
-    return (
-        measured.group_by(_RUN)
-        .agg(pl.len().alias("samples"), pl.col("client", "internal").median())
-        .sort(*_RUN)
-    )
+    return measured.group_by(_RUN).agg(pl.len().alias("samples"), pl.col("client", "internal").median()).sort(*_RUN)

@@ -46,14 +46,16 @@ def stack_tree(
     """
     if least_percent < 0 or deepest < 1:
         raise UsageError(
-            f"frames of at least {least_percent} % down to depth {deepest}", way_out="give a share from 0 and a depth from 1"
+            f"frames of at least {least_percent} % down to depth {deepest}",
+            way_out="give a share from 0 and a depth from 1",
         )
     stacks = _shares(_one_output(as_polars(perf_stacks)))
     modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
-    return _numbered(_frames(stacks, least_percent, deepest)).join(
-        modules, on="frame", how="left", maintain_order="left"
-    ).with_columns(module=_module()).select(
-        *_GROUP, "frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings"
+    return (
+        _numbered(_frames(stacks, least_percent, deepest))
+        .join(modules, on="frame", how="left", maintain_order="left")
+        .with_columns(module=_module())
+        .select(*_GROUP, "frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings")
     )
 
 
@@ -64,14 +66,20 @@ def _module() -> pl.Expr:
 
 
 def _one_output(stacks: pl.DataFrame) -> pl.DataFrame:
-    sums = stacks.filter(pl.col("self_percent").is_not_null()).group_by(*_RECORDING, "source_id").agg(
-        counted=pl.col("samples").is_not_null().all(),
-        total=pl.col("samples").sum(),
-        frames=pl.col("stack").str.count_matches(";", literal=True).sum(),
+    sums = (
+        stacks.filter(pl.col("self_percent").is_not_null())
+        .group_by(*_RECORDING, "source_id")
+        .agg(
+            counted=pl.col("samples").is_not_null().all(),
+            total=pl.col("samples").sum(),
+            frames=pl.col("stack").str.count_matches(";", literal=True).sum(),
+        )
     )
     ranked = sums.sort("counted", "total", "frames", "source_id", descending=[True, True, True, False])
     best = ranked.unique([*_RECORDING], keep="first", maintain_order=True)
-    return stacks.join(best.select("source_id", *_RECORDING), on=["source_id", *_RECORDING], how="semi", nulls_equal=True)
+    return stacks.join(
+        best.select("source_id", *_RECORDING), on=["source_id", *_RECORDING], how="semi", nulls_equal=True
+    )
 
 
 def _shares(stacks: pl.DataFrame) -> pl.DataFrame:

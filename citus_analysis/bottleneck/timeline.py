@@ -12,7 +12,7 @@ import polars as pl
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
-__all__ = ["busy_percent", "checkpoint_marks", "cpu_over_time", "device_over_time"]
+__all__ = ["busy_percent", "checkpoint_marks", "cpu_over_time", "device_over_time", "throttling_over_time"]
 
 _RUN: Final = ("resource", "run_id", "node")
 _SHARES: Final = ("user_percent", "nice_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
@@ -100,3 +100,33 @@ def checkpoint_marks(checkpoints: Frame, runs: Frame) -> pl.DataFrame:
         .select(*_RUN, "start_s", "end_s", "reason", "buffers_written")
         .sort(*_RUN, "start_s")
     )
+
+
+def throttling_over_time(throttle_samples: Frame, runs: Frame) -> pl.DataFrame:
+    """Control groups that the kernel held to a share of CPU time, while a run was measured.
+
+    Groups that were never throttled are left out.
+
+    Args:
+        throttle_samples: the table `throttle_samples`.
+        runs: the table `runs`.
+
+    Returns:
+        `resource`, `run_id`, `iteration`, `node`, `control_group`, `elapsed_s`, `used_percent` (of one CPU),
+        `throttled_percent` (of the time) and `throttled_periods_percent` (of the periods in which the kernel counts).
+    """
+    inside = align_to_runs(throttle_samples, runs)
+    keys = [*_RUN, "control_group"]
+    held = one_source(inside, keys).filter((pl.col("throttled_periods").sum() > 0).over(keys))
+    periods = pl.when(pl.col("periods") > 0).then(100 * pl.col("throttled_periods") / pl.col("periods"))
+    return held.select(
+        "resource",
+        "run_id",
+        "iteration",
+        "node",
+        "control_group",
+        "elapsed_s",
+        "used_percent",
+        "throttled_percent",
+        periods.alias("throttled_periods_percent"),
+    ).sort(*keys, "elapsed_s")

@@ -1,4 +1,4 @@
-"""The check for the columns that a figure's table must have."""
+"""The check for the columns that a figure's table must have, and the order of names in figures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import UsageError
+from citus_analysis.texts.natural_order import natural_expr
 
-__all__ = ["with_columns_of"]
+__all__ = ["in_natural_order", "with_columns_of"]
 
 
 def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
@@ -32,3 +33,15 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
         there = f"it has: {', '.join(table.columns)}" if table.columns else "it has no columns"
         raise UsageError(f"the table `{name}` lacks {', '.join(missing)}", way_out=there)
     return table
+
+
+def in_natural_order(frame: pl.DataFrame, name: str, *then: str) -> pl.DataFrame:
+    """Rows by the numbers within a name, so that node 10 comes after node 9, then by other columns.
+
+    Example:
+        >>> in_natural_order(pl.DataFrame({"node": ["10", "9"]}), "node")["node"].to_list()
+        ['9', '10']
+    """
+    known = frame.select(pl.col(name).unique())
+    order = known.sort(natural_expr(name), nulls_last=True).with_row_index("_order")
+    return frame.join(order, on=name, how="left", nulls_equal=True).sort("_order", *then).drop("_order")

@@ -11,23 +11,24 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
+from citus_analysis.plots._columns import in_natural_order, with_columns_of
+from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, new_figure, text
 from citus_analysis.spans import TailProfile
 from citus_analysis.spans.analyse.composition import COMPONENTS, compose
 from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.units import US_PER_MS, US_PER_S
 
 __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
 
 #: Part of T -> its name in legends and its colour, the same in every figure.
 PARTS: Final = {
-    "parse_us": ("parse", COLOURS[4]),
-    "bind_us": ("bind", COLOURS[5]),
-    "connect_us": ("connection set-up", COLOURS[3]),
-    "parent_execute_us": ("execute on the parent", COLOURS[0]),
-    "child_us": ("child", COLOURS[2]),
-    "latency_us": ("network and queue", COLOURS[1]),
+    "parse_us": ("parse", PART_COLOURS["parse"]),
+    "bind_us": ("bind", PART_COLOURS["bind"]),
+    "connect_us": ("connection set-up", PART_COLOURS["connect"]),
+    "parent_execute_us": ("execute on the parent", PART_COLOURS["parent"]),
+    "child_us": ("child", PART_COLOURS["child"]),
+    "latency_us": ("between", PART_COLOURS["between"]),
 }
 
 #: Columns of table `statements` from which T is taken apart.
@@ -65,11 +66,12 @@ COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of l
 
 _KIND_COLOURS: Final = {
     "statement": GREY,
-    "phase": COLOURS[0],
-    "task": COLOURS[1],
-    "remote": COLOURS[2],
-    "local": COLOURS[3],
-    "connect": COLOURS[4],
+    "phase": PART_COLOURS["parent"],
+    # What shows of a task beside its execution lies between parent and child.
+    "task": PART_COLOURS["between"],
+    "remote": PART_COLOURS["child"],
+    "local": PART_COLOURS["local"],
+    "connect": PART_COLOURS["connect"],
 }
 
 
@@ -96,17 +98,17 @@ def plot_waterfall(
     if frame.is_empty():
         raise UnknownNameError("trace", str(trace_id), ())
     placed = _in_tree_order(_remotes_within_tasks(lay_out(frame)))
-    figure = new_figure(title or "One statement", x="time_us", height=120 + 26 * placed.height)
+    figure = new_figure(title or "One statement", x="time_ms", height=120 + 26 * placed.height)
     for kind, part in groups(placed, "kind"):
         figure.add_bar(
             orientation="h",
             name=kind,
-            base=part["offset_us"].to_list(),
-            x=part["length_us"].to_list(),
+            base=(part["offset_us"] / US_PER_MS).to_list(),
+            x=(part["length_us"] / US_PER_MS).to_list(),
             y=part["label"].to_list(),
             marker={"color": _KIND_COLOURS[kind]},
             customdata=part.select("duration_us", "match", "node", "byte_offset").rows(),
-            hovertemplate="%{y}<br>%{customdata[0]:,.0f} µs, %{customdata[1]}<br>node %{customdata[2]}, "
+            hovertemplate="%{y}<br>%{customdata[0]:,.0f} µs, match %{customdata[1]}<br>node %{customdata[2]}, "
             "byte %{customdata[3]} of its log<extra></extra>",
         )
     figure.update_yaxes(categoryorder="array", categoryarray=placed["label"].to_list()[::-1], title=None)
@@ -190,10 +192,11 @@ def plot_flame(
             ids=ids,
             labels=labels,
             parents=parents,
-            values=values,
+            values=[value / US_PER_MS for value in values],
             branchvalues="total",
             marker={"colors": colours},
-            hovertemplate="%{label}<br>%{value:,.0f} µs in all<br>%{percentParent:.1%} of its parent<extra></extra>",
+            leaf={"opacity": 1},
+            hovertemplate="%{label}<br>%{value:,.1f} ms in all<br>%{percentParent:.1%} of its parent<extra></extra>",
         )
     return figure
 
@@ -215,41 +218,43 @@ def plot_heat_map(
     """
     frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
     known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
-    begin = pl.col("end_time").min()
-    width = ((pl.col("end_time").max() - begin).dt.total_microseconds() // bins + 1).cast(pl.Int64)
-    binned = (
-        known.with_columns(bin=(pl.col("end_time") - begin).dt.total_microseconds() // width, width=width, begin=begin)
+    since = (pl.col("end_time") - pl.col("end_time").min()).dt.total_microseconds()
+    width = (since.max() // bins + 1).cast(pl.Int64)
+    binned = in_natural_order(
+        known.with_columns(bin=since // width, width=width)
         .group_by("node", "bin")
         .agg(
-            value=pl.col("total_us").quantile(percentile / 100, "linear"),
+            value=pl.col("total_us").quantile(percentile / 100, "linear") / US_PER_MS,
             n=pl.len(),
-            time=pl.col("begin").first() + pl.duration(microseconds=pl.col("bin").first() * pl.col("width").first()),
-        )
-        .sort("node", "bin")
+            elapsed_s=((pl.col("bin").first() + 0.5) * pl.col("width").first() / US_PER_S).round(3),
+        ),
+        "node",
+        "bin",
     )
-    figure = new_figure(title or f"p{percentile:g} of T over time and node", x="time", y="node", height=360)
+    figure = new_figure(title or f"p{percentile:g} of T over time and node", x="elapsed_s", y="node")
     if binned.is_empty():
         return figure
     figure.add_heatmap(
-        x=binned["time"].to_list(),
+        x=binned["elapsed_s"].to_list(),
         y=[text(node) for node in binned["node"]],
-        z=binned["value"].log(10).to_list(),
-        customdata=binned.select("value", "n").rows(),
+        z=binned["value"].log(10).round(4).to_list(),
+        customdata=binned.select(pl.col("value").round(4), "n").rows(),
         colorscale="Cividis",
-        colorbar={"title": {"text": "T [µs]"}, **_decades(binned["value"])},
-        hovertemplate="node %{y}, %{x}<br>%{customdata[0]:,.0f} µs (n = %{customdata[1]})<extra></extra>",
+        colorbar={"title": {"text": "T [ms]"}, "thickness": 12, **_decades(binned["value"])},
+        hovertemplate="node %{y}, %{x:.1f} s<br>%{customdata[0]:,.2f} ms (n = %{customdata[1]})<extra></extra>",
     )
-    return figure.update_yaxes(type="category")
+    height = 170 + 16 * binned["node"].n_unique()
+    return figure.update_yaxes(type="category", autorange="reversed").update_layout(height=max(260, height))
 
 
 def _decades(values: pl.Series) -> dict[str, list[float] | list[str]]:
     powers = values.log(10).to_numpy()
     ticks = [
-        factor * 10**power
+        factor * 10.0**power
         for power in range(int(np.floor(powers.min())), int(np.ceil(powers.max())) + 1)
         for factor in (1, 2, 5)
     ]
-    return {"tickvals": np.log10(ticks).tolist(), "ticktext": [f"{tick:,}" for tick in ticks]}
+    return {"tickvals": np.log10(ticks).tolist(), "ticktext": [f"{tick:,g}" for tick in ticks]}
 
 
 def plot_percentile_profile(
@@ -262,13 +267,13 @@ def plot_percentile_profile(
 
     Args:
         profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
-        relative: shares of T instead of microseconds.
+        relative: shares of T instead of milliseconds.
         title: what is shown, in words.
     """
     frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
     at = [f"p{percentile:g}" for percentile in frame["percentile"]]
     figure = new_figure(
-        title or "Composition of T by percentile", x="percentile", y="share_percent" if relative else "total_us"
+        title or "Composition of T by percentile", x="percentile", y="share_percent" if relative else "mean_time_ms"
     )
     return _stack(figure, at, frame, frame["total_us"], relative=relative)
 
@@ -290,24 +295,24 @@ def plot_profile(
     composed = compose(with_columns_of(statements, "statements", *needed))
     means = composed.group_by(list(by)).agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean()).sort(by)
     names = [text(" ".join(str(value) for value in row)) for row in means.select(by).rows()]
-    figure = new_figure(title or "Mean composition of T", y="mean_us")
+    figure = new_figure(title or "Mean composition of T", y="mean_time_ms")
     if composed["includes_commit"].drop_nulls().n_unique() > 1:
         figure.update_layout(title_subtitle_text=COMMIT_NOTE)
     return _stack(figure, names, means, means["total_us"], relative=False)
 
 
 def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame, total: pl.Series, *, relative: bool) -> go.Figure:
-    unit = "%" if relative else "µs"
+    unit = "%" if relative else "ms"
     counts = frame["near" if "near" in frame.columns else "n"].to_list()
     for column, (name, colour) in PARTS.items():
-        values = frame[column] / total * 100 if relative else frame[column]
+        values = frame[column] / total * 100 if relative else frame[column] / US_PER_MS
         figure.add_bar(
             name=name,
             x=at,
-            y=values.to_list(),
+            y=values.round(5).to_list(),
             marker={"color": colour},
             customdata=counts,
-            hovertemplate=f"{name}: %{{y:,.1f}} {unit} (n = %{{customdata}})<extra>%{{x}}</extra>",
+            hovertemplate=f"{name}: %{{y:,.3~r}} {unit} (n = %{{customdata}})<extra>%{{x}}</extra>",
         )
     return figure.update_layout(barmode="stack")
 

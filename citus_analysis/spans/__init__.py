@@ -17,6 +17,9 @@ from citus_analysis.core.lazy_names import imported_lazily
 if TYPE_CHECKING:
     from citus_analysis.spans.analyse.coarse import coarse_profile, log_line_profile
     from citus_analysis.spans.analyse.composition import critical_path, fan_out_profile, percentile_profile
+    from citus_analysis.spans.analyse.distribution import time_histogram
+    from citus_analysis.spans.analyse.followed import TraceStudy, trace_studies
+    from citus_analysis.spans.analyse.profile import ProfileStudy, study_profile
     from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals, tail_profile
     from citus_analysis.spans.export.trace_files import export_traces
     from citus_analysis.spans.read.groups import group_sessions
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TRACED_COLUMNS",
+    "ProfileStudy",
     "TailProfile",
+    "TraceStudy",
     "Traces",
     "are_distributed",
     "autovacuum_intervals",
@@ -38,8 +43,11 @@ __all__ = [
     "group_sessions",
     "log_line_profile",
     "percentile_profile",
+    "study_profile",
     "tail_profile",
+    "time_histogram",
     "trace_iteration",
+    "trace_studies",
 ]
 
 __dir__ = public(__all__)
@@ -61,6 +69,11 @@ __getattr__ = imported_lazily(
         "log_line_profile": "citus_analysis.spans.analyse.coarse",
         "percentile_profile": "citus_analysis.spans.analyse.composition",
         "tail_profile": "citus_analysis.spans.analyse.tail",
+        "time_histogram": "citus_analysis.spans.analyse.distribution",
+        "ProfileStudy": "citus_analysis.spans.analyse.profile",
+        "study_profile": "citus_analysis.spans.analyse.profile",
+        "TraceStudy": "citus_analysis.spans.analyse.followed",
+        "trace_studies": "citus_analysis.spans.analyse.followed",
         "trace_iteration": "citus_analysis.spans.traces",
     },
 )

@@ -1,0 +1,196 @@
+"""Figures of many nodes over time: a line for each of a few, the middle and the extremes of many, or a heat map."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.frames import Frame
+from citus_analysis.plots._columns import in_natural_order, with_columns_of
+from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.units import label
+
+__all__ = ["plot_connections", "plot_node_heat_map", "plot_nodes"]
+
+#: More lines than this cannot be told apart.
+_MOST_LINES: Final = 6
+#: Points of a line, and columns of a heat map: more than a screen shows would only make the file larger.
+_MOST_POINTS: Final = 150
+_MOST_COLUMNS: Final = 60
+_CHECKPOINT: Final = "#E69F00"
+
+
+def plot_nodes(
+    samples: Frame,
+    *,
+    metric: str = "busy_percent",
+    series: str = "node",
+    checkpoints: Frame | None = None,
+    window: tuple[float, float] | None = None,
+    title: str = "",
+) -> go.Figure:
+    """A metric of several nodes over time.
+
+    Up to six nodes have a line each. Of more, the median and the range over the nodes are drawn, and the nodes with
+    the lowest and the highest mean by name.
+
+    Args:
+        samples: columns `elapsed_s`, `series` and `metric`.
+        metric: what is drawn; the axis has the unit of the name's suffix.
+        series: column with the names of nodes, or of devices.
+        checkpoints: columns `start_s`, `end_s`, which are shaded; None: none are.
+        window: seconds from and to which is drawn; None: all.
+        title: what is shown, in words.
+    """
+    frame = _within(with_columns_of(samples, "samples", "elapsed_s", series, metric), window).drop_nulls(metric)
+    figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=340)
+    marks = None if checkpoints is None else with_columns_of(checkpoints, "checkpoints", "start_s", "end_s")
+    if marks is not None and marks["end_s"].count():
+        _shade(figure, marks.drop_nulls("end_s"), window)
+    ordered = in_natural_order(_thinned(frame, series, metric), series, "elapsed_s")
+    if ordered[series].n_unique() <= _MOST_LINES:
+        _add_lines(figure, ordered, series, metric)
+    else:
+        _add_range(figure, ordered, series, metric)
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def _within(frame: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
+    return frame if window is None else frame.filter(pl.col("elapsed_s").is_between(*window))
+
+
+def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
+    """Means over stretches of time that are as long as the figure needs, at the stretch's middle."""
+    longest = frame.group_by(series).len()["len"].max() if frame.height else 0
+    if not isinstance(longest, int) or longest <= _MOST_POINTS:
+        return frame
+    return _stretches(frame, series, metric).select(series, "elapsed_s", metric)
+
+
+def _stretches(frame: pl.DataFrame, series: str, metric: str, most: int = _MOST_POINTS) -> pl.DataFrame:
+    begin, end = frame["elapsed_s"].min(), frame["elapsed_s"].max()
+    first, last = float(str(begin)), float(str(end))
+    width = (last - first) / most or 1.0
+    stretch = ((pl.col("elapsed_s") - first) / width).floor().clip(0, most - 1)
+    return (
+        frame.group_by(series, stretch=stretch)
+        .agg(pl.col(metric).mean(), n=pl.len())
+        .with_columns(elapsed_s=first + (pl.col("stretch") + 0.5) * width)
+        .sort(series, "stretch")
+    )
+
+
+def _add_lines(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
+    prefix = "node " if series == "node" else ""
+    for number, (name, part) in enumerate(groups(frame, series)):
+        colour, _, dash = style_of(number)
+        _add_line(
+            figure, part["elapsed_s"], part[metric], f"{prefix}{name}", {"color": colour, "dash": dash, "width": 1.5}
+        )
+
+
+def _add_line(figure: go.Figure, x: pl.Series, y: pl.Series, name: str, line: dict[str, object]) -> None:
+    figure.add_scatter(
+        x=x.round(3).to_list(),
+        y=y.to_list(),
+        name=name,
+        mode="lines",
+        line=line,
+        hovertemplate="%{x:.0f} s<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
+    )
+
+
+def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
+    """The range over all nodes at each moment, their median, and the nodes with the lowest and the highest mean."""
+    prefix = "node " if series == "node" else ""
+    value = pl.col(metric)
+    at_once = _stretches(frame, series, metric)
+    spread = (
+        at_once.group_by("stretch")
+        .agg(pl.col("elapsed_s").first(), low=value.min(), middle=value.median(), high=value.max())
+        .sort("stretch")
+    )
+    x = spread["elapsed_s"].round(3).to_list()
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    figure.add_scatter(x=x, y=spread["low"].to_list(), showlegend=False, **edge)
+    band = {"fill": "tonexty", "fillcolor": faded(GREY, 0.25)}
+    count = frame[series].n_unique()
+    figure.add_scatter(x=x, y=spread["high"].to_list(), name=f"lowest to highest of {count}", **band, **edge)
+    _add_line(figure, spread["elapsed_s"], spread["middle"], f"median of {count}", {"color": "#000000", "width": 2})
+    means = frame.group_by(series, maintain_order=True).agg(value.mean()).sort(metric, maintain_order=True)
+    for place, name, colour in (("lowest", means[series][0], COLOURS[0]), ("highest", means[series][-1], COLOURS[1])):
+        part = at_once.filter(pl.col(series) == name)
+        line = {"color": colour, "width": 1.2, "dash": "dot" if place == "lowest" else "dash"}
+        _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {prefix}{text(name)}", line)
+
+
+def _shade(figure: go.Figure, marks: pl.DataFrame, window: tuple[float, float] | None) -> None:
+    """Times in which a checkpoint was under way on some node; one whose beginning was not logged is a line."""
+    begin = pl.coalesce("start_s", "end_s")
+    spans = marks.select(begin.alias("begin"), end="end_s").sort("begin", "end")
+    if window is not None:
+        spans = spans.filter((pl.col("begin") <= window[1]) & (pl.col("end") >= window[0]))
+        spans = spans.with_columns(pl.col("begin", "end").clip(*window))
+    if spans.is_empty():
+        return
+    apart = pl.col("begin") > pl.col("end").cum_max().shift(1)
+    merged = spans.group_by(apart.fill_null(value=False).cum_sum(), maintain_order=True).agg(
+        pl.col("begin").first(), pl.col("end").max()
+    )
+    for start, end in merged.select("begin", "end").iter_rows():
+        line = {"color": _CHECKPOINT, "width": 1}
+        figure.add_vrect(x0=start, x1=end, fillcolor=faded(_CHECKPOINT, 0.18), line=line, layer="below")
+    square = {
+        "symbol": "square",
+        "size": 12,
+        "color": faded(_CHECKPOINT, 0.4),
+        "line": {"color": _CHECKPOINT, "width": 1},
+    }
+    figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint under way", marker=square)
+
+
+def plot_node_heat_map(
+    samples: Frame, *, metric: str = "busy_percent", series: str = "node", title: str = ""
+) -> go.Figure:
+    """A metric as colour over time and node: legible from 1 to 64 nodes.
+
+    Args:
+        samples: columns `elapsed_s`, `series` and `metric`.
+        metric: what is drawn; the colour bar has the unit of the name's suffix. Percentages go from 0 to 100.
+        series: column with the names of nodes, or of devices.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
+    names = in_natural_order(frame, series)[series].cast(pl.String).unique(maintain_order=True).to_list()
+    figure = new_figure(title or f"{label(metric)} over time and nodes", x="elapsed_s", height=150 + 16 * len(names))
+    if frame.is_empty():
+        return figure
+    most = min(_MOST_COLUMNS, max(1, frame.height // len(names)))
+    cells = _stretches(frame, series, metric, most)
+    grid = cells.pivot(series, index="elapsed_s", values=metric, aggregate_function="mean").sort("elapsed_s")
+    scale = {"zmin": 0, "zmax": 100} if metric.endswith("_percent") else {"zmin": 0}
+    figure.add_heatmap(
+        x=grid["elapsed_s"].round(2).to_list(),
+        y=[text(name) for name in names],
+        z=[grid[name].round(3).to_list() for name in names],
+        colorscale="Cividis",
+        colorbar={"title": {"text": label(metric), "side": "right"}, "thickness": 12},
+        hovertemplate=f"node %{{y}}, %{{x:.0f}} s<br>%{{z:,.4~r}}<extra>{text(label(metric))}</extra>",
+        **scale,
+    )
+    return figure.update_yaxes(type="category", autorange="reversed", title_text=None if series != "node" else "node")
+
+
+def plot_connections(connections: Frame, *, of: str = "client", title: str = "") -> go.Figure:
+    """Open connections per node over time.
+
+    Args:
+        connections: columns `node`, `elapsed_s` and `of`, as :func:`citus_analysis.bottleneck.connections_over_time`
+            gives them for one run.
+        of: `client` (connections of clients) or `internal` (which other nodes opened).
+        title: what is shown, in words.
+    """
+    words = {"client": "Connections of clients", "internal": "Connections between nodes"}
+    return plot_nodes(connections, metric=of, title=title or words.get(of, of)).update_yaxes(title_text="connections")

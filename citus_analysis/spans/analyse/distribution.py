@@ -1,0 +1,81 @@
+"""How times are distributed: histograms, binned before they are drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import UsageError
+
+__all__ = ["time_histogram"]
+
+#: Widths of bins: these, times a power of ten.
+_ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def time_histogram(
+    times: Frame, *, by: str = "series", column: str = "total_us", bins: int = 50, until_percentile: float = 95.0
+) -> pl.DataFrame:
+    """Histograms of times with common bins of a round width, cut off where few statements are left.
+
+    Times have long tails: a histogram that reached to the slowest statement would show one bar. It ends where every
+    group has at most 5 % of its statements beyond; how many these are, and the largest time, stand in every row.
+
+    Args:
+        times: columns `by` and `column`; one row per statement.
+        by: column with the name of the histogram a row belongs to.
+        column: the time, in microseconds.
+        bins: about this many bins.
+        until_percentile: percentile of a group's times up to which it must be shown.
+
+    Returns:
+        Per group, in order of appearance, and bin: `low_ms`, `high_ms`, `count`, `share_percent` (of the group's
+        rows), and of the group: `n`, `beyond` (rows to the right of the last bin), `largest_ms`.
+
+    Raises:
+        UsageError: there are fewer than 2 bins.
+
+    Example:
+        >>> frame = pl.DataFrame({"series": ["a"] * 100, "total_us": [float(1000 * i) for i in range(100)]})
+        >>> time_histogram(frame, bins=10).select("low_ms", "high_ms", "count", "beyond").row(0)
+        (0.0, 10.0, 10, 0)
+    """
+    if bins < 2:
+        raise UsageError(f"bins is {bins}", way_out="ask for at least 2")
+    frame = as_polars(times).select(by, pl.col(column).cast(pl.Float64) / 1000).drop_nulls()
+    if frame.is_empty():
+        return frame.clear().select(by, *(pl.lit(0.0).alias(n) for n in ("low_ms", "high_ms", "share_percent")))
+    end: float = (
+        frame.group_by(by).agg(pl.col(column).quantile(until_percentile / 100, "higher"))[column].to_numpy().max()
+    )
+    width = _round_width(end / bins)
+    last = int(end // width) + 1
+    number = (pl.col(column) / width).floor().cast(pl.Int64)
+    whole = frame.group_by(by, maintain_order=True).agg(
+        n=pl.len(), beyond=(number >= last).sum(), largest_ms=pl.col(column).max()
+    )
+    counts = frame.filter(number < last).group_by(by, number.alias("bin")).agg(count=pl.len())
+    grid = whole.join(pl.DataFrame({"bin": range(last)}), how="cross")
+    return (
+        grid.join(counts, on=[by, "bin"], how="left", maintain_order="left")
+        .with_columns(pl.col("count").fill_null(0))
+        .select(
+            by,
+            low_ms=pl.col("bin") * width,
+            high_ms=(pl.col("bin") + 1) * width,
+            count="count",
+            share_percent=100 * pl.col("count") / pl.col("n"),
+            n="n",
+            beyond="beyond",
+            largest_ms="largest_ms",
+        )
+    )
+
+
+def _round_width(width: float) -> float:
+    """The next larger width that reads well on an axis."""
+    power = 10.0 ** math.floor(math.log10(max(width, 1e-6)))
+    return next(factor * power for factor in _ROUND if factor * power >= width)
