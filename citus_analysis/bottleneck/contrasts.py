@@ -72,9 +72,7 @@ def _contrasts(sampled: pl.DataFrame) -> Iterator[CpuContrast]:
         size = size_text(int(str(workers)))
         words = {end: f"{operation} on {size} with {counted(end, 'client thread')}" for end in ends}
         name = pl.col("threads").replace_strict(words, return_dtype=pl.String).alias("configuration")
-        shown = both.join(first, on=["resource", "run_id"], how="semi").select(
-            name, pl.all().exclude(*_SAME, "iteration")
-        )
+        shown = both.with_columns(name).join(first, on=["resource", "run_id"], how="semi").drop(*_SAME, "iteration")
         means = both.group_by("threads").agg(
             pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), pl.col("busy_percent").mean()
         )
@@ -82,6 +80,6 @@ def _contrasts(sampled: pl.DataFrame) -> Iterator[CpuContrast]:
             str(operation),
             int(str(workers)),
             ends,
-            shown.select(name, pl.all()).sort("threads", "node", "elapsed_s"),
+            shown.sort("threads", "node", "elapsed_s"),
             means.sort("threads").select(name, "threads", "runs", "samples", "busy_percent"),
         )

@@ -11,38 +11,24 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.profiles import top_symbols
+from citus_analysis.bottleneck.connections import connections_over_time
+from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
+from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols
+from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
-from citus_analysis.bottleneck.timeline import busy_percent
+from citus_analysis.bottleneck.stacks import stack_tree
+from citus_analysis.bottleneck.timeline import busy_percent, throttling_over_time
 from citus_analysis.core.frames import TableSource, as_polars
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import with_operations
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import described, with_operations
 from citus_analysis.runs.run_selection import check_known, matching
 
-__all__ = ["Detail", "ResourceStudy", "study_resources"]
+__all__ = ["ResourceStudy", "study_resources"]
 
 _RUN: Final = ("resource", "run_id")
-_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
-_DEVICE: Final = ("await_ms", "utilization_percent", "write_kb_s", "read_kb_s", "queue_length")
-
-
-@dataclass(frozen=True)
-class Detail:
-    """One run over time.
-
-    Attributes:
-        resource: its resource.
-        iteration: its iteration.
-        cpu: `node`, `elapsed_s` and the shares of CPU time.
-        devices: `series` (node and device), `elapsed_s`, `await_ms`, `utilization_percent`, `write_kb_s`.
-        checkpoints: `node`, `start_s`, `end_s`, `reason`, `buffers_written`, `sync_s`, `total_s`.
-    """
-
-    resource: str
-    iteration: int
-    cpu: pl.DataFrame
-    devices: pl.DataFrame
-    checkpoints: pl.DataFrame
+_CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
+#: Functions of perf that are kept of each resource and event.
+_MOST_SYMBOLS: Final = 40
 
 
 @dataclass(frozen=True)
@@ -50,20 +36,39 @@ class ResourceStudy:
     """Samples of the chosen resources.
 
     Attributes:
-        cpu: per resource: operation, workers, threads, runs, samples, mean shares and `busy_percent`.
+        cpu: per resource: operation, set-up, workers, threads, runs, samples, mean shares and `busy_percent`.
+        contrasts: CPU time under few and under many client threads, of the set-up with the most runs.
         devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
         checkpoints: per resource: how many were under way during a run, on how many nodes, their mean duration, and
             the mean await of samples that fell into one and of those that did not.
-        symbols: per resource and event, from the source with the most samples: perf's symbols with their shared
-            object and share of samples.
+        symbols: result of :func:`mean_symbols`: functions by their mean share of perf's samples, over the recordings of
+            a resource and event.
+        modules: result of :func:`cpu_share_by_object`: shares of the kernel, of postgres and so on.
+        stacks: result of :func:`stack_tree`.
+        connections: result of :func:`connections_over_time` for one run: that of `detail`, if its sessions were
+            recorded, else the one with the most connections.
+        throttling: result of :func:`throttling_over_time` for all runs.
         detail: one run over time; None where no run has samples with times.
     """
 
     cpu: pl.DataFrame
+    contrasts: tuple[CpuContrast, ...]
     devices: pl.DataFrame
     checkpoints: pl.DataFrame
     symbols: pl.DataFrame
+    modules: pl.DataFrame
+    stacks: pl.DataFrame
+    connections: pl.DataFrame
+    throttling: pl.DataFrame
     detail: Detail | None
+
+    @property
+    def busy(self) -> pl.DataFrame:
+        """Mean CPU time that was busy: a row per operation, set-up and size, a column per number of threads."""
+        index = ["operation", "set_up", "workers"]
+        named = self.cpu.sort("threads").with_columns(column=pl.format("{}_threads_percent", "threads"))
+        wide = named.pivot("column", index=index, values="busy_percent", aggregate_function="mean", maintain_order=True)
+        return wide.sort(index, nulls_last=True)
 
 
 def study_resources(
@@ -72,11 +77,12 @@ def study_resources(
     """Summaries of all chosen resources, and one run over time.
 
     Args:
-        dataset: gives `runs`, `cpu_samples`, `device_samples`, `checkpoints` and `perf_symbols`.
+        dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `checkpoints`, `perf_symbols`,
+            `perf_stacks`, `activity_samples` and `throttle_samples`.
         resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
         detail: resource that is shown over time; empty: the one with the most checkpoints within its runs, or
             with the busiest device.
-        iteration: its iteration; 0: the first that has samples.
+        iteration: its iteration; 0: the one with the most checkpoints, or the first that has samples.
 
     Raises:
         InsufficientDataError: the chosen resources have no samples at all.
@@ -85,11 +91,12 @@ def study_resources(
     """
     table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources)
-    runs = matching(table, resources).filter(pl.col("status") == "ok")
+    settings = as_polars(dataset.table("settings"))
+    runs = described(matching(table, resources).filter(pl.col("status") == "ok"), settings)
     cpu = _within(_chosen(dataset, "cpu_samples", runs), runs, by=("node",))
     single = _chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False))
     devices = _within(single, runs, by=("node", "device"))
-    symbols = _symbols(_chosen(dataset, "perf_symbols", runs))
+    symbols = _chosen(dataset, "perf_symbols", runs)
     if cpu.is_empty() and devices.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
             f"no samples of CPU, devices or perf within runs of resources {resources!r}",
@@ -97,13 +104,35 @@ def study_resources(
         )
     checkpoints = _overlapping(_chosen(dataset, "checkpoints", runs), runs)
     marked = _in_checkpoint(devices, checkpoints)
+    shown = detail_of(cpu, devices, checkpoints, detail, iteration)
     return ResourceStudy(
-        _cpu_summary(cpu),
-        _device_summary(devices),
-        _checkpoint_summary(checkpoints, marked),
-        symbols,
-        _detail(cpu, devices, checkpoints, detail, iteration),
+        cpu=_cpu_summary(cpu, runs),
+        contrasts=cpu_contrasts(_chosen(dataset, "cpu_samples", runs), _of_main_set_up(runs)),
+        devices=_device_summary(devices),
+        checkpoints=_checkpoint_summary(checkpoints, marked),
+        symbols=mean_symbols(symbols, n=_MOST_SYMBOLS),
+        modules=cpu_share_by_object(symbols),
+        stacks=stack_tree(_chosen(dataset, "perf_stacks", runs), symbols),
+        connections=_connections(_chosen(dataset, "activity_samples", runs), runs, shown),
+        throttling=throttling_over_time(_chosen(dataset, "throttle_samples", runs), runs),
+        detail=shown,
     )
+
+
+def _of_main_set_up(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs of the set-up without a name, or, if all have one, of the most frequent."""
+    most = runs["variant"].mode().sort().first() if runs.height else ""
+    unnamed = runs.filter((pl.col("family") == "") & (pl.col("settings") == "") & (pl.col("limit") == ""))
+    return unnamed if unnamed.height else runs.filter(variant=most)
+
+
+def _connections(activity: pl.DataFrame, runs: pl.DataFrame, detail: Detail | None) -> pl.DataFrame:
+    found = connections_over_time(activity, runs)
+    if detail is not None:
+        mine = found.filter(resource=detail.resource, iteration=detail.iteration)
+        found = mine if mine.height else found
+    most = found.group_by("run_id").agg(pl.col("client", "internal").max()).sort("client", "internal", "run_id")
+    return found.filter(pl.col("run_id") == most["run_id"][-1]) if most.height else found
 
 
 def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFrame:
@@ -140,22 +169,21 @@ def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return during.with_columns(begin_time=begin)
 
 
-def _seconds(duration: pl.Expr) -> pl.Expr:
-    return duration.dt.total_milliseconds() / 1000
-
-
-def _cpu_summary(cpu: pl.DataFrame) -> pl.DataFrame:
-    shares = cpu.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
-    means = shares.group_by("resource", "phase", "workload", "workers", "threads").agg(
+def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    set_ups = runs.select(*_RUN, set_up="variant")
+    shares = cpu.join(set_ups, on=list(_RUN)).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
+    means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads").agg(
         pl.col("run_id").n_unique().alias("runs"),
         pl.len().alias("samples"),
         busy_percent().mean().alias("busy_percent"),
-        *(pl.col(s).mean() for s in _SHARES),
+        *(pl.col(s).mean() for s in CPU_SHARES),
     )
     return (
         with_operations(means)
-        .select("resource", "operation", "workers", "threads", "runs", "samples", "busy_percent", *_SHARES[:-1])
-        .sort("operation", "workers", "threads", "resource")
+        .select(
+            "resource", "operation", "set_up", "workers", "threads", "runs", "samples", "busy_percent", *CPU_SHARES[:-1]
+        )
+        .sort("operation", "workers", "threads", "set_up", "resource")
     )
 
 
@@ -198,55 +226,3 @@ def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.D
         pl.col("await_ms").filter(~pl.col("during")).mean().alias("await_outside_ms"),
     )
     return counts.join(awaits, on="resource", how="left").sort("checkpoints", "resource", descending=[True, False])
-
-
-def _symbols(symbols: pl.DataFrame) -> pl.DataFrame:
-    """The recording with the most samples for each resource and event (:func:`top_symbols` chooses its report)."""
-    shares = top_symbols(symbols, "symbol", n=max(1, symbols.height))
-    least = -pl.col("samples_total").fill_null(0)
-    best = pl.col("source_id").sort_by(least, "source_id").first().over("resource", "event")
-    columns = ["resource", "event", "shared_object", "symbol", "self_percent", "samples_total"]
-    return (
-        shares.filter(pl.col("source_id") == best)
-        .select(columns)
-        .sort("resource", "event", "self_percent", "symbol", descending=[False, False, True, False])
-    )
-
-
-def _detail(
-    cpu: pl.DataFrame, devices: pl.DataFrame, checkpoints: pl.DataFrame, resource: str, iteration: int
-) -> Detail | None:
-    sampled = pl.concat([cpu.select("resource", "iteration"), devices.select("resource", "iteration")]).unique()
-    if sampled.is_empty():
-        return None
-    name = resource or _most_telling(devices, checkpoints, sampled)
-    if name not in sampled["resource"]:
-        raise UnknownNameError("resource with samples within its runs", name, sampled["resource"].unique())
-    iterations = sampled.filter(resource=name)["iteration"].sort().to_list()
-    if iteration and iteration not in iterations:
-        raise UnknownNameError(f"iteration of {name} with samples", str(iteration), map(str, iterations))
-    mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(iteration or iterations[0])
-    node = pl.format("node {}", "node") if devices.filter(mine)["node"].n_unique() > 1 else pl.lit("")
-    series = pl.concat_str([pl.col("device"), node], separator=" ").str.strip_chars().alias("series")
-    return Detail(
-        name,
-        iteration or iterations[0],
-        cpu.filter(mine).select("node", "elapsed_s", "nice_percent", *_SHARES).sort("node", "elapsed_s"),
-        devices.filter(mine).select(series, "elapsed_s", *_DEVICE).sort("series", "elapsed_s"),
-        _checkpoint_times(checkpoints.filter(mine)),
-    )
-
-
-def _checkpoint_times(checkpoints: pl.DataFrame) -> pl.DataFrame:
-    since = {
-        name: _seconds(pl.col(f"{name}_time") - pl.col("run_start")).alias(f"{name}_s") for name in ("start", "end")
-    }
-    return checkpoints.select("node", *since.values(), "reason", "buffers_written", "sync_s", "total_s").sort("end_s")
-
-
-def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.DataFrame) -> str:
-    counts = checkpoints.join(sampled, on=["resource", "iteration"], how="semi")["resource"].value_counts(sort=True)
-    if counts.height:
-        return str(counts["resource"][0])
-    busiest = _device_summary(devices)
-    return str(busiest["resource"][0] if busiest.height else sampled["resource"].sort()[0])

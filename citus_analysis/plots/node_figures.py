@@ -136,7 +136,7 @@ def _shade(figure: go.Figure, marks: pl.DataFrame, window: tuple[float, float] |
     if spans.is_empty():
         return
     apart = pl.col("begin") > pl.col("end").cum_max().shift(1)
-    merged = spans.group_by(apart.fill_null(value=False).cum_sum(), maintain_order=True).agg(
+    merged = spans.group_by(apart.fill_null(value=False).cum_sum().alias("stretch"), maintain_order=True).agg(
         pl.col("begin").first(), pl.col("end").max()
     )
     for start, end in merged.select("begin", "end").iter_rows():

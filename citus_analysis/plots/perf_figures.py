@@ -86,14 +86,16 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
     figure = new_figure(title, height=min(_HIGHEST, 110 + _LEVEL * (levels + 1)))
     if frame.is_empty():
         return figure
-    roots = frame.filter(pl.col("caller_id").is_null())
-    whole = float(roots["percent"].sum())
+    below = frame.group_by(pl.col("caller_id").alias("frame_id")).agg(callees=pl.col("percent").sum())
+    rest = (pl.col("percent") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
+    frame = frame.join(below, on="frame_id", how="left", maintain_order="left").with_columns(rest)
     figure.add_icicle(
         ids=["all", *map(str, frame["frame_id"])],
         labels=["all samples", *map(text, frame["frame"])],
         parents=["", *("all" if one is None else str(one) for one in frame["caller_id"])],
-        values=[whole, *frame["percent"].round(4)],
-        branchvalues="total",
+        # What is left of a frame beside its callees: rounded totals could be smaller than the sum of their parts.
+        values=[0.0, *frame["rest"]],
+        branchvalues="remainder",
         customdata=[0.0, *frame["self_percent"].round(3)],
         marker={"colors": ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])], "line": {"width": 0.5}},
         tiling={"orientation": "v", "flip": "y", "pad": 0},

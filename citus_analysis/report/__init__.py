@@ -21,6 +21,8 @@ from citus_analysis.report.engine.render import ProgressCallback, Rendered, Repo
 if TYPE_CHECKING:
     from citus_analysis.report.comparison_text import ComparisonPanels, comparison_panels, comparison_sentences
     from citus_analysis.report.engine.page import Page
+    from citus_analysis.report.profile_text import profile_sentences, profile_warnings
+    from citus_analysis.report.resources_text import resource_sentences, throttling_warnings
     from citus_analysis.report.scalability import ScalingPanels, outside_series, scaling_panels
     from citus_analysis.report.scalability_text import (
         IN_OPENING,
@@ -64,13 +66,17 @@ __all__ = [
     "outside_series",
     "overhead_sentences",
     "overhead_table",
+    "profile_sentences",
+    "profile_warnings",
     "render_report",
     "render_reports",
     "report_names",
     "report_parameters",
+    "resource_sentences",
     "scalability_warnings",
     "scaling_panels",
     "systems_by_workload",
+    "throttling_warnings",
 ]
 
 _COMPARISON = ("ComparisonPanels", "comparison_panels", "comparison_sentences")
@@ -98,6 +104,10 @@ __getattr__ = imported_lazily(
     __name__,
     {
         "Page": "citus_analysis.report.engine.page",
+        "profile_sentences": "citus_analysis.report.profile_text",
+        "profile_warnings": "citus_analysis.report.profile_text",
+        "resource_sentences": "citus_analysis.report.resources_text",
+        "throttling_warnings": "citus_analysis.report.resources_text",
         **dict.fromkeys(_COMPARISON, "citus_analysis.report.comparison_text"),
         **dict.fromkeys(_SCALABILITY, "citus_analysis.report.scalability"),
         **dict.fromkeys(_SENTENCES, "citus_analysis.report.scalability_text"),

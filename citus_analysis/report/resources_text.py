@@ -1,4 +1,4 @@
-"""Sentences of the resources report."""
+"""Sentences of the resources report: each states a finding first, and what it was measured on second."""
 
 from __future__ import annotations
 
@@ -6,74 +6,121 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed, size_text
 
-__all__ = ["resource_sentences"]
+__all__ = ["resource_sentences", "throttling_warnings"]
 
 #: Fewer samples than this on one side are not worth a mean.
 _ENOUGH: Final = 5
 #: From this share of CPU time on, a sentence states that hardly any was idle.
 _NEARLY_ALL_PERCENT: Final = 90.0
+_PARTS: Final = {"kernel": "the kernel", "other": "other code"}
+#: A time or share during checkpoints that differs by less than this factor is not called longer or shorter.
+_CLEARLY: Final = 1.1
 
 
 def resource_sentences(study: ResourceStudy) -> list[str]:
     """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
-    return [*_cpu(study.cpu), _device(study.devices), *_checkpoints(study.checkpoints), _perf(study.symbols)]
+    contrasts = [_contrast(one) for one in study.contrasts][:1]
+    return [*_cpu(study.cpu), *contrasts, _device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
 
 
 def _cpu(cpu: pl.DataFrame) -> list[str]:
     if cpu.is_empty():
-        return ["No timed CPU sample was taken during a run."]
+        return ["No sample of CPU time with a time of its own was taken during a run."]
     ordered = cpu.sort("busy_percent")
     least, most = ordered.row(0, named=True), ordered.row(-1, named=True)
-    first = (
-        f"While the clients measured, the CPUs were busy {least['busy_percent']:.0f} % ({least['resource']}) to "
-        f"{most['busy_percent']:.0f} % ({most['resource']}) of the time, as means over the samples of each of "
-        f"{counted(cpu.height, 'resource')}."
-    )
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
-    second = f"In {full} of {cpu.height} they were busy at least {_NEARLY_ALL_PERCENT:.0f} % of the time"
-    return [first, f"{second}: hardly any CPU time was idle there." if full else f"{second}."]
+    systems = counted(cpu.height, "system")
+    if full:
+        first = (
+            f"Hardly any CPU time was idle in {full} of {systems} measured: the CPUs were busy at least "
+            f"{_NEARLY_ALL_PERCENT:.0f} % of the time while clients measured"
+        )
+    else:
+        first = f"The CPUs of all {systems} measured had time to spare while clients measured"
+    if cpu.height == 1:
+        return [
+            f"The CPUs were busy {most['busy_percent']:.0f} % of the time while clients measured {most['resource']}."
+        ]
+    return [
+        f"{first} (means from {least['busy_percent']:.0f} % in {least['resource']} to {most['busy_percent']:.0f} % in "
+        f"{most['resource']})."
+    ]
+
+
+def _contrast(contrast: CpuContrast) -> str:
+    low, high = contrast.means["busy_percent"].to_list()
+    few, many = contrast.threads
+    return (
+        f"{contrast.operation} on {size_text(contrast.workers)} keeps the CPUs {low:.0f} % busy with "
+        f"{counted(few, 'client thread')} and {high:.0f} % with {many}."
+    )
 
 
 def _device(devices: pl.DataFrame) -> str:
     if devices.is_empty():
-        return "No timed device sample was taken during a run."
+        return "No sample of a device with a time of its own was taken during a run."
     row = devices.row(0, named=True)
-    waiting = "" if row["await_ms"] is None else f", and requests took {row['await_ms']:.2f} ms on average"
+    waiting = "" if row["await_ms"] is None else f"; a request took {row['await_ms']:.2f} ms on average"
+    mean, largest = (f"{row[name]:.0f} %" for name in ("utilization_percent", "largest_utilization_percent"))
     return (
-        f"The busiest device is {row['device']} in {row['resource']}: utilisation {row['utilization_percent']:.0f} % "
-        f"on average and {row['largest_utilization_percent']:.0f} % at most{waiting}."
+        f"The busiest device, {row['device']} in {row['resource']}, had a request in flight {mean} of the time, and "
+        f"{largest} at most{waiting}."
     )
 
 
-def _checkpoints(checkpoints: pl.DataFrame) -> list[str]:
+def _checkpoints(checkpoints: pl.DataFrame) -> str:
     if checkpoints.is_empty():
-        return ["No checkpoint was under way during a run."]
+        return "No checkpoint was under way during a run."
     total = int(checkpoints["checkpoints"].sum())
     row = checkpoints.row(0, named=True)
-    most = f"most of them in {row['resource']} ({row['checkpoints']})" if checkpoints.height > 1 else row["resource"]
-    under_way = f"{counted(total, 'checkpoint')} {'was' if total == 1 else 'were'} under way"
-    sentences = [f"{under_way} during runs of {counted(checkpoints.height, 'resource')}, {most}."]
+    where = f"{row['resource']}" if checkpoints.height == 1 else f"{counted(checkpoints.height, 'system')}"
+    under_way = f"{counted(total, 'checkpoint')} {'was' if total == 1 else 'were'} under way during runs of {where}"
     during, outside = row["await_during_ms"], row["await_outside_ms"]
-    if min(row["samples_during"] or 0, row["samples_outside"] or 0) >= _ENOUGH:
-        sentences.append(
-            f"In {row['resource']}, device requests took {during:.2f} ms on average in the {row['samples_during']} "
-            f"samples during a checkpoint and {outside:.2f} ms in the {row['samples_outside']} others."
-        )
-    return sentences
-
-
-def _perf(symbols: pl.DataFrame) -> str:
-    if symbols.is_empty():
-        return "perf recorded no symbols for these resources."
-    resource, event = symbols.select("resource", "event").row(0)
-    mine = symbols.filter((pl.col("resource") == resource) & pl.col("event").eq_missing(event))
-    shares = mine.group_by("shared_object").agg(pl.col("self_percent").sum()).sort("self_percent", descending=True)
-    objects = listed([f"{name} {share:.0f} %" for name, share in shares.head(3).iter_rows()])
-    top = mine.row(0, named=True)
+    samples = (row["samples_during"] or 0, row["samples_outside"] or 0)
+    if min(samples) < _ENOUGH or not during or not outside:
+        return f"{under_way}."
+    ratio = during / outside
+    how = "about as long as" if 1 / _CLEARLY < ratio < _CLEARLY else f"{ratio:.1f} times as long as"
     return (
-        f"In perf's samples of {resource} ({event}), the largest shares belong to {objects}; the hottest symbol is "
-        f"{top['symbol']} with {top['self_percent']:.1f} %."
+        f"Device requests took {how} usual during checkpoints of {row['resource']}: {during:.2f} ms in "
+        f"{samples[0]} samples, against {outside:.2f} ms in {samples[1]} others ({under_way})."
     )
+
+
+def _perf(study: ResourceStudy) -> str:
+    if study.symbols.is_empty():
+        return "perf recorded no functions in these runs."
+    top = study.symbols.row(0, named=True)
+    mine = study.modules.filter(pl.col("resource") == top["resource"], pl.col("event").eq_missing(top["event"]))
+    recordings = pl.struct("run_id", "node").n_unique()
+    shares = (
+        mine.with_columns(recordings.alias("recordings"))
+        .group_by("part")
+        .agg(pl.col("self_percent").sum() / pl.col("recordings").first())
+    )
+    largest = shares.sort("self_percent", "part", descending=[True, False]).head(3)
+    parts = listed([f"{share:.0f} % in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
+    mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
+    return (
+        f"perf saw {parts} of the CPU time of {top['resource']}; the function that took most is {top['symbol']}, "
+        f"{top['mean_percent']:.1f} % ({mean})."
+    )
+
+
+def throttling_warnings(study: ResourceStudy) -> list[str]:
+    """What it means that the kernel held the servers to a share of CPU time; nothing where it did not."""
+    held = study.throttling
+    if held.is_empty():
+        return []
+    groups = held.group_by("resource", "control_group").agg(pl.col("throttled_periods_percent").mean())
+    low, high = (groups["throttled_periods_percent"].quantile(q) or 0.0 for q in (0.0, 1.0))
+    count = counted(held["control_group"].n_unique(), "control group")
+    return [
+        f"The kernel held {count} to a share of CPU time and stopped them in {low:.0f} to {high:.0f} % of its periods "
+        "(means of runs). A server that is stopped answers at the beginning of the next period: times of statements "
+        "are longer in steps of a period, and samples of a whole machine's CPUs do not show how busy a node was."
+    ]
