@@ -64,11 +64,15 @@ class ResourceStudy:
 
     @property
     def busy(self) -> pl.DataFrame:
-        """Mean CPU time that was busy: a row per operation, set-up and size, a column per number of threads."""
+        """Mean CPU time that was busy: a row per operation, set-up and size, a column per number of threads.
+
+        Rows with the most numbers come first.
+        """
         index = ["operation", "set_up", "workers"]
         named = self.cpu.sort("threads").with_columns(column=pl.format("{}_threads_percent", "threads"))
         wide = named.pivot("column", index=index, values="busy_percent", aggregate_function="mean", maintain_order=True)
-        return wide.sort(index, nulls_last=True)
+        measured = pl.sum_horizontal(pl.exclude(index).is_not_null())
+        return wide.sort(-measured.cast(pl.Int32), *index, nulls_last=True)
 
 
 def study_resources(

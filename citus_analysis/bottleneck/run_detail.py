@@ -14,8 +14,10 @@ __all__ = ["CPU_SHARES", "Detail", "detail_of"]
 
 CPU_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 _DEVICE: Final = ("await_ms", "utilization_percent", "write_kb_s", "read_kb_s", "queue_length")
-#: What is shown before and after a checkpoint at least; a window with more than this part of the run zooms on nothing.
+#: What is shown before and after a checkpoint at least and at most.
 _LEAST_REACH_S: Final = 2.0
+_MOST_REACH_S: Final = 30.0
+#: A window with more than this part of the run zooms on nothing.
 _MOST_OF: Final = 0.8
 
 
@@ -95,14 +97,14 @@ def _device_lines(devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _around(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> tuple[float, float] | None:
-    """The time around the checkpoint with the largest await, with as much before and after it as it took."""
+    """The time around the checkpoint with the largest await, with about as much before and after it as it took."""
     spans = checkpoints.select(begin=pl.coalesce("start_s", "end_s"), end="end_s").drop_nulls()
     waits = devices.select("elapsed_s", "await_ms").drop_nulls()
     during = waits.join_where(spans, pl.col("elapsed_s").is_between(pl.col("begin"), pl.col("end")))
     if during.is_empty():
         return None
     begin, end = during.sort("await_ms", "begin").select("begin", "end").row(-1)
-    reach = max(end - begin, _LEAST_REACH_S)
+    reach = min(max(end - begin, _LEAST_REACH_S), _MOST_REACH_S)
     length = float(devices["elapsed_s"].to_numpy().max())
     window = (max(0.0, begin - reach), min(length, end + reach))
     return window if window[1] - window[0] < _MOST_OF * length else None

@@ -19,6 +19,8 @@ _MOST_LINES: Final = 6
 #: Points of a line, and columns of a heat map: more than a screen shows would only make the file larger.
 _MOST_POINTS: Final = 150
 _MOST_COLUMNS: Final = 60
+#: Checkpoints that are shaded; with more the whole figure would be.
+_MOST_SHADES: Final = 80
 _CHECKPOINT: Final = "#E69F00"
 
 
@@ -48,13 +50,15 @@ def plot_nodes(
     figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=340)
     marks = None if checkpoints is None else with_columns_of(checkpoints, "checkpoints", "start_s", "end_s")
     if marks is not None and marks["end_s"].count():
-        _shade(figure, marks.drop_nulls("end_s"), window)
+        first, last = window or (0.0, float(frame["elapsed_s"].to_numpy().max(initial=0.0)))
+        _shade(figure, marks.drop_nulls("end_s"), first, last)
     ordered = in_natural_order(_thinned(frame, series, metric), series, "elapsed_s")
     if ordered[series].n_unique() <= _MOST_LINES:
         _add_lines(figure, ordered, series, metric)
     else:
         _add_range(figure, ordered, series, metric)
-    return figure.update_yaxes(rangemode="tozero")
+    # Figures of how busy nodes were stand side by side: all of them have the same axis.
+    return figure.update_yaxes(range=[0, 103] if metric == "busy_percent" else None, rangemode="tozero")
 
 
 def _within(frame: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
@@ -126,28 +130,17 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
         _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {prefix}{text(name)}", line)
 
 
-def _shade(figure: go.Figure, marks: pl.DataFrame, window: tuple[float, float] | None) -> None:
-    """Times in which a checkpoint was under way on some node; one whose beginning was not logged is a line."""
-    begin = pl.coalesce("start_s", "end_s")
-    spans = marks.select(begin.alias("begin"), end="end_s").sort("begin", "end")
-    if window is not None:
-        spans = spans.filter((pl.col("begin") <= window[1]) & (pl.col("end") >= window[0]))
-        spans = spans.with_columns(pl.col("begin", "end").clip(*window))
+def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) -> None:
+    """Times in which checkpoints were under way, darker where several nodes were at it; a line for an unknown begin."""
+    spans = marks.select(begin=pl.coalesce("start_s", "end_s"), end="end_s").unique().sort("begin", "end")
+    spans = spans.filter((pl.col("begin") <= last) & (pl.col("end") >= first))
     if spans.is_empty():
         return
-    apart = pl.col("begin") > pl.col("end").cum_max().shift(1)
-    merged = spans.group_by(apart.fill_null(value=False).cum_sum().alias("stretch"), maintain_order=True).agg(
-        pl.col("begin").first(), pl.col("end").max()
-    )
-    for start, end in merged.select("begin", "end").iter_rows():
-        line = {"color": _CHECKPOINT, "width": 1}
-        figure.add_vrect(x0=start, x1=end, fillcolor=faded(_CHECKPOINT, 0.18), line=line, layer="below")
-    square = {
-        "symbol": "square",
-        "size": 12,
-        "color": faded(_CHECKPOINT, 0.4),
-        "line": {"color": _CHECKPOINT, "width": 1},
-    }
+    for start, end in spans.with_columns(pl.col("begin", "end").clip(first, last)).head(_MOST_SHADES).iter_rows():
+        line = {"color": _CHECKPOINT, "width": 1 if start == end else 0}
+        figure.add_vrect(x0=start, x1=end, fillcolor=faded(_CHECKPOINT, 0.2), line=line, layer="below")
+    edge = {"color": _CHECKPOINT, "width": 1}
+    square = {"symbol": "square", "size": 12, "color": faded(_CHECKPOINT, 0.4), "line": edge}
     figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint under way", marker=square)
 
 

@@ -22,17 +22,21 @@ _STACK: Final = {"P": "parent", "C": "child", "L": "between", "T": "local"}
 _POINTS: Final = 201
 
 
-def plot_spans(profile: Frame, *, title: str = "Mean time of a statement") -> go.Figure:
+def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a statement") -> go.Figure:
     """Stacked means: what a statement's time consists of, one bar per group.
 
     Args:
         profile: columns `name` (of the bar), `quantity` (`P`, `C`, `L`; `T` for local executions), `mean_us`.
+        most: number of bars; if there are more, the title says so.
         title: what is shown, in words.
     """
     needed = with_columns_of(profile, "profile", "name", "quantity", "mean_us")
     frame = needed.with_columns(pl.col("quantity").cast(pl.String))
-    figure = new_figure(title, height=170 + 34 * frame["name"].n_unique())
-    names = frame["name"].unique(maintain_order=True).to_list()
+    every = frame["name"].unique(maintain_order=True).to_list()
+    names = every[:most]
+    frame = frame.filter(pl.col("name").is_in(names))
+    cut = f" ({most} of {len(every)})" if len(every) > most else ""
+    figure = new_figure(f"{title}{cut}", height=150 + 28 * len(names))
     for quantity, words in _STACK.items():
         part = frame.filter(pl.col("quantity") == quantity)
         if part.height:
@@ -111,7 +115,7 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
             col=1,
         )
     figure.update_annotations(x=0, xanchor="left", font={"size": 12})
-    figure.update_layout(template=TEMPLATE, bargap=0)
+    figure.update_layout(template=TEMPLATE, bargap=0, margin={"t": 34})
     figure.update_xaxes(title_text="time [ms]", row=max(1, len(parts)), col=1)
     return figure.update_yaxes(title_text="%", rangemode="tozero", nticks=4)
 

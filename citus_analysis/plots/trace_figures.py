@@ -14,7 +14,7 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import in_natural_order, with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, new_figure, text
 from citus_analysis.spans import TailProfile
-from citus_analysis.spans.analyse.composition import COMPONENTS, compose
+from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS, US_PER_S
@@ -23,12 +23,15 @@ __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profi
 
 #: Part of T -> its name in legends and its colour, the same in every figure.
 PARTS: Final = {
-    "parse_us": ("parse", PART_COLOURS["parse"]),
-    "bind_us": ("bind", PART_COLOURS["bind"]),
-    "connect_us": ("connection set-up", PART_COLOURS["connect"]),
-    "parent_execute_us": ("execute on the parent", PART_COLOURS["parent"]),
-    "child_us": ("child", PART_COLOURS["child"]),
-    "latency_us": ("between", PART_COLOURS["between"]),
+    name: (COMPONENT_WORDS[name], PART_COLOURS[part])
+    for name, part in {
+        "parse_us": "parse",
+        "bind_us": "bind",
+        "connect_us": "connect",
+        "parent_execute_us": "parent",
+        "child_us": "child",
+        "latency_us": "between",
+    }.items()
 }
 
 #: Columns of table `statements` from which T is taken apart.
@@ -142,7 +145,7 @@ def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
     def walk(parent: int | None, depth: int) -> None:
         for row in children.get(parent, []):
             shard = "" if row["shard_id"] is None else f" on shard {row['shard_id']}"
-            name = row["name"] if row["kind"] in ("phase", "task") else f"{row['kind']} {row['name']}"
+            name = row["name"] if row["kind"] in ("phase", "task", "connect") else f"{row['kind']} {row['name']}"
             indent = "\u2003" * depth
             rows.append(row | {"label": f"{indent}{text(name)}{shard}", "order": len(rows)})
             walk(row["span_id"], depth + 1)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import decided_text, joint_text
+from citus_analysis.report.sentence_parts import joint_text
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
+from citus_analysis.units import US_PER_MS
 
 __all__ = ["profile_sentences", "profile_warnings"]
 
 
 def profile_sentences(study: ProfileStudy) -> list[str]:
-    """The number of statements and their pairing, the composition of remote statements, and the effect of size."""
-    sentences = [_entered(study)]
-    for kind in study.kinds():
-        sentences += _composition(study, kind)
-    return [*sentences, *_sizes(study), *_places(study)][:6]
+    """What statements spend their time on, how a larger cluster changes it, and how many statements this rests on."""
+    found = [sentence for kind in study.kinds() for sentence in _composition(study, kind)]
+    findings = [*found, *_sizes(study), *_places(study)]
+    return [*findings[:5], _entered(study)]
 
 
 def _entered(study: ProfileStudy) -> str:
@@ -39,7 +37,7 @@ def _entered(study: ProfileStudy) -> str:
 
 
 def _composition(study: ProfileStudy, kind: str) -> list[str]:
-    """Mean T of remote executions at the largest cluster of the main family, and the shares of P, C and L."""
+    """Mean T of remote executions at the largest cluster of the usual set-up, and the shares of P, C and L."""
     rows = study.profile.filter(
         (pl.col("statement_kind") == kind)
         & (pl.col("executed") == "remote")
@@ -57,49 +55,71 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
         f"{100 * means[symbol] / means['T']:.0f} % {words}"
         for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
     ]
-    size = f"{size_text(int(str(workers)))} and {counted(study.threads, 'thread')}"
+    size = f"{size_text(int(str(workers)))} with {counted(study.threads, 'client thread')}"
     return [
-        f"A remote {kind.upper()} on {size} takes {means['T'] / 1000:.2f} ms on average on the server (n = {n}): "
-        f"{listed(shares)}."
+        f"A remote {kind.upper()} on {size} takes {means['T'] / US_PER_MS:.2f} ms on the server: {listed(shares)} "
+        f"(means of {counted(n, 'statement')})."
     ]
 
 
 def _sizes(study: ProfileStudy) -> list[str]:
+    """Per kind, how many times as long a remote statement takes on the largest cluster as on the smallest."""
     sentences = []
     for kind in sorted({str(c.stratum["kind"]) for c in study.sizes}):
         mine = [c for c in study.sizes if c.stratum["kind"] == kind]
-        small, large = (int(str(mine[0].stratum[end])) for end in ("small", "large"))
-        sizes = f"from {small} to {counted(large, 'worker')}"
-        ratios = [f"{decided_text(c)} at {counted(int(str(c.stratum['threads'])), 'thread')}" for c in mine]
+        small, large = (size_text(int(str(mine[0].stratum[end]))) for end in ("small", "large"))
+        what = f"a remote {kind.upper()} takes"
+        decided = [c for c in mine if c.verdict != "inconclusive"]
+        open_ = _with_threads([c for c in mine if c.verdict == "inconclusive"])
+        if not decided:
+            again = "The runs do not decide whether"
+            sentences.append(f"{again} {what} longer on {large} than on {small} with {open_}.")
+            continue
+        as_on = [f" as on {small}", *[""] * (len(decided) - 1)]
+        claims = [
+            f"{_times(c)}{base} with {_with_threads([c])}{_between(c)}" for c, base in zip(decided, as_on, strict=True)
+        ]
         joint = f" ({words})" if (words := joint_text(mine)) else ""
-        sentences.append(
-            f"Time of a remote {kind.upper()} on the server, {sizes}: {_claim(mine)}. "
-            f"The ratio of the runs' means{joint} is {listed(ratios)}."
-        )
+        undecided = f"; with {open_}, the runs do not decide" if open_ else ""
+        sentences.append(f"On {large}, {what} {listed(claims)}{joint}{undecided}.")
     return sentences
 
 
+def _times(comparison: Comparison) -> str:
+    """A ratio in words that go on with `as long as`; an equivalent one lies within the margin."""
+    if comparison.verdict == "equivalent":
+        return "as long, within the margin,"
+    return f"{comparison.ratio.estimate:.2f} times as long"
+
+
+def _between(comparison: Comparison) -> str:
+    """The interval that decided."""
+    interval = comparison.deciding
+    return f" ({interval.low:.2f} to {interval.high:.2f})" if interval.exists else ""
+
+
+def _with_threads(comparisons: Sequence[Comparison]) -> str:
+    """The numbers of client threads of comparisons as a list; empty for none."""
+    threads = sorted({int(str(c.stratum["threads"])) for c in comparisons})
+    if not threads:
+        return ""
+    return f"{listed([f'{number:,}' for number in threads])} {noun_for(threads[-1], 'client thread')}"
+
+
 def _places(study: ProfileStudy) -> list[str]:
+    """How the place of execution changes a SELECT's time, where the runs decide it."""
+    decided = [c for c in study.places if c.verdict != "inconclusive"]
     if not study.places:
         return []
-    low = min(c.ratio.estimate for c in study.places)
-    high = max(c.ratio.estimate for c in study.places)
-    return [
-        f"Time of a SELECT executed on its parent's own node against a remote one: {_claim(study.places)}; "
-        f"{low:.2f} to {high:.2f} times as long."
-    ]
-
-
-_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "undecided"}
-
-
-def _claim(comparisons: Sequence[Comparison]) -> str:
-    """The verdicts as one phrase; of a time, `slower` is longer."""
-    counts = Counter(_WORDS[c.verdict] for c in comparisons).most_common()
-    total = counted(len(comparisons), "configuration")
-    if len(counts) == 1:
-        return f"{counts[0][0]} in {'all ' if len(comparisons) > 1 else ''}{total}"
-    return listed([f"{counts[0][0]} in {counts[0][1]} of {total}", *(f"{word} in {n}" for word, n in counts[1:])])
+    what = "A SELECT whose shard is on its parent's own node"
+    if not decided:
+        return [f"{what} takes neither clearly longer nor clearly shorter than one that is sent to another node."]
+    low, high = (choose(c.ratio.estimate for c in decided) for choose in (min, max))
+    ratio = f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
+    rest = len(study.places) - len(decided)
+    open_ = f"; in {rest} more the runs do not decide" if rest else ""
+    cases = counted(len(decided), "configuration")
+    return [f"{what} takes {ratio} times as long as one that is sent to another node (in {cases}{open_})."]
 
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
@@ -111,11 +131,12 @@ def _outside(study: ProfileStudy) -> list[str]:
     """Statements outside the time in which the main clients ran."""
     window, notes = study.window, []
     if window.outside:
-        all_of = f", all of {counted(len(window.runs_outside), 'run')} among them" if window.runs_outside else ""
+        every = len(window.runs_outside)
+        all_of = f" They are all that {counted(every, 'run')} had." if every else ""
         notes.append(
             f"{window.outside:,} of {window.outside + window.rows.height:,} sampled statements began before or ended "
-            f"after the time in which all main clients of their run ran, and are left out{all_of}. The monitor "
-            "client's own latencies include them."
+            f"after the time in which all main clients of their run ran, and are left out.{all_of} The latencies that "
+            "the sampled client reports include them."
         )
     if window.unplaced:
         notes.append(
@@ -144,14 +165,18 @@ def _missing_records(study: ProfileStudy) -> list[str]:
 def _hidden_commits(study: ProfileStudy) -> list[str]:
     """The times that contain the commit's WAL flush."""
     shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
+    # What is missing in C is in L, and what is missing in T is missing in P: each is said once.
+    shown = shown.filter(pl.col("quantity").cast(pl.String).is_in(["T", "C"]))
     keys = ["statement_kind", "executed", "family"]
     notes = []
     for (warning,), rows in shown.group_by("warning", maintain_order=True):
         cases = rows.select(keys).unique(maintain_order=True).iter_rows()
-        words = [
-            f"{executed} {str(kind).upper()}{f' of {family}' if family else ''}" for kind, executed, family in cases
-        ]
+        words = [f"{executed} {str(kind).upper()}{_of_set_up(family)}" for kind, executed, family in cases]
         notes.append(f"{warning} ({listed(words, most=4)}).")
     if notes:
         notes.insert(0, "These times do not all cover the same work; before comparing them, note:")
     return notes
+
+
+def _of_set_up(family: str) -> str:
+    return f" of set-up {family}" if family else ""

@@ -15,6 +15,7 @@ from citus_analysis.core.displays import public
 from citus_analysis.core.lazy_names import imported_lazily
 
 if TYPE_CHECKING:
+    from citus_analysis.spans.analyse.beside_clients import beside_clients, parts_by_configuration
     from citus_analysis.spans.analyse.coarse import coarse_profile, log_line_profile
     from citus_analysis.spans.analyse.composition import critical_path, fan_out_profile, percentile_profile
     from citus_analysis.spans.analyse.distribution import time_histogram
@@ -35,6 +36,7 @@ __all__ = [
     "Traces",
     "are_distributed",
     "autovacuum_intervals",
+    "beside_clients",
     "build_traces",
     "coarse_profile",
     "critical_path",
@@ -42,6 +44,7 @@ __all__ = [
     "fan_out_profile",
     "group_sessions",
     "log_line_profile",
+    "parts_by_configuration",
     "percentile_profile",
     "study_profile",
     "tail_profile",
@@ -69,6 +72,8 @@ __getattr__ = imported_lazily(
         "log_line_profile": "citus_analysis.spans.analyse.coarse",
         "percentile_profile": "citus_analysis.spans.analyse.composition",
         "tail_profile": "citus_analysis.spans.analyse.tail",
+        "beside_clients": "citus_analysis.spans.analyse.beside_clients",
+        "parts_by_configuration": "citus_analysis.spans.analyse.beside_clients",
         "time_histogram": "citus_analysis.spans.analyse.distribution",
         "ProfileStudy": "citus_analysis.spans.analyse.profile",
         "study_profile": "citus_analysis.spans.analyse.profile",

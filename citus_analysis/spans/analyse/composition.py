@@ -9,11 +9,20 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
-__all__ = ["COMPONENTS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
+__all__ = ["COMPONENTS", "COMPONENT_WORDS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
 #: Parts that add up to T: the parent's protocol phases without waiting, of which making connections is one of its own,
 #: what the child reported, and the rest of W.
 COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "latency_us")
+#: Part of T -> its name wherever it is shown.
+COMPONENT_WORDS: Final = {
+    "parse_us": "parse",
+    "bind_us": "bind",
+    "connect_us": "connection set-up",
+    "parent_execute_us": "execute on the parent",
+    "child_us": "child",
+    "latency_us": "between",
+}
 
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 

@@ -24,12 +24,12 @@ from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, client_p
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr
 
-__all__ = ["ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
+__all__ = ["SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
-_SENT: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
@@ -202,7 +202,7 @@ def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.D
     """What the monitor clients of the sampled runs report, with the kind of statement that each operation sends."""
     sampled = statements.select("resource", "run_id").unique()
     setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
-    sent = pl.col("operation").replace_strict(_SENT, default=None, return_dtype=pl.String)
+    sent = pl.col("operation").replace_strict(SENT_BY, default=None, return_dtype=pl.String)
     monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
     return monitor.with_columns(statement_kind=sent).drop_nulls("statement_kind")
 

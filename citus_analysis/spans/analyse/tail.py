@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.spans.analyse.composition import COMPONENTS, compose
+from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
@@ -111,7 +111,7 @@ def _with_factors(
     autovacuums: pl.DataFrame | None,
 ) -> pl.DataFrame:
     parts = pl.concat_list(COMPONENTS)
-    names = pl.Series([name.removesuffix("_us").replace("_", " ") for name in COMPONENTS])
+    names = pl.Series([COMPONENT_WORDS[name] for name in COMPONENTS])
     session = ["source_id", "pid"]
     factors = ordered.with_columns(
         pl.col("node").alias("factor:node"),

@@ -1,0 +1,124 @@
+"""Tables of a profile with one row per configuration: parts of a statement's time, and its percentiles beside clients.
+
+The share of operations that was sampled is a dimension of a configuration: a client that logs every statement of its
+sessions may slow them down, and a short sample may miss what a long one meets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.runs import setting_text
+from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["beside_clients", "parts_by_configuration", "sampled_percent"]
+
+_CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
+_SERVER: Final = {"p50_us": "p50_ms", "p95_us": "p95_ms", "p99_us": "p99_ms", "mean_us": "mean_ms"}
+#: Role of a client -> how its columns begin.
+_ROLES: Final = {"main": "client", "monitor": "sampled_client"}
+
+
+def sampled_percent(runs: pl.DataFrame) -> pl.DataFrame:
+    """run_id, resource, sampled_percent: share of a run's operations that the sampled client did.
+
+    Rounded to one significant digit: the shares of repeats differ a little, and are one configuration.
+
+    Args:
+        runs: rows of the table `runs`.
+
+    Example:
+        >>> run = {"run_id": "a", "resource": "r", "operations_done": 60_000, "monitor_operations": 60}
+        >>> sampled_percent(pl.DataFrame([run]))["sampled_percent"].to_list()
+        [0.1]
+    """
+    sampled = pl.col("monitor_operations")
+    share = 100 * sampled / (pl.col("operations_done") + sampled)
+    known = runs.with_columns(sampled_percent=pl.when(share > 0).then(share.round_sig_figs(1)))
+    return known.select("run_id", "resource", "sampled_percent")
+
+
+def parts_by_configuration(study: ProfileStudy) -> pl.DataFrame:
+    """Mean parts of a statement's time, a row for each configuration and place of execution.
+
+    Returns:
+        `statement`, `set_up`, `workers`, `threads`, `executed`, `n`, and in ms: `whole_ms` (T), `parent_ms` (P),
+        `child_ms` (C), `between_ms` (L); parts that do not exist are null. `commit` says which of these do not
+        contain the commit, where that is known to differ.
+    """
+    index = [*_CONFIGURATION, "executed"]
+    names = {"T": "whole_ms", "P": "parent_ms", "C": "child_ms", "L": "between_ms"}
+    rows = study.profile.with_columns(pl.col("quantity").cast(pl.String), (pl.col("mean_us") / US_PER_MS).alias("mean"))
+    wide = rows.filter(pl.col("quantity").is_in(list(names))).pivot(
+        "quantity", index=index, values="mean", aggregate_function="first", maintain_order=True
+    )
+    missing = [pl.lit(None, pl.Float64).alias(symbol) for symbol in names if symbol not in wide.columns]
+    counts = rows.filter(quantity="T").select(*index, "n")
+    hidden = (
+        rows.drop_nulls("warning")
+        .group_by(index)
+        .agg(commit=pl.format("not in {}", pl.col("quantity").filter(pl.col("quantity").is_in(["T", "C"])).first()))
+    )
+    local = pl.col("executed").cast(pl.String) == "local"
+    return (
+        wide.with_columns(missing)
+        .join(counts, on=index, how="left")
+        .join(hidden, on=index, how="left")
+        # A local statement has no child: all of its time is the parent's.
+        .with_columns(pl.when(local).then(None).otherwise(pl.col(symbol)).alias(symbol) for symbol in ("P", "C", "L"))
+        .select(*index, "n", *(pl.col(symbol).alias(name) for symbol, name in names.items()), "commit")
+        .pipe(_named, study.main, ["executed"])
+    )
+
+
+def _named(table: pl.DataFrame, main: str, then: list[str]) -> pl.DataFrame:
+    """Columns and rows in the order in which they are read: the usual set-up first, sizes below each other."""
+    statement = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
+    set_up = pl.col("family").replace("", setting_text("family", ""))
+    ordered = table.sort(pl.col("family") != main, "family", statement, "threads", "workers", *then, nulls_last=True)
+    return ordered.select(statement.alias("statement"), set_up.alias("set_up"), pl.exclude("statement_kind", "family"))
+
+
+def beside_clients(study: ProfileStudy, dataset: TableSource) -> pl.DataFrame:
+    """Percentiles of T on the server beside the latency that clients report, a row per configuration.
+
+    T is the time of the sampled statements, whatever the place of execution. The main clients' statements are not
+    logged, so the two describe different statements of the same runs.
+
+    Args:
+        study: the profile.
+        dataset: gives `runs` and `operation_latencies`.
+
+    Returns:
+        `statement`, `set_up`, `workers`, `threads`, `sampled_percent`, `runs`, `n` statements; of T: `p50_ms`,
+        `p95_ms`, `p99_ms`, `mean_ms`; mean latency of the main clients: `client_mean_ms`, and of the client that sent
+        the sampled statements: `sampled_client_mean_ms`. The usual set-up comes first.
+    """
+    shares = sampled_percent(as_polars(dataset.table("runs")))
+    statements = study.statements.join(shares, on=["run_id", "resource"], how="left", maintain_order="left")
+    group = [*_CONFIGURATION, "sampled_percent"]
+    profile = coarse_profile(statements, by=group, skip_first=study.skip_first).filter(pl.col("quantity") == "T")
+    runs = statements.group_by(group).agg(runs=pl.struct("resource", "run_id").n_unique())
+    server = profile.select(*group, "n", *((pl.col(us) / US_PER_MS).alias(ms) for us, ms in _SERVER.items()))
+    table = server.join(runs, on=group, how="left", nulls_equal=True)
+    latencies = as_polars(dataset.table("operation_latencies"))
+    of_runs = statements.select("resource", "run_id", *group).unique()
+    for role, prefix in _ROLES.items():
+        table = table.join(_of_clients(latencies, of_runs, role, prefix), on=group, how="left", nulls_equal=True)
+    clients = [f"{prefix}_mean_ms" for prefix in _ROLES.values()]
+    return table.select(*group, "runs", "n", *_SERVER.values(), *clients).pipe(_named, study.main, ["sampled_percent"])
+
+
+def _of_clients(latencies: pl.DataFrame, of_runs: pl.DataFrame, role: str, prefix: str) -> pl.DataFrame:
+    """Latency of the clients of one role, of the operations that send each kind of statement."""
+    sent = pl.col("operation").replace_strict(SENT_BY, default=None, return_dtype=pl.String)
+    mine = latencies.filter(pl.col("role").cast(pl.String) == role).with_columns(sent.alias("kind"))
+    keyed = of_runs.with_columns(kind=pl.col("statement_kind").cast(pl.String))
+    joined = mine.join(keyed, on=["resource", "run_id", "kind"])
+    mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    return joined.group_by([*_CONFIGURATION, "sampled_percent"]).agg((mean / US_PER_MS).alias(f"{prefix}_mean_ms"))
