@@ -7,7 +7,7 @@
 - all of it for a report: `study_resources`.
 """
 
-from citus_analysis.bottleneck.connections import connection_balance, connections_over_time
+from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.measured_resources import ResourceStudy, study_resources
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks, top_symbols

@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.connections import connections_over_time
+from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of

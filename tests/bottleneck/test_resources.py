@@ -81,10 +81,9 @@ def test_checkpoints_count_where_they_overlap_the_run() -> None:
 
 def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
     sentences = resource_sentences(study_resources(tables(checkpoints=checkpoints((2, 6)))))
-    assert sentences[3] == "1 checkpoint was under way during runs of 1 resource, r."
-    assert sentences[4] == (
-        "In r, device requests took 8.00 ms on average in the 5 samples during a checkpoint and 1.00 ms in the 5 "
-        "others."
+    assert sentences[2] == (
+        "Device requests took 8.0 times as long as usual during checkpoints of r: 8.00 ms in 5 samples, against 1.00 ms "
+        "in 5 others (1 checkpoint was under way during runs of r)."
     )
     assert 3 <= len(sentences) <= 6
 
@@ -92,7 +91,7 @@ def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
 def test_what_was_not_recorded_is_said() -> None:
     sentences = resource_sentences(study_resources(tables()))
     assert "No checkpoint was under way during a run." in sentences
-    assert "perf recorded no symbols for these resources." in sentences
+    assert "perf recorded no functions in these runs." in sentences
 
 
 def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts() -> None:
@@ -105,8 +104,25 @@ def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts(
         ]
     )
     study = study_resources(tables(perf_symbols=perf))
-    assert study.symbols.select("symbol", "self_percent").rows() == [("g", 99.0)]
-    assert "the hottest symbol is g with 99.0 %" in resource_sentences(study)[-1]
+    assert study.symbols.select("symbol", "mean_percent").rows() == [("g", 99.0)]
+    assert resource_sentences(study)[-1] == (
+        "perf saw 99 % in postgres of the CPU time of r; the function that took most is g, 99.0 % (one recording)."
+    )
+
+
+def test_the_window_around_a_checkpoint_holds_the_longest_waits() -> None:
+    study = study_resources(tables(checkpoints=checkpoints((2, 3))))
+    assert study.detail is not None
+    assert study.detail.around == (0.0, 5.0)
+    whole = study_resources(tables(checkpoints=checkpoints((1, 9))))
+    assert whole.detail is not None
+    assert whole.detail.around is None, "nearly all of the run: there is nothing to zoom on"
+
+
+def test_busy_shares_stand_in_a_row_per_size() -> None:
+    busy = study_resources(tables()).busy
+    assert busy.columns == ["operation", "set_up", "workers", "4_threads_percent"]
+    assert busy["4_threads_percent"].to_list() == [91.0]
 
 
 def test_failed_runs_do_not_enter() -> None:

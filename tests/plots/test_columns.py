@@ -9,13 +9,18 @@ import pytest
 from citus_analysis import plots
 from citus_analysis.errors import UsageError
 from citus_analysis.plots import (
+    plot_connections,
     plot_cpu,
     plot_device,
     plot_distribution,
     plot_fits,
     plot_flame,
+    plot_flame_graph,
     plot_heat_map,
+    plot_histograms,
     plot_latency_load,
+    plot_node_heat_map,
+    plot_nodes,
     plot_percentile_profile,
     plot_profile,
     plot_published,
@@ -29,7 +34,7 @@ from citus_analysis.plots import (
 )
 from citus_analysis.published import published
 from citus_analysis.scaling import fit
-from citus_analysis.spans import percentile_profile
+from citus_analysis.spans import percentile_profile, time_histogram
 from tests.spans.recordings import traces_of
 
 RESOURCE = "w2-t4-insert"
@@ -44,7 +49,16 @@ SAMPLES = pl.DataFrame(
 )
 RATIOS = pl.DataFrame({"name": ["a"], "ratio": [1.0], "low": [0.9], "high": [1.1], "verdict": ["equivalent"]})
 SPANS = pl.DataFrame({"name": ["r"], "quantity": ["T"], "mean_us": [1.0]})
-SYMBOLS = pl.DataFrame({"symbol": ["f"], "shared_object": ["a"], "self_percent": [1.0]})
+SYMBOLS = pl.DataFrame(
+    {"symbol": ["f"], "module": ["postgres"], "recordings": [2]}
+    | {f"{name}_percent": [value] for name, value in (("mean", 2.0), ("lowest", 1.0), ("highest", 3.0))}
+)
+FRAMES = pl.DataFrame(
+    {"frame_id": [0, 1], "caller_id": [None, 0], "depth": [0, 1], "frame": ["main", "f"]}
+    | {"module": ["postgres", "kernel"], "percent": [100.0, 40.0], "self_percent": [60.0, 40.0]}
+)
+NODES = pl.DataFrame({"elapsed_s": [1.0, 2.0], "node": ["1", "2"], "busy_percent": [10.0, 20.0]})
+CONNECTIONS = NODES.select("elapsed_s", "node", client=1, internal=2)
 TIMES = pl.DataFrame({"series": ["a"], "total_us": [1.0]})
 FIT = fit([1, 1, 1, 2, 2, 2, 4, 4, 4], [99, 100, 101, 190, 195, 199, 360, 370, 380], models=["linear"])
 
@@ -77,6 +91,14 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
         "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
     },
     "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
+    "plot_nodes": {
+        "samples": (plot_nodes, lambda: NODES),
+        "checkpoints": (lambda t: plot_nodes(NODES, checkpoints=t), lambda: SAMPLES),
+    },
+    "plot_node_heat_map": {"samples": (plot_node_heat_map, lambda: NODES)},
+    "plot_connections": {"samples": (plot_connections, lambda: CONNECTIONS)},
+    "plot_histograms": {"histograms": (plot_histograms, lambda: time_histogram(TIMES))},
+    "plot_flame_graph": {"tree": (plot_flame_graph, lambda: FRAMES)},
     "plot_symbols": {"symbols": (plot_symbols, lambda: SYMBOLS)},
     "plot_stated_intervals": {"summaries": (plot_stated_intervals, lambda: STATED)},
     "plot_fits": {"summaries": (lambda t: plot_fits(t, FIT), lambda: STATED)},

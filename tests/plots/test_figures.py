@@ -47,7 +47,9 @@ def test_published_numbers_are_marked_as_published() -> None:
 
 
 def test_spans_are_stacked() -> None:
-    profile = pl.DataFrame({"name": ["r", "r", "r", "l"], "quantity": ["P", "C", "L", "T"], "mean_us": [1.0, 2, 3, 4]})
+    profile = pl.DataFrame(
+        {"name": ["r", "r", "r", "l"], "quantity": ["P", "C", "L", "T"], "mean_us": [1e3, 2e3, 3e3, 4e3]}
+    )
     figure = plot_spans(profile)
     assert figure.layout.barmode == "stack"
     assert [(bar.name, list(bar.x)) for bar in figure.data] == [
@@ -59,7 +61,7 @@ def test_spans_are_stacked() -> None:
 
 
 def test_a_distribution_runs_from_the_smallest_to_the_largest() -> None:
-    times = pl.DataFrame({"series": ["a"] * 1000, "total_us": [float(i) for i in range(1, 1001)]})
+    times = pl.DataFrame({"series": ["a"] * 1000, "total_us": [1000.0 * i for i in range(1, 1001)]})
     (line,) = plot_distribution(times).data
     assert (line.x[0], line.x[-1], line.y[-1]) == (1, 1000, 100)
     assert len(line.x) <= 400
@@ -82,12 +84,23 @@ def test_checkpoints_are_shaded() -> None:
     marks = pl.DataFrame({"start_s": [0.5, None], "end_s": [1.5, 1.8], "node": ["1", "2"]})
     figure = plot_device(samples, marks)
     assert [(shape.x0, shape.x1) for shape in figure.layout.shapes] == [(0.5, 1.5), (1.8, 1.8)]
-    assert [trace.name for trace in figure.data] == ["checkpoint", "vda"]
+    assert [trace.name for trace in figure.data] == ["checkpoint under way", "vda"]
+    zoomed = plot_device(samples, marks, window=(1.7, 2.0))
+    assert [(shape.x0, shape.x1) for shape in zoomed.layout.shapes] == [(1.8, 1.8)]
+    assert list(zoomed.data[-1].x) == [2.0]
     assert not plot_device(samples).layout.shapes
 
 
-def test_symbols_of_one_name_in_two_objects_stay_apart() -> None:
-    symbols = pl.DataFrame({"symbol": ["f", "f"], "shared_object": ["a", "b"], "self_percent": [1.0, 2.0]})
+def test_functions_of_one_name_in_two_objects_stay_apart() -> None:
+    symbols = pl.DataFrame(
+        {"symbol": ["f", "f"], "module": ["citus", "kernel"], "recordings": [3, 3]}
+        | {"mean_percent": [1.0, 2.0], "lowest_percent": [0.0, 1.5], "highest_percent": [1.5, 2.25]}
+    )
     figure = plot_symbols(symbols)
-    assert [(bar.name, list(bar.x), list(bar.y)) for bar in figure.data] == [("b", [2], [0]), ("a", [1], [1])]
+    assert [(bar.name, list(bar.x), list(bar.y)) for bar in figure.data] == [("kernel", [2], [0]), ("citus", [1], [1])]
+    assert [(list(bar.error_x.arrayminus), list(bar.error_x.array)) for bar in figure.data] == [
+        ([0.5], [0.25]),
+        ([1.0], [0.5]),
+    ]
     assert list(figure.layout.yaxis.ticktext) == ["f", "f"]
+    assert plot_symbols(symbols.with_columns(recordings=1)).data[0].error_x.array is None, "one recording: no spread"

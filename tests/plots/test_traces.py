@@ -50,9 +50,11 @@ def test_flame_adds_up() -> None:
     (icicle,) = plot_flame(statements).data
     value = dict(zip(icicle.ids, icicle.values, strict=True))
     inserts = statements.filter(pl.col("executed").is_not_null())
-    assert value["insert"] == pytest.approx(inserts["total_us"].sum())
+    assert value["insert"] == pytest.approx(inserts["total_us"].sum() / 1000)
     parts = [value[i] for i in value if i.startswith("insert/remote/")]
     assert sum(parts) == pytest.approx(value["insert/remote"])
+    assert "between" in icicle.labels
+    assert not {"latency", "network and queue"} & set(icicle.labels)
 
 
 def test_heat_map_has_one_row_per_node() -> None:

@@ -148,7 +148,7 @@ def test_the_profile_warns_of_commits_that_times_do_not_contain(reports: dict[st
     html = reports["profile"].html
     assert html is not None
     page = html.read_text(encoding="utf-8")
-    assert "its WAL flush is not in C (remote INSERT of binary)" in page
+    assert "its WAL flush is not in C (remote INSERT of set-up binary)" in page
     assert "it does not contain the WAL flush" in page
 
 
