@@ -92,7 +92,7 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
         series: column with the names of the histograms.
         title: what is shown, in words.
     """
-    columns = (series, "low_ms", "high_ms", "share_percent", "n", "beyond", "largest_ms")
+    columns = (series, "low_ms", "high_ms", "share_percent", "n", "beyond")
     frame = with_columns_of(histograms, "histograms", *columns)
     parts = groups(frame, series)
     figure = make_subplots(
@@ -122,7 +122,5 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
 
 def _histogram_title(name: str, part: pl.DataFrame) -> str:
     row = part.row(0, named=True)
-    beyond = (
-        f"; {100 * row['beyond'] / row['n']:.1f} % beyond, up to {row['largest_ms']:,.0f} ms" if row["beyond"] else ""
-    )
+    beyond = f"; {100 * row['beyond'] / row['n']:.1f} % beyond" if row["beyond"] else ""
     return f"{name} (n = {row['n']:,}{beyond})"
