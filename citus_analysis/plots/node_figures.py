@@ -124,6 +124,9 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     figure.add_scatter(x=x, y=spread["high"].to_list(), name=f"lowest to highest of {count}", **band, **edge)
     _add_line(figure, spread["elapsed_s"], spread["middle"], f"median of {count}", {"color": "#000000", "width": 2})
     means = frame.group_by(series, maintain_order=True).agg(value.mean()).sort(metric, maintain_order=True)
+    if means[metric][0] == means[metric][-1]:
+        # Samplers on one machine: naming one of equal nodes as the highest would mislead.
+        return
     for place, name, colour in (("lowest", means[series][0], COLOURS[0]), ("highest", means[series][-1], COLOURS[1])):
         part = at_once.filter(pl.col(series) == name)
         line = {"color": colour, "width": 1.2, "dash": "dot" if place == "lowest" else "dash"}

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, size_text
@@ -24,7 +25,21 @@ _CLEARLY: Final = 1.1
 def resource_sentences(study: ResourceStudy) -> list[str]:
     """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
     contrasts = [_contrast(one) for one in study.contrasts][:1]
-    return [*_cpu(study.cpu), *contrasts, _device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
+    machines = [_device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
+    return [*_cpu(study.cpu), *contrasts, *_connections(study.connections), *machines]
+
+
+def _connections(connections: pl.DataFrame) -> list[str]:
+    if connections.is_empty():
+        return []
+    medians = connection_balance(connections)
+    ranges = {name: (medians[name].to_numpy().min(), medians[name].to_numpy().max()) for name in ("client", "internal")}
+    client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges.values())
+    nodes = counted(medians.height, "node")
+    return [
+        f"Each of the {nodes} of {connections['resource'][0]} held {client} connections of clients and {internal} of "
+        "other nodes (medians over time)."
+    ]
 
 
 def _cpu(cpu: pl.DataFrame) -> list[str]:
