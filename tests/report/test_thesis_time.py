@@ -27,7 +27,7 @@ RESOURCES = (
         "w2-t4-select",
         "w4-t16-insert",
     ),
-    *("w2-binary-t16-insert", "w2-checkpoint-insert", "w2-perf-select"),
+    *("w2-binary-t16-insert", "w2-checkpoint-insert", "w2-perf-insert-profiled"),
 )
 ROW = re.compile(r"^\| (?P<study>[^|]+) \| (?P<report>\w+|every report) \| `?(?P<name>[\w-]+)`? \| `(?P<call>.+)` \|$")
 
