@@ -15,7 +15,7 @@ from citus_analysis.core.displays import public
 from citus_analysis.core.lazy_names import imported_lazily
 
 if TYPE_CHECKING:
-    from citus_analysis.spans.analyse.beside_clients import beside_clients, parts_by_configuration
+    from citus_analysis.spans.analyse.beside_clients import beside_clients, in_milliseconds, parts_by_configuration
     from citus_analysis.spans.analyse.coarse import coarse_profile, log_line_profile
     from citus_analysis.spans.analyse.composition import critical_path, fan_out_profile, percentile_profile
     from citus_analysis.spans.analyse.distribution import time_histogram
@@ -43,6 +43,7 @@ __all__ = [
     "export_traces",
     "fan_out_profile",
     "group_sessions",
+    "in_milliseconds",
     "log_line_profile",
     "parts_by_configuration",
     "percentile_profile",
@@ -73,6 +74,7 @@ __getattr__ = imported_lazily(
         "percentile_profile": "citus_analysis.spans.analyse.composition",
         "tail_profile": "citus_analysis.spans.analyse.tail",
         "beside_clients": "citus_analysis.spans.analyse.beside_clients",
+        "in_milliseconds": "citus_analysis.spans.analyse.beside_clients",
         "parts_by_configuration": "citus_analysis.spans.analyse.beside_clients",
         "time_histogram": "citus_analysis.spans.analyse.distribution",
         "ProfileStudy": "citus_analysis.spans.analyse.profile",

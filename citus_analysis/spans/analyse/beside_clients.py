@@ -10,16 +10,18 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.runs import setting_text
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
+from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["beside_clients", "parts_by_configuration", "sampled_percent"]
+__all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampled_percent"]
 
 _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
-_SERVER: Final = {"p50_us": "p50_ms", "p95_us": "p95_ms", "p99_us": "p99_ms", "mean_us": "mean_ms"}
+_ESTIMATE: Final = {"estimate_us": "", "low_us": "_low", "high_us": "_high"}
 #: Role of a client -> how its columns begin.
 _ROLES: Final = {"main": "client", "monitor": "sampled_client"}
 
@@ -84,7 +86,19 @@ def _named(table: pl.DataFrame, main: str, then: list[str]) -> pl.DataFrame:
     return ordered.select(statement.alias("statement"), set_up.alias("set_up"), pl.exclude("statement_kind", "family"))
 
 
-def beside_clients(study: ProfileStudy, dataset: TableSource) -> pl.DataFrame:
+def in_milliseconds(table: pl.DataFrame) -> pl.DataFrame:
+    """A table whose times in µs (`..._us`) are in ms (`..._ms`).
+
+    Example:
+        >>> in_milliseconds(pl.DataFrame({"mean_us": [1500.0], "n": [3]})).row(0, named=True)
+        {'mean_ms': 1.5, 'n': 3}
+    """
+    times = [name for name in table.columns if name.endswith("_us")]
+    scaled = table.with_columns(pl.col(times) / US_PER_MS)
+    return scaled.rename({name: f"{name.removesuffix('_us')}_ms" for name in times})
+
+
+def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = LEVEL) -> pl.DataFrame:
     """Percentiles of T on the server beside the latency that clients report, a row per configuration.
 
     T is the time of the sampled statements, whatever the place of execution. The main clients' statements are not
@@ -93,25 +107,39 @@ def beside_clients(study: ProfileStudy, dataset: TableSource) -> pl.DataFrame:
     Args:
         study: the profile.
         dataset: gives `runs` and `operation_latencies`.
+        level: confidence level of the intervals of percentiles
+            (:func:`citus_analysis.spans.analyse.profile_percentiles.profile_percentiles`).
 
     Returns:
         `statement`, `set_up`, `workers`, `threads`, `sampled_percent`, `runs`, `n` statements; of T: `p50_ms`,
-        `p95_ms`, `p99_ms`, `mean_ms`; mean latency of the main clients: `client_mean_ms`, and of the client that sent
-        the sampled statements: `sampled_client_mean_ms`. The usual set-up comes first.
+        `p95_ms`, `p99_ms`, each with its interval (`..._low`, `..._high`; null where there are too few statements),
+        and `mean_ms`; mean latency of the main clients: `client_mean_ms`, and of the client that sent the sampled
+        statements: `sampled_client_mean_ms`. The usual set-up comes first.
     """
     shares = sampled_percent(as_polars(dataset.table("runs")))
     statements = study.statements.join(shares, on=["run_id", "resource"], how="left", maintain_order="left")
     group = [*_CONFIGURATION, "sampled_percent"]
     profile = coarse_profile(statements, by=group, skip_first=study.skip_first).filter(pl.col("quantity") == "T")
-    runs = statements.group_by(group).agg(runs=pl.struct("resource", "run_id").n_unique())
-    server = profile.select(*group, "n", *((pl.col(us) / US_PER_MS).alias(ms) for us, ms in _SERVER.items()))
-    table = server.join(runs, on=group, how="left", nulls_equal=True)
+    means = in_milliseconds(profile.select(*group, "n", "mean_us"))
+    found = profile_percentiles(statements, by=group, quantities=["T"], skip_first=study.skip_first, level=level)
+    table = means.join(_wide(found, group), on=group, how="left", nulls_equal=True)
     latencies = as_polars(dataset.table("operation_latencies"))
     of_runs = statements.select("resource", "run_id", *group).unique()
     for role, prefix in _ROLES.items():
         table = table.join(_of_clients(latencies, of_runs, role, prefix), on=group, how="left", nulls_equal=True)
+    percentiles = [name for name in table.columns if name.startswith("p") and "_ms" in name]
     clients = [f"{prefix}_mean_ms" for prefix in _ROLES.values()]
-    return table.select(*group, "runs", "n", *_SERVER.values(), *clients).pipe(_named, study.main, ["sampled_percent"])
+    shown = table.select(*group, "runs", "n", *percentiles, "mean_ms", *clients)
+    return shown.pipe(_named, study.main, ["sampled_percent"])
+
+
+def _wide(percentiles: pl.DataFrame, group: list[str]) -> pl.DataFrame:
+    """One row per group, with the columns `p50_ms`, `p50_ms_low`, `p50_ms_high` and so on, and the number of runs."""
+    runs = percentiles.group_by(group).agg(pl.col("runs").max())
+    for (percent,), part in percentiles.group_by("percentile", maintain_order=True):
+        named = [(pl.col(us) / US_PER_MS).alias(f"p{percent:g}_ms{end}") for us, end in _ESTIMATE.items()]
+        runs = runs.join(part.select(*group, *named), on=group, how="left", nulls_equal=True)
+    return runs
 
 
 def _of_clients(latencies: pl.DataFrame, of_runs: pl.DataFrame, role: str, prefix: str) -> pl.DataFrame:
