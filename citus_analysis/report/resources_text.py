@@ -133,9 +133,11 @@ def throttling_warnings(study: ResourceStudy) -> list[str]:
         return []
     groups = held.group_by("resource", "control_group").agg(pl.col("throttled_periods_percent").mean())
     low, high = (groups["throttled_periods_percent"].quantile(q) or 0.0 for q in (0.0, 1.0))
-    count = counted(held["control_group"].n_unique(), "control group")
+    number = held["control_group"].n_unique()
+    share = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
     return [
-        f"The kernel held {count} to a share of CPU time and stopped them in {low:.0f} to {high:.0f} % of its periods "
-        "(means of runs). A server that is stopped answers at the beginning of the next period: times of statements "
-        "are longer in steps of a period, and samples of a whole machine's CPUs do not show how busy a node was."
+        f"The kernel held {counted(number, 'control group')} to a share of CPU time and stopped "
+        f"{'it' if number == 1 else 'them'} in {share} % of its periods (means of runs). A server that is stopped goes "
+        "on at the beginning of the next period: times of statements are longer in steps of a period, and samples of a "
+        "whole machine's CPUs do not show how busy a node was."
     ]

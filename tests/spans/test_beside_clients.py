@@ -1,0 +1,81 @@
+"""Histograms, and the tables of a profile with one row per configuration."""
+
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.dataset import Dataset
+from citus_analysis.plots import plot_histograms
+from citus_analysis.spans import ProfileStudy, beside_clients, parts_by_configuration, time_histogram
+from citus_analysis.spans.analyse.beside_clients import sampled_percent
+from tests.recordings import RECORDED
+
+RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("beside") / "dataset"
+    ca.ingest([RECORDED / name for name in RESOURCES], folder, jobs=2)
+    return ca.open_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def study(dataset: Dataset) -> ProfileStudy:
+    return ca.spans.study_profile(ca.runs.select_runs(dataset), dataset)
+
+
+def test_histograms_end_where_few_statements_are_left() -> None:
+    times = pl.DataFrame({"series": ["a"] * 100, "total_us": [1000.0 * i for i in range(99)] + [1e6]})
+    histogram = time_histogram(times, bins=10)
+    assert histogram.select("low_ms", "high_ms", "count").rows()[:2] == [(0.0, 10.0, 10), (10.0, 20.0, 10)]
+    assert histogram["high_ms"].max() == 100.0
+    assert histogram.select("n", "beyond", "largest_ms").unique().rows() == [(100, 1, 1000.0)]
+    assert histogram["share_percent"].sum() == pytest.approx(99.0)
+
+
+def test_histograms_of_several_groups_have_the_same_bins(study: ProfileStudy) -> None:
+    times = study.times_of("insert")
+    histogram = time_histogram(times)
+    counts = histogram.group_by("series").agg(pl.col("count").sum() + pl.col("beyond").first(), pl.col("n").first())
+    assert (counts["count"] == counts["n"]).all()
+    assert histogram.group_by("series").agg(pl.len())["len"].n_unique() == 1
+    figure = plot_histograms(histogram)
+    assert len(figure.data) == times["series"].n_unique()
+    assert all(annotation.text.count("n = ") == 1 for annotation in figure.layout.annotations)
+
+
+def test_parts_add_up_to_the_whole(study: ProfileStudy) -> None:
+    table = parts_by_configuration(study)
+    remote = table.filter(pl.col("executed").cast(pl.String) == "remote")
+    assert remote.height == 3
+    whole = remote["parent_ms"] + remote["child_ms"] + remote["between_ms"]
+    assert whole.to_list() == pytest.approx(remote["whole_ms"].to_list())
+    local = table.filter(pl.col("executed").cast(pl.String) == "local")
+    assert local["parent_ms"].null_count() == local.height
+    assert set(local["commit"]) == {"not in T"}
+    assert remote.filter(pl.col("set_up") == "binary")["commit"].to_list() == ["not in C"]
+
+
+def test_percentiles_stand_beside_the_main_clients_latency(dataset: Dataset, study: ProfileStudy) -> None:
+    table = beside_clients(study, dataset)
+    assert table.select("workers", "sampled_percent", "runs").rows() == [(1, 1.0, 3), (2, 3.0, 3), (2, 3.0, 1)]
+    for row in table.iter_rows(named=True):
+        assert row["p50_ms_low"] <= row["p50_ms"] <= row["p50_ms_high"] <= row["p99_ms"]
+    latencies = dataset.table("operation_latencies").filter(pl.col("role") == "main", resource="w1-t16-insert")
+    mean = (latencies["mean_us"] * latencies["operations"]).sum() / latencies["operations"].sum() / 1000
+    assert table.filter(workers=1)["client_mean_ms"].to_list() == [pytest.approx(mean)]
+
+
+def test_the_share_of_sampling_is_a_dimension(dataset: Dataset, study: ProfileStudy) -> None:
+    more = dataset.table("runs").with_columns(
+        monitor_operations=pl.when(pl.col("iteration") == 1).then(30_000).otherwise(pl.col("monitor_operations"))
+    )
+
+    class More:
+        def table(self, name: str, /) -> pl.DataFrame:
+            return more if name == "runs" else dataset.table(name)
+
+    shares = beside_clients(study, More()).filter(workers=1)["sampled_percent"].to_list()
+    assert shares == [1.0, 30.0]
+    assert sampled_percent(more.with_columns(monitor_operations=None))["sampled_percent"].null_count() == more.height
