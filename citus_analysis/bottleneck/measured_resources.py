@@ -1,4 +1,4 @@
-"""Resource usage of the machines during runs: CPU, devices, checkpoints, symbols of perf.
+"""Resource usage of the machines during runs: connections, CPU, devices, checkpoints, functions in perf's samples.
 
 Only samples from within a run (its first to its last status line) enter a mean. The first report of a sampler, which
 averages since boot, is excluded.

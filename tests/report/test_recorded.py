@@ -157,7 +157,7 @@ def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
     with path.open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     # checkpoint_timeout and max_wal_size were small: 7 checkpoints completed, 6 of them began during the run.
-    assert (row["resource"], row["checkpoints"]) == ("w2-checkpoint-insert", "6")
+    assert (row["system_measured"], row["checkpoints"]) == ("w2-checkpoint-insert", "6")
 
 
 def test_the_tour_has_ten_cells_and_runs(dataset: Path, tmp_path: Path) -> None:
