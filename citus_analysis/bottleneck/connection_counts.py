@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 
 __all__ = ["connection_balance", "connections_over_time"]
@@ -17,6 +17,7 @@ _RUNNER: Final = "citus-analysis"
 _RUN: Final = ("resource", "run_id", "iteration", "node")
 
 
+@in_callers_kind
 def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: float = 5.0) -> pl.DataFrame:
     """Open connections per node and moment: of clients, and internal ones, which work for another node's session.
 
@@ -46,7 +47,8 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
     )
 
 
-def connection_balance(connections: pl.DataFrame) -> pl.DataFrame:
+@in_callers_kind
+def connection_balance(connections: Frame) -> pl.DataFrame:
     """How evenly the connections of a run are spread over its nodes.
 
     Args:
@@ -55,5 +57,5 @@ def connection_balance(connections: pl.DataFrame) -> pl.DataFrame:
     Returns:
         Per run and node: `samples`, and medians over its snapshots within the measured time: `client`, `internal`.
     """
-    measured = connections.filter(pl.col("elapsed_s") >= 0)
+    measured = as_polars(connections).filter(pl.col("elapsed_s") >= 0)
     return measured.group_by(_RUN).agg(pl.len().alias("samples"), pl.col("client", "internal").median()).sort(*_RUN)

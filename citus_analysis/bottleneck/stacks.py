@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.profiles import part_of
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UsageError
 
 __all__ = ["stack_tree"]
@@ -24,6 +24,7 @@ _RECORDING: Final = (*_GROUP, "run_id", "node")
 _OBJECT: Final = r"^\[(.+)\]$"
 
 
+@in_callers_kind
 def stack_tree(
     perf_stacks: Frame, perf_symbols: Frame | None = None, *, least_percent: float = 0.5, deepest: int = 60
 ) -> pl.DataFrame:

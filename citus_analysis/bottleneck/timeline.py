@@ -102,6 +102,7 @@ def checkpoint_marks(checkpoints: Frame, runs: Frame) -> pl.DataFrame:
     )
 
 
+@in_callers_kind
 def throttling_over_time(throttle_samples: Frame, runs: Frame) -> pl.DataFrame:
     """Control groups that the kernel held to a share of CPU time, while a run was measured.
 

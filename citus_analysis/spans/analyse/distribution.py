@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UsageError
 
 __all__ = ["time_histogram"]
@@ -16,6 +16,7 @@ __all__ = ["time_histogram"]
 _ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
+@in_callers_kind
 def time_histogram(
     times: Frame, *, by: str = "series", column: str = "total_us", bins: int = 50, until_percentile: float = 95.0
 ) -> pl.DataFrame:
