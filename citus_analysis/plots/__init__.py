@@ -2,10 +2,10 @@
 
 from citus_analysis.core.displays import public
 from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
-from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.node_figures import plot_connections, plot_node_heat_map, plot_nodes
 from citus_analysis.plots.perf_figures import plot_flame_graph, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_histograms, plot_spans
+from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
 from citus_analysis.plots.theme import TEMPLATE, new_figure

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
+from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
@@ -114,10 +115,7 @@ def plot_fits(
     mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
     grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
     if fit.candidates:
-        band = fit.band(grid)
-        edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-        figure.add_scatter(x=grid, y=band.high, **edge)
-        figure.add_scatter(x=grid, y=band.low, fill="tonexty", fillcolor=faded(style_of(0)[0]), **edge)
+        _add_band(figure, fit, grid)
     foremost = fit.decided or next((name for name in ("usl", *fit.candidates) if name in fit.candidates), None)
     ordered = sorted(fit.fits.values(), key=lambda one: one.model != foremost)
     for number, one in enumerate(ordered):
@@ -141,6 +139,13 @@ def plot_fits(
         hovertemplate="%{x:g}: %{y:,.0f}<extra>%{fullData.name}</extra>",
     )
     return figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
+
+
+def _add_band(figure: go.Figure, fit: ScalingFit, grid: Floats) -> None:
+    band = fit.band(grid)
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    figure.add_scatter(x=grid, y=band.high, **edge)
+    figure.add_scatter(x=grid, y=band.low, fill="tonexty", fillcolor=faded(style_of(0)[0]), **edge)
 
 
 def model_name(model: str) -> str:
