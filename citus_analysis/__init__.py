@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         runs,
         scaling,
         schema,
+        serverlogs,
         spans,
         stats,
         units,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset, IngestSummary, ingest, open_dataset
     from citus_analysis.errors import CitusAnalysisError
     from citus_analysis.published import AuditResult, audit, audit_runs, published, read_published
+    from citus_analysis.serverlogs import compare_servers, server_profile
     from citus_analysis.stats import compare_runs as compare
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "audit_runs",
     "bottleneck",
     "compare",
+    "compare_servers",
     "dataset",
     "errors",
     "formats",
@@ -62,6 +65,8 @@ __all__ = [
     "runs",
     "scaling",
     "schema",
+    "server_profile",
+    "serverlogs",
     "spans",
     "stats",
     "units",
@@ -78,9 +83,11 @@ __getattr__ = imported_lazily(
         "audit": "citus_analysis.published",
         "audit_runs": "citus_analysis.published",
         "compare": "citus_analysis.stats:compare_runs",
+        "compare_servers": "citus_analysis.serverlogs",
         "ingest": "citus_analysis.dataset",
         "open_dataset": "citus_analysis.dataset",
         "read_published": "citus_analysis.published",
+        "server_profile": "citus_analysis.serverlogs",
     },
 )
 

@@ -54,6 +54,8 @@ def coarse_profile(
 
 def after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     """The statements that touched a shard and did not fail, without the first ones of each session."""
+    if not skip_first:
+        return statements.filter(pl.col("executed").is_not_null() & ~pl.col("failed"))
     ordered = statements.filter(pl.col("executed").is_not_null()).sort(
         "resource", "iteration", "source_id", "pid", "byte_offset"
     )

@@ -1,0 +1,81 @@
+"""Warnings, errors and deadlocks of server logs, by severity, SQLSTATE and message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.serverlogs.log_window import WindowedLogs
+
+__all__ = ["SEVERITIES_SHOWN", "errors_over_time", "read_errors", "summarise_errors"]
+
+#: Severities that count as an error or a warning, the worst first.
+SEVERITIES_SHOWN: Final = ("PANIC", "FATAL", "ERROR", "WARNING")
+#: SQLSTATE, or message, of a transaction that was cancelled to resolve a deadlock (Citus words its own).
+_DEADLOCK: Final = r"^deadlock detected|distributed deadlock"
+#: What makes two messages of one cause differ: texts in quotes, numbers.
+_VARYING: Final = ((r'"[^"]*"', '"?"'), (r"'[^']*'", "'?'"), (r"\b\d+(?:[.:/-]\d+)*\b", "?"), (r"\s+", " "))
+
+
+def read_errors(logs: WindowedLogs) -> pl.DataFrame:
+    """One row per record of severity WARNING or worse.
+
+    Returns:
+        `source_id`, `byte_offset`, `byte_length`, `node`, `log_time`, `severity`, `sqlstate`, `user`, `database`,
+        `application`, `message` (redacted, at most 500 characters), `normalised` (without values) and `deadlock`.
+    """
+    normalised = pl.col("message")
+    for pattern, replacement in _VARYING:
+        normalised = normalised.str.replace_all(pattern, replacement)
+    rows = logs.scan("log_events", "log_time").filter(pl.col("severity").cast(pl.String).is_in(SEVERITIES_SHOWN))
+    return rows.select(
+        *("source_id", "byte_offset", "byte_length", "node", "log_time"),
+        pl.col("severity", "sqlstate", "user", "database", "application").cast(pl.String),
+        "message",
+        normalised=normalised.str.strip_chars(),
+        deadlock=(pl.col("sqlstate").cast(pl.String) == "40P01").fill_null(value=False)
+        | pl.col("message").str.contains(_DEADLOCK).fill_null(value=False),
+    ).collect(engine="streaming")
+
+
+def summarise_errors(errors: pl.DataFrame) -> pl.DataFrame:
+    """Errors by severity, SQLSTATE and message without values, the most frequent first.
+
+    Args:
+        errors: what :func:`read_errors` returned.
+
+    Returns:
+        `severity`, `sqlstate`, `normalised`, `count`, `users`, `databases`, `first_time`, `last_time`, `example` (a
+        message as logged) and its `source_id` and `byte_offset`.
+
+    Example:
+        >>> row = {"source_id": "a", "severity": "ERROR", "sqlstate": "42P01", "user": "u", "database": "d"}
+        >>> words = [f'relation "{name}" does not exist' for name in ("x", "y")]
+        >>> same = {"normalised": 'relation "?" does not exist', "log_time": None}
+        >>> rows = [row | same | {"message": text, "byte_offset": 10} for text in words]
+        >>> summarise_errors(pl.DataFrame(rows)).select("sqlstate", "normalised", "count").rows()
+        [('42P01', 'relation "?" does not exist', 2)]
+    """
+    table = errors.group_by("severity", "sqlstate", "normalised", maintain_order=True).agg(
+        pl.len().alias("count"),
+        pl.col("user").n_unique().alias("users"),
+        pl.col("database").n_unique().alias("databases"),
+        pl.col("log_time").min().alias("first_time"),
+        pl.col("log_time").max().alias("last_time"),
+        pl.col("message").first().alias("example"),
+        pl.col("source_id", "byte_offset").first(),
+    )
+    worst = pl.col("severity").cast(pl.Enum(SEVERITIES_SHOWN))
+    return table.sort("count", worst, "normalised", descending=[True, False, False], nulls_last=True)
+
+
+def errors_over_time(errors: pl.DataFrame, interval: str) -> pl.DataFrame:
+    """Errors per interval of time: `time`, `severity`, `errors`.
+
+    Args:
+        errors: what :func:`read_errors` returned.
+        interval: length of an interval, as polars writes it.
+    """
+    parts = errors.drop_nulls("log_time").with_columns(time=pl.col("log_time").dt.truncate(interval))
+    return parts.group_by("time", "severity").agg(errors=pl.len()).sort("time", "severity")

@@ -1,0 +1,303 @@
+"""The profile of one or more PostgreSQL servers, from their logs alone.
+
+Everything that a log says is counted where the log says it. Statements are executions: the parse, bind and execute
+records of one execution are one statement, whose duration is their sum; a statement that a Citus node executed for
+another node is listed apart, as its time is part of the sender's. docs/server-logs.md compares this with pgBadger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.displays import Shown
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
+from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, summarise_errors
+from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
+from citus_analysis.serverlogs.session_tables import read_connections
+from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
+from citus_analysis.serverlogs.statement_tables import INTERVALS, interval_of, over_time, slowest, summarise_statements
+from citus_analysis.serverlogs.statement_texts import naming_records, opening_records, read_texts
+from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.units import US_PER_MS, US_PER_S
+
+__all__ = ["GROUPS", "ServerProfile", "profile_logs", "server_profile"]
+
+#: Columns by which statements are summed up, beside their fingerprint.
+GROUPS: Final = ("statement_kind", "database", "user", "application", "client_host", "node")
+_PLACE: Final = ["source_id", "byte_offset"]
+
+
+@dataclass(frozen=True, repr=False)
+class ServerProfile(Shown):
+    """What server logs say within a window.
+
+    Attributes:
+        window: which logs and which time.
+        sources: the logs: `path`, `resource`, `format`, `bytes`, `records`, `first_time`, `last_time`.
+        records: number of records by `severity` and `kind`.
+        statements: executions, one row each: see :func:`citus_analysis.serverlogs.read_statements`.
+        by_fingerprint: per `sent_by`, `statement_kind` and `fingerprint`: count, times, share, percentiles (see
+            :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; all
+            rows, the largest total first. The text is null beyond the rows that were asked for.
+        by_group: column of :data:`GROUPS` -> the same for each of its values, of statements that clients sent (that
+            nodes sent, where no client's are in the logs).
+        over_time: statements per interval.
+        slowest: the longest single statements with `text` (as logged, secrets redacted) and the place of their record.
+        connections: one row per record about a connection.
+        errors: one row per record of severity WARNING or worse, and `error_groups` by message with an example.
+        error_groups: see `errors`.
+        lock_waits: one row per record of a lock wait.
+        checkpoints: the table `checkpoints` of the window.
+        autovacuum: vacuums and analyzes by table.
+        temp_files: one row per temporary file.
+        distributed: mean and percentiles of T, P, W, C and L of statements that other nodes had a part in; empty where
+            there are none (`citus_analysis.spans.coarse_profile`).
+        interval_s: length of the intervals of `over_time`.
+        method: how statements are counted and timed.
+        warnings: what a reader must know.
+    """
+
+    window: LogWindow
+    sources: pl.DataFrame
+    records: pl.DataFrame
+    statements: pl.DataFrame = field(repr=False)
+    by_fingerprint: pl.DataFrame
+    by_group: dict[str, pl.DataFrame] = field(repr=False)
+    over_time: pl.DataFrame = field(repr=False)
+    slowest: pl.DataFrame = field(repr=False)
+    connections: pl.DataFrame = field(repr=False)
+    errors: pl.DataFrame = field(repr=False)
+    error_groups: pl.DataFrame = field(repr=False)
+    lock_waits: pl.DataFrame = field(repr=False)
+    checkpoints: pl.DataFrame = field(repr=False)
+    autovacuum: pl.DataFrame = field(repr=False)
+    temp_files: pl.DataFrame = field(repr=False)
+    distributed: pl.DataFrame = field(repr=False)
+    interval_s: int
+    method: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of log records."""
+        return int(self.records["records"].sum())
+
+    @property
+    def interval(self) -> str:
+        """Length of the intervals over time, in words."""
+        return INTERVALS[self.interval_s]
+
+    @property
+    def begin(self) -> datetime | None:
+        """Time of the first record; None where no time is known."""
+        return self.sources["first_time"].min()  # type: ignore[return-value] # polars types a column of times by use
+
+    @property
+    def end(self) -> datetime | None:
+        """Time of the last record; None where no time is known."""
+        return self.sources["last_time"].max()  # type: ignore[return-value] # see `begin`
+
+    def of(self, *kinds: str) -> int:
+        """Number of records of these kinds."""
+        return int(self.records.filter(pl.col("kind").cast(pl.String).is_in(kinds))["records"].sum())
+
+    def overview(self) -> pl.DataFrame:
+        """Overall counts: `what`, `count`, `total_s` (null where it has no time)."""
+        return pl.DataFrame([*_log_counts(self), *_event_counts(self)], schema=_OVERVIEW, orient="row")
+
+    def summary_lines(self) -> list[str]:
+        """Counts, and the statements with the largest total time."""
+        top = self.by_fingerprint.head(3).select("text", "statements", "total_s", "mean_ms").iter_rows()
+        return [
+            f"{counted(self.n, 'record')} of {counted(self.sources.height, 'server log')}, {self.window.label}",
+            *(f"  {what}: {count}" for what, count, _ in self.overview().iter_rows()),
+            *(f"  {n} times, {total:.3g} s, mean {mean or 0:.3g} ms: {text}" for text, n, total, mean in top),
+        ]
+
+    def summary_table(self) -> pl.DataFrame:
+        """The overall counts."""
+        return self.overview()
+
+
+_OVERVIEW: Final = {"what": pl.String(), "count": pl.Int64(), "total_s": pl.Float64()}
+_Counted = tuple[str, int, float | None]
+_METHOD: Final = (
+    "a statement is one execution; its duration is the sum of its parse, bind and execute phases, as logged; failed "
+    "statements have no duration; percentiles are interpolated between order statistics, and left out where fewer than "
+    "one value lies beyond them"
+)
+
+
+def server_profile(
+    dataset: LogSource,
+    *,
+    since: str = "",
+    until: str = "",
+    resources: str = "*",
+    logs: str = "*",
+    interval_s: int = 0,
+    texts: int = 50,
+    longest: int = 20,
+) -> ServerProfile:
+    """Profile PostgreSQL servers from their logs.
+
+    Args:
+        dataset: a dataset with server logs of any format.
+        since: ISO 8601, UTC where it names no zone; empty: from the beginning.
+        until: likewise; empty: to the end.
+        resources: glob patterns of resources, separated by commas.
+        logs: glob patterns of the logs' paths in the dataset, separated by commas.
+        interval_s: length of the intervals over time, one of 1, 10, 60, 600, 3600, 21600, 86400 ... s; 0: fitting.
+        texts: number of fingerprints whose text is read back from the raw files.
+        longest: number of single statements listed.
+
+    Raises:
+        InsufficientDataError: no server logs, or none of their records in the window.
+        UnknownNameError: a pattern matches nothing.
+        UsageError: a text is not a time.
+
+    Example::
+
+        profile = ca.server_profile(ds, since="2026-03-01 10:00", until="2026-03-01 11:00")
+        profile.by_fingerprint.select("text", "statements", "total_s", "p95_ms")
+    """
+    window = LogWindow.between(since, until, resources=resources, logs=logs)
+    return profile_logs(WindowedLogs.of(dataset, window), interval_s=interval_s, texts=texts, longest=longest)
+
+
+def profile_logs(logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20) -> ServerProfile:
+    """:func:`server_profile` of logs that were chosen already.
+
+    Raises:
+        InsufficientDataError: no record in the window.
+    """
+    sources, records = _counts(logs)
+    if not records["records"].sum():
+        raise InsufficientDataError(f"no record of a server log is within {logs.window.label}")
+    statements = read_statements(logs)
+    errors = read_errors(logs)
+    length = interval_s or interval_of(pl.concat([sources["first_time"], sources["last_time"]]).drop_nulls())
+    found = ServerProfile(
+        window=logs.window,
+        sources=sources,
+        records=records,
+        statements=statements,
+        by_fingerprint=summarise_statements(statements, ["sent_by", "statement_kind", "fingerprint"]),
+        by_group={name: summarise_statements(_main(statements), [name]) for name in GROUPS},
+        over_time=over_time(statements, length),
+        slowest=slowest(_main(statements), longest),
+        connections=read_connections(logs),
+        errors=errors,
+        error_groups=summarise_errors(errors),
+        lock_waits=read_lock_waits(logs),
+        checkpoints=logs.scan("checkpoints", "end_time").collect().sort("end_time"),
+        autovacuum=read_autovacuum(logs),
+        temp_files=read_temp_files(logs),
+        distributed=_distributed(logs),
+        interval_s=length,
+        method=_METHOD,
+        warnings=tuple(_warnings(sources, statements)),
+    )
+    return _with_texts(found, logs, texts)
+
+
+def _log_counts(profile: ServerProfile) -> Iterator[_Counted]:
+    yield "log records", profile.n, None
+    for (sent_by,), part in profile.statements.group_by("sent_by", maintain_order=True):
+        yield f"statements sent by {sent_by}", part.height, float(part["duration_us"].sum()) / US_PER_S
+        yield f"statements sent by {sent_by} that failed", int(part["failed"].sum()), None
+        untimed = int(part.select((pl.col("duration_us").is_null() & ~pl.col("failed")).sum()).item())
+        yield f"statements sent by {sent_by} without a logged duration", untimed, None
+    yield "distinct statements", profile.by_fingerprint["fingerprint"].n_unique(), None
+
+
+def _event_counts(profile: ServerProfile) -> Iterator[_Counted]:
+    steps, severities = profile.connections["what"].cast(pl.String), profile.errors["severity"]
+    yield "connections received", int((steps == "received").sum()), None
+    yield "connections authorized", int((steps == "authorized").sum()), None
+    yield "sessions ended", int((steps == "ended").sum()), float(profile.connections["session_s"].sum())
+    for severity in SEVERITIES_SHOWN:
+        yield f"records of severity {severity}", int((severities == severity).sum()), None
+    yield "deadlocks", int(profile.errors["deadlock"].sum()), None
+    yield "lock waits", int((profile.lock_waits["event"] == "waiting").sum()), None
+    yield "checkpoints completed", profile.checkpoints.height, float(profile.checkpoints["total_s"].sum())
+    for what in ("vacuums", "analyzes"):
+        yield f"automatic {what}", int(profile.autovacuum[what].sum()), None
+    yield "temporary files", profile.temp_files.height, None
+
+
+def _main(statements: pl.DataFrame) -> pl.DataFrame:
+    """The statements of clients; those of nodes where no client's are in the logs."""
+    sent_by = statements["sent_by"]
+    return statements.filter(sent_by == CLIENT) if (sent_by == CLIENT).any() else statements
+
+
+def _counts(logs: WindowedLogs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The logs with the number and time of their records, and the records by severity and kind."""
+    table = (
+        logs.scan("log_events", "log_time")
+        .group_by("source_id", "severity", "kind")
+        .agg(
+            records=pl.len().cast(pl.Int64),
+            first_time=pl.col("log_time").min(),
+            last_time=pl.col("log_time").max(),
+            untimed=pl.col("log_time").null_count().cast(pl.Int64),
+        )
+        .collect(engine="streaming")
+        .with_columns(pl.col("source_id").cast(pl.String))
+    )
+    per_source = table.group_by("source_id").agg(
+        pl.col("records").sum(), pl.col("first_time").min(), pl.col("last_time").max(), pl.col("untimed").sum()
+    )
+    sources = logs.sources.join(per_source, on="source_id", how="left").with_columns(
+        pl.col("records", "untimed").fill_null(0)
+    )
+    kinds = table.group_by("severity", "kind").agg(pl.col("records").sum())
+    return sources.sort("resource", "path"), kinds.sort("records", "severity", "kind", descending=[True, False, False])
+
+
+def _distributed(logs: WindowedLogs) -> pl.DataFrame:
+    """The parts of statements that other nodes had a part in, by kind and place."""
+    remote = pl.col("executed").is_in(["remote", "multi_shard"])
+    of_parents = logs.scan("statements", "end_time").filter(pl.col("executed").is_not_null())
+    if not of_parents.select(remote.any()).collect(engine="streaming").item():
+        of_parents = of_parents.limit(0)
+    return coarse_profile(of_parents.collect(engine="streaming"))
+
+
+def _with_texts(profile: ServerProfile, logs: WindowedLogs, most: int) -> ServerProfile:
+    """The profile with the texts of its statements, each raw file read once."""
+    top = profile.by_fingerprint["fingerprint"].drop_nulls().head(most)
+    openers, single = opening_records(logs, top.unique()), naming_records(logs, profile.slowest)
+    texts = read_texts(logs, pl.concat(frame.select(*_PLACE, "byte_length") for frame in (openers, single)))
+    named = texts.join(openers, "text", constants=False).select("fingerprint", "text")
+    logged = texts.join(single, "text").select("source_id", "text", byte_offset="closes")
+    longest = profile.slowest.join(logged, on=_PLACE, how="left", maintain_order="left")
+    return replace(
+        profile,
+        by_fingerprint=profile.by_fingerprint.join(named, on="fingerprint", how="left", maintain_order="left"),
+        slowest=longest.join(logs.sources.select("source_id", "path"), on="source_id", how="left").with_columns(
+            duration_ms=pl.col("duration_us") / US_PER_MS
+        ),
+        warnings=(*profile.warnings, *texts.warnings),
+    )
+
+
+def _warnings(sources: pl.DataFrame, statements: pl.DataFrame) -> list[str]:
+    notes = []
+    untimed = int(sources["untimed"].sum())
+    if untimed:
+        notes.append(f"The time of {counted(untimed, 'record')} is not known: they are in no window and in no figure.")
+    if statements.height and not statements["duration_us"].count():
+        notes.append(
+            "No duration is in these logs: set log_min_duration_statement, or log_duration with log_statement, on the "
+            "servers."
+        )
+    return notes

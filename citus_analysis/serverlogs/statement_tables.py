@@ -1,0 +1,111 @@
+"""Tables of statement executions: by any column, over time, and the slowest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.units import US_PER_MS, US_PER_S
+
+__all__ = ["INTERVALS", "interval_of", "over_time", "slowest", "summarise_statements"]
+
+#: Percentiles that tables show, each where at least one value is to be expected beyond it.
+PERCENTILES: Final = (50, 95, 99)
+#: Lengths of intervals over time, in seconds, and their names to polars.
+INTERVALS: Final = {
+    1: "1s", 10: "10s", 60: "1m", 600: "10m", 3_600: "1h", 21_600: "6h", 86_400: "1d", 604_800: "7d", 2_592_000: "30d",
+}  # fmt: skip
+#: Most intervals that a figure over time can show apart.
+_MOST_INTERVALS: Final = 150
+
+
+def summarise_statements(
+    statements: pl.DataFrame, by: Sequence[str], percentiles: Sequence[int] = PERCENTILES
+) -> pl.DataFrame:
+    """Count, total and mean time, share and percentiles of each group, those with the largest total time first.
+
+    Args:
+        statements: what :func:`read_statements` returned.
+        by: columns to group by.
+        percentiles: in per cent; each costs a sort.
+
+    Returns:
+        The `by` columns, `statements`, `timed` (those with a duration), `failed`, `total_s`, `share_percent` (of the
+        total time of all groups with the same `sent_by`, or of all), `mean_ms`, `min_ms`, `p50_ms`, `p95_ms`, `p99_ms`
+        (null where the group is too small to have one), `max_ms`, `first_time` and `last_time`.
+
+    Example:
+        >>> frame = pl.DataFrame({"user": ["a", "a", "b"], "duration_us": [1e3, 3e3, 4e3], "failed": [False] * 3})
+        >>> frame = frame.with_columns(end_time=pl.lit(None, pl.Datetime("us", "UTC")))
+        >>> summarise_statements(frame, ["user"]).select("user", "statements", "mean_ms", "share_percent").rows()
+        [('a', 2, 2.0, 50.0), ('b', 1, 4.0, 50.0)]
+    """
+    time = pl.col("duration_us")
+    table = statements.group_by(list(by)).agg(
+        pl.len().alias("statements"),
+        time.count().alias("timed"),
+        pl.col("failed").sum(),
+        (time.sum() / US_PER_S).alias("total_s"),
+        (time.mean() / US_PER_MS).alias("mean_ms"),
+        (time.min() / US_PER_MS).alias("min_ms"),
+        *(_percentile(time, percent) for percent in percentiles),
+        (time.max() / US_PER_MS).alias("max_ms"),
+        pl.col("end_time").min().alias("first_time"),
+        pl.col("end_time").max().alias("last_time"),
+    )
+    whole = pl.col("total_s").sum().over("sent_by") if "sent_by" in by else pl.col("total_s").sum()
+    share = pl.when(whole > 0).then(100 * pl.col("total_s") / whole)
+    table = table.with_columns(pl.col(pl.Categorical).cast(pl.String), share_percent=share)
+    place = table.columns.index("total_s") + 1
+    columns = [*table.columns[:place], "share_percent", *table.columns[place:-1]]
+    order = ["total_s", "statements", *by]
+    return table.select(columns).sort(order, descending=[True, True, *[False] * len(by)], nulls_last=True)
+
+
+def _percentile(time: pl.Expr, percent: int) -> pl.Expr:
+    value = time.quantile(percent / 100, "linear") / US_PER_MS
+    return pl.when(time.count() * (100 - percent) >= 100).then(value).alias(f"p{percent}_ms")
+
+
+def interval_of(times: pl.Series) -> int:
+    """The shortest of :data:`INTERVALS` (seconds) that divides the time covered into a readable number of parts."""
+    ends = times.min(), times.max()
+    covered = 0.0 if None in ends else (ends[1] - ends[0]).total_seconds()  # type: ignore[operator,union-attr]
+    return next((length for length in INTERVALS if covered / length <= _MOST_INTERVALS), max(INTERVALS))
+
+
+def over_time(statements: pl.DataFrame, interval_s: int) -> pl.DataFrame:
+    """Statements per interval of time and sender.
+
+    Args:
+        statements: what :func:`read_statements` returned.
+        interval_s: length of the intervals, one of :data:`INTERVALS`.
+
+    Returns:
+        `time` (begin of the interval), `sent_by`, `statements`, `statements_per_s`, `failed`, `total_s`, `mean_ms`,
+        `p95_ms`, `max_ms`; intervals without statements have no row.
+    """
+    timed = statements.drop_nulls("end_time")
+    parts = timed.with_columns(time=pl.col("end_time").dt.truncate(INTERVALS[interval_s]))
+    table = summarise_statements(parts, ["time", "sent_by"], (95,)).sort("time", "sent_by")
+    rate = pl.col("statements") / interval_s
+    return table.select(
+        "time",
+        "sent_by",
+        "statements",
+        rate.alias("statements_per_s"),
+        "failed",
+        "total_s",
+        "mean_ms",
+        "p95_ms",
+        "max_ms",
+    )
+
+
+def slowest(statements: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The statements of the longest duration, of clients if there are any."""
+    longest = statements.drop_nulls("duration_us").top_k(most, by="duration_us")
+    texts = pl.col("source_id", "user", "database", "application", "client_host").cast(pl.String)
+    return longest.with_columns(texts).sort("duration_us", "source_id", "byte_offset", descending=[True, False, False])

@@ -1,0 +1,177 @@
+"""Texts of statements, read back from the raw logs, without constants.
+
+A dataset stores no statement's text, only its fingerprint and the place of its record. The text shown here comes from
+that place, with secrets redacted and constants replaced, so that one line stands for all executions. Where a raw file
+is gone or has changed, the text is missing and a warning says so; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.serverlogs.log_window import WindowedLogs
+
+__all__ = ["Texts", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
+
+#: Longer texts are cut: a page shows what a statement is, the raw file all of it.
+MOST_CHARACTERS: Final = 600
+
+_PLACE: Final = ["source_id", "byte_offset"]
+#: What precedes a statement in a message, with and without a duration.
+_BEFORE: Final = re.compile(
+    r"\b(?:statement|(?:execute|parse|bind|execute fetch from) [^\n:]*):[ \t]*|\b(?:STATEMENT|QUERY):[ \t]*"
+)
+#: Constants and comments, as the fingerprint of a statement leaves them out.
+_CONSTANT: Final = re.compile(
+    r"(?P<comment>--[^\n]*|/\*.*?\*/)"
+    r"|[eE]'(?:[^'\\]|''|\\.)*'|\b[bBxXnN]?'(?:[^']|'')*'|'(?:[^']|'')*'"
+    r"|\$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$|\$\d+"
+    r'|(?P<quoted>"(?:[^"]|"")*")'
+    r"|(?<![\w$.])(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\b",
+    re.DOTALL,
+)
+#: The sign of a constant, behind an operator, a comma or a bracket.
+_SIGN: Final = re.compile(r"""([^\w\s?)\]"]\s*)[-+]\s*\?""")
+_LIST: Final = re.compile(r"\( ?\?(?: ?, ?\?)+ ?\)")
+_ROWS: Final = re.compile(r"(\(\?(?:, \.\.\.)?\))(?: ?, ?\(\?(?:, \.\.\.)?\))+")
+_SHARD: Final = re.compile(r"(?<=\w)_[0-9]{6,18}\b")
+#: csvlog's column of the message.
+_SAID: Final = 13
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of records.
+
+    Attributes:
+        rows: `source_id`, `byte_offset`, `text` (of the statement, as logged, secrets redacted; null if not to be had).
+        warnings: which raw files could not be read, and why.
+    """
+
+    rows: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+
+    def join(self, table: pl.DataFrame, column: str, *, constants: bool = True) -> pl.DataFrame:
+        """A table with `source_id` and `byte_offset`, and the texts of these records as a column."""
+        texts = self.rows.rename({"text": column})
+        if not constants:
+            texts = texts.with_columns(pl.Series(column, [normalised(t) if t else t for t in texts[column]], pl.String))
+        return table.join(texts, on=_PLACE, how="left", maintain_order="left")
+
+
+def opening_records(logs: WindowedLogs, fingerprints: pl.Series) -> pl.DataFrame:
+    """The first record with the text of each fingerprint: `fingerprint`, `source_id`, `byte_offset`, `byte_length`."""
+    named = logs.dataset.scan("log_events").filter(pl.col("statement_fingerprint").is_in(fingerprints.to_list()))
+    if logs.limited:
+        named = named.filter(pl.col("source_id").cast(pl.String).is_in(logs.sources["source_id"].to_list()))
+    return (
+        named.select(*_PLACE, "byte_length", fingerprint="statement_fingerprint")
+        .group_by("fingerprint")
+        .agg(pl.all().sort_by(*_PLACE).first())
+        .collect(engine="streaming")
+    )
+
+
+def naming_records(logs: WindowedLogs, statements: pl.DataFrame) -> pl.DataFrame:
+    """The record that names each of a few statements: the session's last of that fingerprint up to its duration.
+
+    Args:
+        logs: the logs.
+        statements: `source_id`, `pid`, `fingerprint` and `byte_offset` (of the duration).
+
+    Returns:
+        `source_id`, `closes` (offset of the duration), and `byte_offset` and `byte_length` of the record.
+    """
+    keys = statements.select("source_id", "pid", "fingerprint", closes="byte_offset").drop_nulls("fingerprint")
+    named = logs.dataset.scan("log_events").select(
+        *_PLACE, "byte_length", "pid", fingerprint="statement_fingerprint", kind="kind"
+    )
+    found = named.filter(
+        pl.col("kind") != "detail", pl.col("fingerprint").is_in(keys["fingerprint"].unique().to_list())
+    )
+    return (
+        found.join(keys.lazy(), on=["source_id", "pid", "fingerprint"], nulls_equal=True)
+        .filter(pl.col("byte_offset") <= pl.col("closes"))
+        .group_by("source_id", "closes")
+        .agg(pl.col("byte_offset", "byte_length").sort_by("byte_offset").last())
+        .collect(engine="streaming")
+    )
+
+
+def read_texts(logs: WindowedLogs, records: pl.DataFrame) -> Texts:
+    """The statements that records name, read from the raw files.
+
+    Args:
+        logs: the logs; each of their files is read once.
+        records: `source_id`, `byte_offset`, `byte_length`.
+    """
+    found: list[pl.DataFrame] = []
+    warnings: list[str] = []
+    wanted = records.select(*_PLACE, "byte_length").drop_nulls().unique(_PLACE).sort(_PLACE)
+    for (source_id,), part in wanted.group_by("source_id", maintain_order=True):
+        log = logs.sources.filter(source_id=source_id).row(0, named=True)
+        texts: list[str | None] = [None] * part.height
+        try:
+            texts = [statement_in(raw, log["format"]) for raw in logs.dataset.log_text(part)]
+        except CitusAnalysisError as error:
+            warnings.append(f"Texts of statements in {log['path']} are missing: the file {error.problem}.")
+        found.append(part.select(_PLACE).with_columns(text=pl.Series(texts, dtype=pl.String)))
+    empty = pl.DataFrame(schema={"source_id": pl.String, "byte_offset": pl.Int64, "text": pl.String})
+    return Texts(pl.concat([empty, *found]), tuple(warnings))
+
+
+def statement_in(raw: str, log_format: str) -> str | None:
+    """The statement in a record's raw text; None if it names none.
+
+    Example:
+        >>> statement_in("2026-03-01 10:00:00 UTC [7] LOG:  duration: 0.1 ms  execute S_1: SELECT 1", "pglog")
+        'SELECT 1'
+    """
+    said = _message(raw, log_format)
+    found = _BEFORE.search(said)
+    if found is None:
+        return None
+    text = said[found.end() :].replace("\n\t", "\n").replace("#011", "\t").strip()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _message(raw: str, log_format: str) -> str:
+    """The message of a record; the whole text where its form was broken by what redaction replaced."""
+    if log_format == "pgcsvlog":
+        fields = next(csv.reader([raw], strict=False), [])
+        return fields[_SAID] if len(fields) > _SAID else raw
+    if log_format == "pgjsonlog":
+        try:
+            record = json.loads(raw)
+        except ValueError:
+            return raw
+        texts = (record.get(key) for key in ("message", "textPayload")) if isinstance(record, dict) else ()
+        return next((text for text in texts if isinstance(text, str)), raw)
+    return raw
+
+
+def normalised(text: str) -> str:
+    """A statement on one line, without comments, with `?` for constants, parameters and numbers of shards.
+
+    Example:
+        >>> normalised("SELECT *  FROM t_102008 WHERE a = 'x''y' AND b IN (1, 2.5, $3) -- why")
+        'SELECT * FROM t_? WHERE a = ? AND b IN (?, ...)'
+        >>> normalised("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        'INSERT INTO t VALUES (?, ...), ...'
+    """
+    plain = _CONSTANT.sub(_without_value, text)
+    plain = _SIGN.sub(r"\1?", _SHARD.sub("_?", " ".join(plain.split())))
+    return _ROWS.sub(r"\1, ...", _LIST.sub("(?, ...)", plain)).strip()
+
+
+def _without_value(match: re.Match[str]) -> str:
+    if match["quoted"]:
+        return match["quoted"]
+    return " " if match["comment"] else "?"
