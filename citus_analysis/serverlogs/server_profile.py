@@ -22,7 +22,7 @@ from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedL
 from citus_analysis.serverlogs.session_tables import read_connections
 from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
 from citus_analysis.serverlogs.statement_tables import INTERVALS, interval_of, over_time, slowest, summarise_statements
-from citus_analysis.serverlogs.statement_texts import naming_records, opening_records, read_texts
+from citus_analysis.serverlogs.statement_texts import failed_records, naming_records, opening_records, read_texts
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS, US_PER_S
@@ -274,18 +274,27 @@ def _distributed(logs: WindowedLogs) -> pl.DataFrame:
 
 def _with_texts(profile: ServerProfile, logs: WindowedLogs, most: int) -> ServerProfile:
     """The profile with the texts of its statements, each raw file read once."""
-    top = profile.by_fingerprint["fingerprint"].drop_nulls().head(most)
-    openers, single = opening_records(logs, top.unique()), naming_records(logs, profile.slowest)
-    texts = read_texts(logs, pl.concat(frame.select(*_PLACE, "byte_length") for frame in (openers, single)))
+    top = pl.concat([profile.by_fingerprint["fingerprint"].head(most), profile.temp_files["fingerprint"].head(most)])
+    openers, single = opening_records(logs, top.drop_nulls().unique()), naming_records(logs, profile.slowest)
+    failed = failed_records(logs, profile.error_groups.head(most))
+    records = pl.concat(frame.select(*_PLACE, "byte_length") for frame in (openers, single, failed))
+    texts, paths = read_texts(logs, records), logs.sources.select("source_id", "path")
+
+    def placed(table: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
+        known = table.join(logged, on=_PLACE, how="left", maintain_order="left")
+        return known.join(paths, on="source_id", how="left", maintain_order="left")
+
     named = texts.join(openers, "text", constants=False).select("fingerprint", "text")
-    logged = texts.join(single, "text").select("source_id", "text", byte_offset="closes")
-    longest = profile.slowest.join(logged, on=_PLACE, how="left", maintain_order="left")
+    slowest_texts = texts.join(single, "text").select("source_id", "text", byte_offset="closes")
+    failed_texts = texts.join(failed, "statement", constants=False).select(
+        "source_id", "statement", byte_offset="error_offset"
+    )
     return replace(
         profile,
         by_fingerprint=profile.by_fingerprint.join(named, on="fingerprint", how="left", maintain_order="left"),
-        slowest=longest.join(logs.sources.select("source_id", "path"), on="source_id", how="left").with_columns(
-            duration_ms=pl.col("duration_us") / US_PER_MS
-        ),
+        temp_files=profile.temp_files.join(named, on="fingerprint", how="left", maintain_order="left"),
+        slowest=placed(profile.slowest, slowest_texts).with_columns(duration_ms=pl.col("duration_us") / US_PER_MS),
+        error_groups=placed(profile.error_groups, failed_texts),
         warnings=(*profile.warnings, *texts.warnings),
     )
 

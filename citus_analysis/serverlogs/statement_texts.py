@@ -18,7 +18,7 @@ import polars as pl
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
-__all__ = ["Texts", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
+__all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
 
 #: Longer texts are cut: a page shows what a statement is, the raw file all of it.
 MOST_CHARACTERS: Final = 600
@@ -101,6 +101,31 @@ def naming_records(logs: WindowedLogs, statements: pl.DataFrame) -> pl.DataFrame
         .filter(pl.col("byte_offset") <= pl.col("closes"))
         .group_by("source_id", "closes")
         .agg(pl.col("byte_offset", "byte_length").sort_by("byte_offset").last())
+        .collect(engine="streaming")
+    )
+
+
+def failed_records(logs: WindowedLogs, errors: pl.DataFrame) -> pl.DataFrame:
+    """The `STATEMENT:` records that belong to a few errors.
+
+    Args:
+        logs: the logs.
+        errors: `source_id` and `byte_offset` of their records.
+
+    Returns:
+        `source_id`, `error_offset`, and `byte_offset` and `byte_length` of the record that has the statement.
+    """
+    details = logs.dataset.scan("log_events").filter(
+        pl.col("kind") == "detail",
+        pl.col("statement_fingerprint").is_not_null(),
+        pl.col("record_byte_offset").is_in(errors["byte_offset"].unique().to_list()),
+    )
+    wanted = errors.select("source_id", error_offset="byte_offset").unique()
+    return (
+        details.select(*_PLACE, "byte_length", error_offset="record_byte_offset")
+        .join(wanted.lazy(), on=["source_id", "error_offset"], how="semi")
+        .group_by("source_id", "error_offset")
+        .agg(pl.col("byte_offset", "byte_length").sort_by("byte_offset").first())
         .collect(engine="streaming")
     )
 

@@ -17,6 +17,7 @@ from citus_analysis.report.comparison_text import base_variant
 from citus_analysis.report.engine.notebooks import Scalar, report_parameters
 from citus_analysis.report.scalability import Axis, check_base
 from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.serverlogs import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
 __all__ = ["check_choices"]
@@ -77,6 +78,13 @@ def _resources(dataset: Dataset, values: Values) -> None:
         study_resources(dataset, values["resources"], detail=values["detail"], iteration=values["iteration"])
 
 
+def _server(dataset: Dataset, values: Values) -> None:
+    for before in ("", "base_"):
+        resources, logs = (values[f"{before}{name}"] or values[name] for name in ("resources", "logs"))
+        since, until = values[f"{before}since"], values[f"{before}until"]
+        WindowedLogs.of(dataset, LogWindow.between(since, until, resources=resources, logs=logs))
+
+
 def _published(_dataset: Dataset, values: Values) -> None:
     metrics = published(values["source"], values["table"])["metric"].unique().to_list()
     if values["size"] not in metrics:
@@ -89,4 +97,5 @@ _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
     "published": _published,
     "resources": _resources,
     "scalability": _scalability,
+    "server": _server,
 }

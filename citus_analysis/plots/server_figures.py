@@ -1,0 +1,114 @@
+"""Figures of server logs: statements, errors and connections over time, and where the time of statements went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.frames import Frame
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, text
+from citus_analysis.units import label
+
+__all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares"]
+
+#: Characters of a statement beside its bar; the rest is in the text that a pointer shows.
+_MOST_CHARACTERS: Final = 44
+#: Characters of a line of that text, and its lines.
+_WIDTH, _LINES = 90, 8
+
+
+def plot_measure_over_time(
+    intervals: Frame, measures: Sequence[str], *, by: str = "sent_by", title: str = "Statements over time"
+) -> go.Figure:
+    """Measures of statements per interval of time, one line per measure and group.
+
+    Args:
+        intervals: columns `time`, `by` and the measures, which have one unit.
+        measures: columns.
+        by: column of the groups.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(intervals, "intervals", "time", by, *measures).sort("time")
+    figure = new_figure(title, y=measures[0], height=340)
+    number = 0
+    for name, part in groups(frame, by):
+        for measure in measures:
+            colour, symbol, dash = style_of(number)
+            figure.add_scatter(
+                x=part["time"].to_list(),
+                y=part[measure].to_list(),
+                name=name if len(measures) == 1 else f"{name}: {label(measure)}",
+                mode="lines+markers",
+                line={"color": colour, "dash": dash, "width": 1.5},
+                marker={"size": 4, "symbol": symbol},
+                hovertemplate="%{x|%Y-%m-%d %H:%M:%S}<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
+            )
+            number += 1
+    return figure.update_yaxes(rangemode="tozero").update_xaxes(title_text="time (UTC)", nticks=6)
+
+
+def plot_counts_over_time(
+    counts: Frame, value: str, *, by: str, title: str = "Events over time", words: str = ""
+) -> go.Figure:
+    """Counts per interval of time, stacked by group.
+
+    Args:
+        counts: columns `time`, `by` and the value.
+        value: column of the counts.
+        by: column of the groups.
+        title: what is shown, in words.
+        words: title of the axis of counts; the column's name by default.
+    """
+    frame = with_columns_of(counts, "counts", "time", by, value).sort("time")
+    figure = new_figure(title, height=300)
+    for number, (name, part) in enumerate(groups(frame, by)):
+        figure.add_bar(
+            x=part["time"].to_list(),
+            y=part[value].to_list(),
+            name=name,
+            marker={"color": COLOURS[number % len(COLOURS)]},
+            hovertemplate="%{x|%Y-%m-%d %H:%M:%S}<br>%{y:,}<extra>%{fullData.name}</extra>",
+        )
+    figure.update_yaxes(title_text=text(words or label(value)), rangemode="tozero")
+    return figure.update_xaxes(title_text="time (UTC)", nticks=6).update_layout(barmode="stack")
+
+
+def plot_shares(
+    statements: Frame, *, most: int = 12, title: str = "Statements with the largest total time"
+) -> go.Figure:
+    """The statements with the largest share of the total time, as bars.
+
+    Args:
+        statements: columns `text`, `statement_kind`, `total_s` and `share_percent`, in order.
+        most: number of bars.
+        title: what is shown, in words.
+    """
+    columns = ("text", "statement_kind", "total_s", "share_percent")
+    frame = with_columns_of(statements, "statements", *columns).head(most).with_row_index("row")
+    figure = new_figure(title, x="total_s", height=150 + 26 * frame.height)
+    known = pl.coalesce(
+        "text", pl.format("({} without its text)", pl.col("statement_kind").cast(pl.String)), pl.lit("?")
+    )
+    names = frame.select(known).to_series().to_list()
+    figure.add_bar(
+        x=frame["total_s"].to_list(),
+        y=frame["row"].to_list(),
+        orientation="h",
+        marker={"color": COLOURS[0]},
+        hovertext=[_wrapped(name) for name in names],
+        customdata=frame["share_percent"].to_list(),
+        hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
+        showlegend=False,
+    )
+    ticks = [text(name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…") for name in names]
+    figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=ticks, autorange="reversed", showgrid=False)
+    return figure.update_xaxes(rangemode="tozero")
+
+
+def _wrapped(name: str) -> str:
+    lines = [name[at : at + _WIDTH] for at in range(0, len(name), _WIDTH)]
+    return "<br>".join(text(line) for line in lines[:_LINES]) + ("…" if len(lines) > _LINES else "")

@@ -1,0 +1,164 @@
+"""Sentences and tables of the server report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.report.sentence_parts import decided_text, joint_text
+from citus_analysis.serverlogs import ServerComparison, ServerProfile
+from citus_analysis.stats import Comparison
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import readable
+from citus_analysis.units import US_PER_S
+
+__all__ = ["change_sentences", "group_tables", "ratio_table", "server_sentences", "shown_statements"]
+
+#: Characters of a statement in a sentence.
+_MOST_CHARACTERS: Final = 90
+_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "undecided"}
+
+
+def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
+    """Extent of the logs, the statements that take the time, errors, and what else the servers reported."""
+    sentences = [_extent(profile), *_largest(profile), *_longest(profile), _errors(profile), _activity(profile)]
+    extra = change_sentences(comparison)[:1] if comparison is not None else _parts(profile)
+    return [*sentences[: 6 - len(extra)], *extra]
+
+
+def change_sentences(comparison: ServerComparison) -> list[str]:
+    """The verdicts of a comparison: all of them counted, then each that is decided."""
+    if not comparison.n:
+        return ["No statement has enough durations in both windows to be compared."]
+    counts = Counter(_WORDS[one.verdict] for one in comparison.comparisons).most_common()
+    words = listed([f"{word} in {number}" for word, number in counts])
+    joint = f" ({text})" if (text := joint_text(comparison.comparisons)) else ""
+    first = (
+        f"Against the base ({comparison.label_base}), the mean duration of {counted(comparison.n, 'statement')} is "
+        f"{words}{joint}; {comparison.only_tested.height} occur in the window only and "
+        f"{comparison.only_base.height} in the base only."
+    )
+    texts = {tuple(row[:3]): row[3] for row in comparison.statements.select(*_KEYS, "text").iter_rows()}
+    return [first, *(_change(one, texts) for one in comparison.comparisons if one.verdict != "inconclusive")]
+
+
+_KEYS: Final = ("sent_by", "statement_kind", "fingerprint")
+
+
+def _change(one: Comparison, texts: dict[tuple[object, ...], str | None]) -> str:
+    text = _short(texts[tuple(one.stratum[name] for name in _KEYS)])
+    return f"{text}: mean duration {_WORDS[one.verdict]}, ratio {decided_text(one)}."
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "a statement whose text is not to be had"
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[: _MOST_CHARACTERS - 1]}…"
+
+
+def _when(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def _extent(profile: ServerProfile) -> str:
+    begin, end = profile.begin, profile.end
+    span = f", from {_when(begin)} to {_when(end)} UTC," if begin and end else ""
+    parts = [
+        f"{counted(part.height, 'statement')} sent by {'clients' if sent_by == 'client' else 'other nodes'} "
+        f"({readable(float(part['duration_us'].sum()) / US_PER_S)} s in total)"
+        for (sent_by,), part in profile.statements.group_by("sent_by", maintain_order=True)
+    ]
+    logs = counted(profile.sources.height, "server log")
+    return f"{counted(profile.n, 'record')} of {logs}{span} report {listed(parts) if parts else 'no statements'}."
+
+
+def _largest(profile: ServerProfile) -> list[str]:
+    timed = profile.by_fingerprint.filter(pl.col("timed") > 0)
+    if timed.is_empty():
+        return ["The logs report no duration of a statement."]
+    top = timed.row(0, named=True)
+    rest = f"{counted(top['timed'], 'execution')}, mean {readable(top['mean_ms'])} ms"
+    return [f"The largest total time, {top['share_percent']:.0f} %, is that of {_short(top['text'])} ({rest})."]
+
+
+def _longest(profile: ServerProfile) -> list[str]:
+    if profile.slowest.is_empty():
+        return []
+    top = profile.slowest.row(0, named=True)
+    took = f"The longest single statement took {readable(top['duration_us'] / US_PER_S)} s"
+    when = f" and ended at {_when(top['end_time'])} UTC" if top["end_time"] else ""
+    return [f"{took}{when}: {_short(top['text'])}."]
+
+
+def _errors(profile: ServerProfile) -> str:
+    if profile.error_groups.is_empty():
+        return "No record of severity WARNING or worse was logged."
+    counts = Counter(profile.errors["severity"])
+    words = listed([f"{counts[name]} {name}" for name in ("PANIC", "FATAL", "ERROR", "WARNING") if counts[name]])
+    top = profile.error_groups.row(0, named=True)
+    return (
+        f"Problems logged: {words}; the most frequent message is “{_short(top['normalised'])}” ({top['count']} times)."
+    )
+
+
+def _activity(profile: ServerProfile) -> str:
+    counts = dict(profile.overview().select("what", "count").iter_rows())
+    size = float(profile.temp_files["size_bytes"].sum()) / 1e6
+    parts = [
+        counted(counts["lock waits"], "lock wait"),
+        counted(counts["deadlocks"], "deadlock"),
+        counted(counts["checkpoints completed"], "completed checkpoint"),
+        counted(counts["automatic vacuums"], "automatic vacuum"),
+        f"{counted(counts['temporary files'], 'temporary file')}" + (f" ({readable(size)} MB)" if size else ""),
+        f"{counted(counts['sessions ended'], 'session')} ended",
+    ]
+    return f"The servers logged {listed(parts)}; what they are not set up to log is missing, not absent."
+
+
+def _parts(profile: ServerProfile) -> list[str]:
+    """Shares of the parent, the child and what lies between them, for the kind with the most remote statements."""
+    remote = profile.distributed.filter(pl.col("executed") == "remote").sort("n", descending=True)
+    if remote.is_empty():
+        return []
+    kind = str(remote["statement_kind"][0])
+    rows = remote.filter(pl.col("statement_kind") == kind)
+    means = dict(rows.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
+    if not {"T", "P", "C", "L"} <= means.keys():
+        return []
+    shares = [
+        f"{100 * means[symbol] / means['T']:.0f} % {words}"
+        for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
+    ]
+    mean = means["T"] / 1000
+    return [f"A {kind.upper()} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
+
+
+def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
+    """Statements by fingerprint in the order in which a reader looks at them; the fingerprint as hexadecimal text."""
+    known = table["fingerprint"].to_list()
+    names = pl.Series("fingerprint", [None if value is None else f"{value:016x}" for value in known], pl.String)
+    first = ("text", "statement_kind", "sent_by")
+    shown = table.with_columns(names, pl.col(pl.Enum).cast(pl.String))
+    return shown.select(*first, *(name for name in shown.columns if name not in (*first, "fingerprint")), "fingerprint")
+
+
+def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
+    """Statements by kind, database, user ..., for the columns of which the logs state a value."""
+    return {
+        name: table.with_columns(pl.col(pl.Enum).cast(pl.String))
+        for name, table in profile.by_group.items()
+        if table[name].count()
+    }
+
+
+def ratio_table(comparison: ServerComparison) -> pl.DataFrame:
+    """Compared statements with `name`, `ratio`, `low`, `high` and `verdict`, for a figure."""
+    rows = comparison.statements.drop_nulls("verdict")
+    numbers = pl.int_range(1, rows.height + 1, eager=True)
+    texts = [_short(text)[:40] for text in rows["text"]]
+    names = [f"{number}. {text}" for number, text in zip(numbers, texts, strict=True)]
+    return rows.with_columns(pl.Series("name", names, pl.String)).select("name", "ratio", "low", "high", "verdict")
