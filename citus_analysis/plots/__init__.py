@@ -8,6 +8,7 @@ from citus_analysis.plots.profile_figures import plot_distribution, plot_histogr
 from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
+from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.theme import TEMPLATE, new_figure
 from citus_analysis.plots.trace_figures import (
     plot_flame,
@@ -23,6 +24,7 @@ __all__ = [
     "new_figure",
     "plot_bars",
     "plot_connections",
+    "plot_counts_over_time",
     "plot_cpu",
     "plot_device",
     "plot_distribution",
@@ -35,12 +37,14 @@ __all__ = [
     "plot_measured_rates",
     "plot_node_heat_map",
     "plot_nodes",
+    "plot_measure_over_time",
     "plot_percentile_profile",
     "plot_profile",
     "plot_published",
     "plot_ratios",
     "plot_relative",
     "plot_series",
+    "plot_shares",
     "plot_spans",
     "plot_stated_intervals",
     "plot_symbols",

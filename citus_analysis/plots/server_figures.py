@@ -15,7 +15,7 @@ from citus_analysis.units import label
 
 __all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares"]
 
-#: Characters of a statement beside its bar; the rest is in the text that a pointer shows.
+#: Characters of a statement above its bar; the rest is in the text that a pointer shows.
 _MOST_CHARACTERS: Final = 44
 #: Characters of a line of that text, and its lines.
 _WIDTH, _LINES = 90, 8
@@ -89,14 +89,13 @@ def plot_shares(
     """
     columns = ("text", "statement_kind", "total_s", "share_percent")
     frame = with_columns_of(statements, "statements", *columns).head(most).with_row_index("row")
-    figure = new_figure(title, x="total_s", height=150 + 26 * frame.height)
-    known = pl.coalesce(
-        "text", pl.format("({} without its text)", pl.col("statement_kind").cast(pl.String)), pl.lit("?")
-    )
-    names = frame.select(known).to_series().to_list()
+    figure = new_figure(title, x="total_s", height=150 + 40 * frame.height)
+    unknown = pl.format("({} without its text)", pl.col("statement_kind").cast(pl.String))
+    names = frame.select(pl.coalesce("text", unknown, pl.lit("statement without its text"))).to_series().to_list()
     figure.add_bar(
         x=frame["total_s"].to_list(),
         y=frame["row"].to_list(),
+        width=0.4,
         orientation="h",
         marker={"color": COLOURS[0]},
         hovertext=[_wrapped(name) for name in names],
@@ -104,8 +103,12 @@ def plot_shares(
         hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
         showlegend=False,
     )
-    ticks = [text(name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…") for name in names]
-    figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=ticks, autorange="reversed", showgrid=False)
+    # Above its bar a statement has the whole width; beside it a phone would have room for nothing else.
+    for row, name in enumerate(names):
+        short = name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…"
+        place = {"x": 0, "xref": "paper", "xanchor": "left", "y": row - 0.38, "yref": "y", "yanchor": "middle"}
+        figure.add_annotation(text=text(f"{row + 1}. {short}"), showarrow=False, font={"size": 12}, **place)
+    figure.update_yaxes(showticklabels=False, ticks="", range=[frame.height - 0.5, -0.8], showgrid=False)
     return figure.update_xaxes(rangemode="tozero")
 
 

@@ -13,7 +13,9 @@ __all__ = ["SEVERITIES_SHOWN", "errors_over_time", "read_errors", "summarise_err
 #: Severities that count as an error or a warning, the worst first.
 SEVERITIES_SHOWN: Final = ("PANIC", "FATAL", "ERROR", "WARNING")
 #: SQLSTATE, or message, of a transaction that was cancelled to resolve a deadlock (Citus words its own).
-_DEADLOCK: Final = r"^deadlock detected|distributed deadlock"
+_DEADLOCK: Final = r"^(?:40P01: )?deadlock detected|distributed deadlock"
+#: The SQLSTATE that `log_error_verbosity = verbose` writes before a message.
+_STATE: Final = r"^([0-9A-Z]{5}): "
 #: What makes two messages of one cause differ: texts in quotes, numbers.
 _VARYING: Final = ((r'"[^"]*"', '"?"'), (r"'[^']*'", "'?'"), (r"\b\d+(?:[.:/-]\d+)*\b", "?"), (r"\s+", " "))
 
@@ -25,17 +27,19 @@ def read_errors(logs: WindowedLogs) -> pl.DataFrame:
         `source_id`, `byte_offset`, `byte_length`, `node`, `log_time`, `severity`, `sqlstate`, `user`, `database`,
         `application`, `message` (redacted, at most 500 characters), `normalised` (without values) and `deadlock`.
     """
-    normalised = pl.col("message")
+    message = pl.col("message")
+    normalised = message.str.replace(_STATE, "")
+    state = pl.coalesce(pl.col("sqlstate").cast(pl.String), message.str.extract(_STATE, 1))
     for pattern, replacement in _VARYING:
         normalised = normalised.str.replace_all(pattern, replacement)
     rows = logs.scan("log_events", "log_time").filter(pl.col("severity").cast(pl.String).is_in(SEVERITIES_SHOWN))
     return rows.select(
         *("source_id", "byte_offset", "byte_length", "node", "log_time"),
-        pl.col("severity", "sqlstate", "user", "database", "application").cast(pl.String),
+        pl.col("severity", "user", "database", "application").cast(pl.String),
         "message",
+        sqlstate=state,
         normalised=normalised.str.strip_chars(),
-        deadlock=(pl.col("sqlstate").cast(pl.String) == "40P01").fill_null(value=False)
-        | pl.col("message").str.contains(_DEADLOCK).fill_null(value=False),
+        deadlock=(state == "40P01").fill_null(value=False) | message.str.contains(_DEADLOCK).fill_null(value=False),
     ).collect(engine="streaming")
 
 

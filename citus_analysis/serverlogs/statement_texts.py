@@ -42,8 +42,8 @@ _SIGN: Final = re.compile(r"""([^\w\s?)\]"]\s*)[-+]\s*\?""")
 _LIST: Final = re.compile(r"\( ?\?(?: ?, ?\?)+ ?\)")
 _ROWS: Final = re.compile(r"(\(\?(?:, \.\.\.)?\))(?: ?, ?\(\?(?:, \.\.\.)?\))+")
 _SHARD: Final = re.compile(r"(?<=\w)_[0-9]{6,18}\b")
-#: csvlog's column of the message.
-_SAID: Final = 13
+#: csvlog's columns of the message, and of the statement that a message is about.
+_SAID, _QUERY = 13, 19
 
 
 @dataclass(frozen=True)
@@ -159,27 +159,32 @@ def statement_in(raw: str, log_format: str) -> str | None:
         >>> statement_in("2026-03-01 10:00:00 UTC [7] LOG:  duration: 0.1 ms  execute S_1: SELECT 1", "pglog")
         'SELECT 1'
     """
-    said = _message(raw, log_format)
+    said, query = _said(raw, log_format)
     found = _BEFORE.search(said)
-    if found is None:
+    text = said[found.end() :] if found else query
+    if not text:
         return None
-    text = said[found.end() :].replace("\n\t", "\n").replace("#011", "\t").strip()
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+    plain = text.replace("\n\t", "\n").replace("#011", "\t").strip()
+    return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
 
 
-def _message(raw: str, log_format: str) -> str:
-    """The message of a record; the whole text where its form was broken by what redaction replaced."""
+def _said(raw: str, log_format: str) -> tuple[str, str | None]:
+    """The message of a record, and the statement that csvlog and jsonlog keep beside it.
+
+    Where redaction broke the record's form, the whole text is its message.
+    """
     if log_format == "pgcsvlog":
         fields = next(csv.reader([raw], strict=False), [])
-        return fields[_SAID] if len(fields) > _SAID else raw
+        return (fields[_SAID], fields[_QUERY]) if len(fields) > _QUERY else (raw, None)
     if log_format == "pgjsonlog":
         try:
             record = json.loads(raw)
         except ValueError:
-            return raw
-        texts = (record.get(key) for key in ("message", "textPayload")) if isinstance(record, dict) else ()
-        return next((text for text in texts if isinstance(text, str)), raw)
-    return raw
+            return raw, None
+        known = record if isinstance(record, dict) else {}
+        said, query = (known.get("message") or known.get("textPayload")), known.get("statement")
+        return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
+    return raw, None
 
 
 def normalised(text: str) -> str:
