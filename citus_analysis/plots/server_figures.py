@@ -83,33 +83,35 @@ def plot_shares(
     """The statements with the largest share of the total time, as bars.
 
     Args:
-        statements: columns `text`, `statement_kind`, `total_s` and `share_percent`, in order.
+        statements: columns `text`, `statement_kind`, `sent_by`, `total_s` and `share_percent`, in order.
         most: number of bars.
         title: what is shown, in words.
     """
-    columns = ("text", "statement_kind", "total_s", "share_percent")
+    columns = ("text", "statement_kind", "sent_by", "total_s", "share_percent")
     frame = with_columns_of(statements, "statements", *columns).head(most).with_row_index("row")
     figure = new_figure(title, x="total_s", height=150 + 40 * frame.height)
     unknown = pl.format("({} without its text)", pl.col("statement_kind").cast(pl.String))
     names = frame.select(pl.coalesce("text", unknown, pl.lit("statement without its text"))).to_series().to_list()
-    figure.add_bar(
-        x=frame["total_s"].to_list(),
-        y=frame["row"].to_list(),
-        width=0.4,
-        orientation="h",
-        marker={"color": COLOURS[0]},
-        hovertext=[_wrapped(name) for name in names],
-        customdata=frame["share_percent"].to_list(),
-        hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
-        showlegend=False,
-    )
+    frame = frame.with_columns(hover=pl.Series([_wrapped(name) for name in names], dtype=pl.String))
+    for number, (sender, part) in enumerate(groups(frame, "sent_by")):
+        figure.add_bar(
+            x=part["total_s"].to_list(),
+            y=part["row"].to_list(),
+            width=0.4,
+            name=f"sent by {sender}",
+            orientation="h",
+            marker={"color": COLOURS[number % len(COLOURS)]},
+            hovertext=part["hover"].to_list(),
+            customdata=part["share_percent"].to_list(),
+            hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
+        )
     # Above its bar a statement has the whole width; beside it a phone would have room for nothing else.
     for row, name in enumerate(names):
         short = name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…"
         place = {"x": 0, "xref": "paper", "xanchor": "left", "y": row - 0.38, "yref": "y", "yanchor": "middle"}
         figure.add_annotation(text=text(f"{row + 1}. {short}"), showarrow=False, font={"size": 12}, **place)
     figure.update_yaxes(showticklabels=False, ticks="", range=[frame.height - 0.5, -0.8], showgrid=False)
-    return figure.update_xaxes(rangemode="tozero")
+    return figure.update_xaxes(rangemode="tozero").update_layout(barmode="overlay", showlegend=True)
 
 
 def _wrapped(name: str) -> str:

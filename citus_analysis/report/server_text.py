@@ -137,12 +137,16 @@ def _parts(profile: ServerProfile) -> list[str]:
     return [f"A {kind.upper()} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
 
 
+#: What a reader looks at first in a table of statements; the rest follows.
+_FIRST: Final = ("text", "statements", "total_s", "share_percent", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+
+
 def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
     """Statements by fingerprint in the order in which a reader looks at them; the fingerprint as hexadecimal text."""
     known = table["fingerprint"].to_list()
     names = pl.Series("fingerprint", [None if value is None else f"{value:016x}" for value in known], pl.String)
-    first = ("text", "statement_kind", "sent_by")
     shown = table.with_columns(names, pl.col(pl.Enum).cast(pl.String))
+    first = [name for name in _FIRST if name in shown.columns]
     return shown.select(*first, *(name for name in shown.columns if name not in (*first, "fingerprint")), "fingerprint")
 
 
