@@ -154,7 +154,12 @@ def test_a_source_that_changed_is_named(dataset: Dataset, log: Path) -> None:
 )
 def test_what_cannot_be_shown_is_refused(dataset: Dataset, given: dict[str, str], error: type[Exception]) -> None:
     with pytest.raises(error):
-        ca.server_profile(dataset, **given)
+        ca.server_profile(
+            dataset,
+            since=given.get("since", ""),
+            resources=given.get("resources", "*"),
+            logs=given.get("logs", "*"),
+        )
 
 
 CSV_HEAD = '"app","shop",7,"10.0.0.7:5000",65a1.7,1,"SELECT",2026-03-01 09:00:00 UTC,3/4,0'
