@@ -19,10 +19,12 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.published import (
     audit,
     audit_runs,
+    measured_rates,
     published,
     published_numbers,
     published_summaries,
     published_systems,
+    rates_not_measured,
 )
 
 Kind = Callable[[pl.DataFrame], Frame]
@@ -35,6 +37,16 @@ def table(dataset: Dataset, name: str) -> pl.DataFrame:
     return frame.filter(pl.col("resource") == RESOURCE) if name in ("log_events", "nodes", "statements") else frame
 
 
+CONNECTIONS = pl.DataFrame(
+    {
+        "run_id": ["r"] * 4,
+        "iteration": [1] * 4,
+        "resource": ["w2"] * 4,
+        "elapsed_s": [1.0, 1.0, 2.0, 2.0],
+        "node": ["1", "2"] * 2,
+    }
+    | {"client": [8, 8, 9, 7], "internal": [1, 2, 1, 2]}
+)
 #: Each public function that takes frames and gives frames, on the recordings.
 CALLS: dict[str, Call] = {
     "compare_runs": lambda d, k: stats.compare_runs(k(d.runs())),
@@ -65,6 +77,15 @@ CALLS: dict[str, Call] = {
     "top_symbols": lambda d, k: bottleneck.top_symbols(k(d.perf_symbols())),
     "cpu_share_by_object": lambda d, k: bottleneck.cpu_share_by_object(k(d.perf_symbols())),
     "symbols_of_stacks": lambda d, k: bottleneck.symbols_of_stacks(k(d.perf_stacks())),
+    "mean_symbols": lambda d, k: bottleneck.mean_symbols(k(d.perf_symbols())),
+    "stack_tree": lambda d, k: bottleneck.stack_tree(k(d.perf_stacks()), k(d.perf_symbols())),
+    "connections_over_time": lambda d, k: bottleneck.connections_over_time(k(d.activity_samples()), k(d.runs())),
+    "connection_balance": lambda _, k: bottleneck.connection_balance(k(CONNECTIONS)),
+    "throttling_over_time": lambda d, k: bottleneck.throttling_over_time(k(d.throttle_samples()), k(d.runs())),
+    "time_histogram": lambda d, k: spans.time_histogram(k(d.statements().with_columns(series="resource"))),
+    "in_milliseconds": lambda d, k: spans.in_milliseconds(k(d.statements().select("total_us"))),
+    "measured_rates": lambda _, k: measured_rates(k(published("thesis")), k(audit().findings)),
+    "rates_not_measured": lambda _, k: rates_not_measured(k(published("thesis")), k(audit().findings)),
     "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
     "audit_runs": lambda d, k: audit_runs(k(d.runs())),
     "published_numbers": lambda _, k: published_numbers(k(published("thesis"))),
@@ -117,8 +138,8 @@ def functions_of_frames(package: ModuleType) -> set[str]:
 
 
 PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
-#: Their name says the kind they give, or they are steps of the ingest.
-OTHERS = {"as_polars", "group_sessions", "trace_iteration"}
+#: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest.
+OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration"}
 
 
 def test_no_function_of_frames_is_left_out() -> None:

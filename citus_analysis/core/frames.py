@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from types import ModuleType
-from typing import ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
-import narwhals as nw
 import polars as pl
-from narwhals.dependencies import is_into_dataframe
-from narwhals.typing import IntoDataFrame
 
 from citus_analysis.errors import UsageError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
 
 __all__ = ["Frame", "TableSource", "as_polars", "in_callers_kind", "tables_of"]
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 #: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
-Frame: TypeAlias = IntoDataFrame | pl.LazyFrame
+Frame: TypeAlias = "IntoDataFrame | pl.LazyFrame"
 
 
 @runtime_checkable
@@ -46,6 +46,8 @@ def as_polars(frame: Frame) -> pl.DataFrame:
         return frame
     if isinstance(frame, pl.LazyFrame):
         return frame.collect()
+    import narwhals as nw
+
     try:
         table: pl.DataFrame = nw.from_native(_with_index(frame), eager_only=True).to_polars()
     except TypeError as error:
@@ -99,16 +101,34 @@ def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
         # In polars from here on, so that functions that are called on the way return polars too.
         converted = cast("Callable[..., R]", function)
         result = converted(*map(_in_polars, args), **{name: _in_polars(value) for name, value in kwargs.items()})
-        kind = nw.get_native_namespace(cast("IntoDataFrame", first))
+        kind = _kind_of(cast("IntoDataFrame", first))
         return _converted(result, kind)
 
     return converting
 
 
+def _kind_of(frame: IntoDataFrame) -> ModuleType:
+    """The package that a frame belongs to."""
+    import narwhals as nw
+
+    return cast("ModuleType", nw.get_native_namespace(frame))
+
+
+def _is_frame(value: object) -> bool:
+    """Whether a value is a table of any kind; narwhals is imported only for values that polars does not know."""
+    if isinstance(value, pl.DataFrame | pl.LazyFrame):
+        return True
+    if value is None or isinstance(value, str | bytes | int | float | Mapping | list | tuple):
+        return False
+    from narwhals.dependencies import is_into_dataframe
+
+    return is_into_dataframe(value)
+
+
 def _frames(values: Iterable[object]) -> Iterator[object]:
     """The frames among arguments, and in mappings and sequences of frames."""
     for value in values:
-        if isinstance(value, pl.LazyFrame) or is_into_dataframe(value):
+        if _is_frame(value):
             yield value
         elif isinstance(value, Mapping):
             yield from _frames(value.values())
@@ -121,12 +141,14 @@ def _in_polars(value: object) -> object:
         return {name: _in_polars(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(_in_polars, value))
-    return as_polars(cast("Frame", value)) if is_into_dataframe(value) else value
+    return as_polars(cast("Frame", value)) if _is_frame(value) else value
 
 
 def _converted(result: T, kind: ModuleType) -> T:
     """A result with its frames in another kind; the annotation keeps the kind that callers with polars get."""
     if isinstance(result, pl.DataFrame):
+        import narwhals as nw
+
         return cast("T", nw.from_arrow(result, backend=kind).to_native())
     if isinstance(result, tuple):
         return cast("T", tuple(_converted(value, kind) for value in result))

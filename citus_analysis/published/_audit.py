@@ -64,7 +64,7 @@ class AuditResult(Shown):
         return as_polars(self.findings)
 
 
-Audited: TypeAlias = str | PathLike[str] | Frame
+Audited: TypeAlias = "str | PathLike[str] | Frame"
 
 
 @in_callers_kind

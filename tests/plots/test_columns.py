@@ -1,6 +1,7 @@
 """Every figure says which column its table lacks, and which it has."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import plotly.graph_objects as go
 import polars as pl
@@ -74,6 +75,11 @@ def _spans() -> pl.DataFrame:
 Draw = Callable[[pl.DataFrame], go.Figure]
 #: Function -> argument -> how it is called with that table, and a table that it can draw.
 BARS = pl.DataFrame({"x": ["A"], "group": ["citus"], "mean": [2.0], "low": [1.0], "high": [3.0]})
+SENT = pl.DataFrame(
+    {"time": [datetime(2026, 1, 1, tzinfo=UTC)], "sent_by": ["clients"], "mean_ms": [1.5], "n": [3]}
+    | {"text": ["SELECT 1"], "statement_kind": ["select"], "total_s": [2.0], "share_percent": [100.0]}
+)
+RATES = pl.DataFrame({"system": ["citus"], "source": ["thesis"], "table": ["4.2"], "label": ["A"], "value": [9043.0]})
 CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_series": {
         "means": (lambda t: plot_series(t, x="workers"), lambda: MEANS),
@@ -90,6 +96,10 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
         "samples": (plot_device, lambda: SAMPLES),
         "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
     },
+    "plot_measure_over_time": {"intervals": (lambda t: plots.plot_measure_over_time(t, ["mean_ms"]), lambda: SENT)},
+    "plot_counts_over_time": {"counts": (lambda t: plots.plot_counts_over_time(t, "n", by="sent_by"), lambda: SENT)},
+    "plot_shares": {"statements": (plots.plot_shares, lambda: SENT)},
+    "plot_measured_rates": {"rates": (plots.plot_measured_rates, lambda: RATES)},
     "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
     "plot_nodes": {
         "samples": (plot_nodes, lambda: NODES),

@@ -79,5 +79,6 @@ def test_the_page_shows_every_part(dataset: Path, tmp_path: Path) -> None:
         "Locks",
         "Beside the base",
     ):
-        assert f">{heading}" in page, heading
+        # A section without content is named at the end of the page.
+        assert f">{heading}" in page or heading in page.rpartition("Left out, because")[2], heading
     assert {"statements", "slowest", "errors", "locks", "changes", "overview"} <= {path.stem for path in result.tables}

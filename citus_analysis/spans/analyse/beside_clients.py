@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.runs import setting_text
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
@@ -86,15 +86,17 @@ def _named(table: pl.DataFrame, main: str, then: list[str]) -> pl.DataFrame:
     return ordered.select(statement.alias("statement"), set_up.alias("set_up"), pl.exclude("statement_kind", "family"))
 
 
-def in_milliseconds(table: pl.DataFrame) -> pl.DataFrame:
+@in_callers_kind
+def in_milliseconds(table: Frame) -> pl.DataFrame:
     """A table whose times in µs (`..._us`) are in ms (`..._ms`).
 
     Example:
         >>> in_milliseconds(pl.DataFrame({"mean_us": [1500.0], "n": [3]})).row(0, named=True)
         {'mean_ms': 1.5, 'n': 3}
     """
-    times = [name for name in table.columns if name.endswith("_us")]
-    scaled = table.with_columns(pl.col(times) / US_PER_MS)
+    frame = as_polars(table)
+    times = [name for name in frame.columns if name.endswith("_us")]
+    scaled = frame.with_columns(pl.col(times) / US_PER_MS)
     return scaled.rename({name: f"{name.removesuffix('_us')}_ms" for name in times})
 
 
