@@ -156,14 +156,13 @@ class Ordered:
         """What the pairs say."""
         task, child = self.tasks, self.children
         first = firsts(self.stream)
-        begins = sessions.executions.group_by("session").agg(session_begins=microseconds("start_time").min())
         streams = (
             task.frame.select("parent_node", "child_node", "gpid", "session")[task.row[self.task[first]]]
             .with_columns(
                 surplus_task=pl.Series(_first_surplus(self, task, child)),
                 surplus_child=pl.Series(_first_surplus(self, child, task)),
             )
-            .join(begins, on="session", how="left", maintain_order="left")
+            .join(sessions.begins, on="session", how="left", maintain_order="left")
             .drop("session")
         )
         shorter = child.length[self.child] > task.length[self.task] + 1

@@ -20,7 +20,7 @@ import polars as pl
 from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.match.clocks import RESOLUTION_US
 from citus_analysis.spans.model.identifiers import Identifiers
-from citus_analysis.spans.read.ordered_arrays import changes, firsts
+from citus_analysis.spans.read.ordered_arrays import firsts
 from citus_analysis.spans.read.sessions import Sessions
 
 __all__ = ["statement_profile"]
@@ -205,9 +205,7 @@ def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
 
 def _connecting(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
     """The statements (`execution`) with a task that is the first thing on a shard that its child's session did."""
-    on_shard = pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()
-    ran = sessions.executions.filter(on_shard).select("execution", "session", "anchored")
-    first = ran.filter(pl.Series(changes(ran["session"].to_numpy())) & pl.col("anchored"))
+    first = sessions.executions.filter("first_on_shard")
     return pairs.join(first.select(child="execution"), on="child", how="semi").select("execution").unique()
 
 

@@ -1,61 +1,43 @@
 """Records of server logs in the order of their sessions, each with the execution it belongs to.
 
-A backend writes its records in order, numbered by `session_line`. Sorted by backend and position, every record
-of a session is one of a few *events*; which statement it belongs to follows from the events before it:
+A backend writes its records in order, numbered by `session_line`. In the order of its session, every record is one of a
+few *events*; which statement it belongs to follows from the events before it:
 
 - an *opener* names a statement (`execute S_1: ...`, `statement: ...`);
 - the first duration after an opener closes the statement; an error closes whatever is open;
 - a duration whose predecessor is not an opener belongs to a phase (parse, bind) of the statement to come;
 - `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener;
-- a task record reports a remote execution of the open statement.
+- a task record reports a remote execution of the open statement, and opens one where the statement line is missing
+  because the log begins, or has a gap, in the middle of a statement.
 
-This holds for both protocols, for parents and for children (sessions with a gpid). All steps are operations on
-arrays over the sorted records; there is no loop over records or statements. The records are sorted once, by row
-numbers; their columns stay where they are until someone picks from them.
+This holds for both protocols, for parents and for children (sessions with a gpid). What a kind of record is stands
+here; the pass over the records is compiled (`native/sessions.c`). It takes them as they stand in their logs, backends
+in turn, as long as each backend's own records stand in order. Records of logs that overlap, were doubled or put together
+again are sorted by session before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, firsts, pick, stable_order
-from citus_analysis.spans.read.stitching import stitch
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, firsts, stable_order
 
-__all__ = [
-    "ERROR",
-    "EXTENDED",
-    "FILE_ROOM",
-    "LOCAL",
-    "OPENER",
-    "PARSES",
-    "PREPARE",
-    "TASK",
-    "TIMED",
-    "TRACED_COLUMNS",
-    "WHOLE",
-    "LogFiles",
-    "Records",
-    "read_records",
-]
-
-#: What a record is to its session: a duration that names its phase (parse, bind), one that names its statement as
-#: well, a bare duration, a local execution, a statement line, a task, an error, nothing.
-PREPARE, WHOLE, DURATION, LOCAL, OPENER, TASK, ERROR, NOTHING = range(8)
-
-#: Events that report a duration: all up to this one.
-TIMED: Final = DURATION
+__all__ = ["FILE_ROOM", "TRACED_COLUMNS", "USED", "WORDS", "LogFiles", "number_files", "sorted_rows", "word_of"]
 
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
 
 _NEVER: Final = np.iinfo(np.int64).max
+
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _NOTHING = range(len(RECORD_EVENTS))
 
 _KINDS: Final = (*KINDS, None)
 _PHASES: Final = (*PROTOCOL_PHASES, None)
@@ -70,9 +52,34 @@ def _of_kind(*names: str) -> Flags:
     return np.array([kind in names for kind in _KINDS for _ in _PHASES])
 
 
-#: Kinds and phases of a parse phase, and of a statement over the extended protocol.
-PARSES: Final = _naming("parse")
-EXTENDED: Final = _naming("execute")
+def _untimed_events() -> NDArray[np.uint8]:
+    """What a record without a duration is."""
+    opener = np.where(_of_kind("execute", "statement"), _OPENER, _NOTHING)
+    return np.where(_of_kind("task"), _TASK, opener).astype(np.uint8)
+
+
+def _timed_events() -> NDArray[np.uint8]:
+    """What a record with a duration is: one that names its phase (parse, bind) or its statement as well, or neither."""
+    timed = _of_kind("duration", "parse", "bind", "execute", "statement")
+    prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
+    named = np.where(prepares, _PREPARE, np.where(runs, _WHOLE, _DURATION))
+    return np.where(timed, named, _untimed_events()).astype(np.uint8)
+
+
+#: By :func:`word_of` a record's kind and phase: its event with a duration and without; whether it is of a parse phase,
+#: of a statement over the extended protocol, or a statement line.
+WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
+    "timed": _timed_events(),
+    "untimed": _untimed_events(),
+    "parses": _naming("parse").astype(np.uint8),
+    "extended": _naming("execute").astype(np.uint8),
+    "statements": _of_kind("statement").astype(np.uint8),
+}
+
+
+def word_of(kind: NDArray[np.uint8], phase: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Kind and phase of each record as one number; without one, the code is the number of kinds, or of phases."""
+    return np.asarray(kind * np.uint8(len(_PHASES)) + phase)
 
 
 @dataclass(frozen=True)
@@ -89,85 +96,8 @@ class LogFiles:
     of_record: NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
-class Records:
-    """The records that shape executions, by node, backend and position. Arrays have one element per record.
-
-    Attributes:
-        events: all records, as they came.
-        files: the log files they stand in.
-        row: row in `events`.
-        event: what it is to its session.
-        session: number of its session.
-        segment: number of the unbroken piece of a session.
-        anchored: the segment holds the session's first record: nothing of it is missing before.
-        closes: it ends its execution.
-        execution: number of its execution, from 1, in order.
-        gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
-        copies: rows of records that stand in the logs once more; they count once.
-        words: kind and phase of each row of `events`, as one number.
-    """
-
-    events: pl.DataFrame
-    files: LogFiles
-    row: Indices
-    event: NDArray[np.uint8]
-    session: NDArray[np.uint32]
-    segment: NDArray[np.uint32]
-    anchored: Flags
-    closes: Flags
-    execution: NDArray[np.uint32]
-    gaps: pl.DataFrame
-    copies: Indices
-    words: NDArray[np.uint8]
-
-    @cached_property
-    def first(self) -> Indices:
-        """Where the records of each execution begin."""
-        return firsts(self.execution)
-
-    def pick(self, at: Indices, *columns: str) -> pl.DataFrame:
-        """Columns at some records; a negative number gives null."""
-        return pick(self.events[list(columns)], np.where(at >= 0, self.row[at], -1) if len(self.row) else at)
-
-    def source(self, at: Indices) -> pl.Series:
-        """The source of some records."""
-        return pl.Series(self.files.of_record[self.row[at]])
-
-    def node(self, at: Indices) -> pl.Series:
-        """The node of some records."""
-        return self.files.table["node"].cast(pl.Categorical).gather(self.source(at))
-
-    def says(self, at: Indices, what: Flags) -> Flags:
-        """Whether kind or phase of some records say one thing (:data:`PARSES`, :data:`EXTENDED`)."""
-        return what[self.words[self.row[at]]]
-
-
-def read_records(events: pl.DataFrame, *, distributed: bool) -> Records:
-    """Sort the records of one iteration and number their executions; only a cluster has executions on shards."""
-    files = _number_files(events)
-    # Gathering from one chunk is much faster than from many.
-    events = events.select(_USED).rechunk()
-    by_place, starts = _sorted(events, files)
-    order, starts, copies = stitch(events, by_place, starts)
-    restarted, broken = _breaks(events["session_line"], order, starts)
-    moved = np.zeros(len(order), np.bool_) if order is by_place else _moved(events, files, order, restarted)
-    broken |= moved
-    begins, restarts = np.flatnonzero(broken), np.flatnonzero(restarted)
-    anchored = restarted[begins] & (events["session_line"].gather(order[begins]) == 1).fill_null(value=False).to_numpy()
-    gaps = _gaps(events, files, order, restarted | moved, begins[~anchored])
-    words = _words(events)
-    event = _classify(events, words, distributed=distributed)[order]
-    shaping = np.flatnonzero(event != NOTHING)
-    event, row = event[shaping], order[shaping]
-    session, segment = _numbers(restarts, shaping), _numbers(begins, shaping)
-    whole = anchored[segment - 1] if len(anchored) else np.zeros(0, np.bool_)
-    closes, execution = _number_executions(events, row, event, segment, whole)
-    return Records(events, files, row, event, session, segment, whole, closes, execution, gaps, copies, words)
-
-
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
-_USED: Final = (
+USED: Final = (
     "pid",
     "byte_offset",
     "log_time",
@@ -187,10 +117,11 @@ _USED: Final = (
     "other_shards",
 )
 #: Columns of `log_events` that traces are built from.
-TRACED_COLUMNS: Final = (*_IDENTITY, *_USED)
+TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
-def _number_files(events: pl.DataFrame) -> LogFiles:
+def number_files(events: pl.DataFrame) -> LogFiles:
+    """Number the files that records stand in."""
     identity = _IDENTITY[1:]
     # Files follow each other: their names are compared with the one before, not hashed.
     begin = firsts(events["source_id"].rle_id().to_numpy())
@@ -211,7 +142,7 @@ def _number_files(events: pl.DataFrame) -> LogFiles:
     return LogFiles(table, np.repeat(number, np.diff(begin, append=events.height)).astype(np.uint32))
 
 
-def _sorted(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
+def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
     """Rows with a backend by node, backend and position, and where in them the rows of a backend begin."""
     rows = _by_position(events, files)
     pids = events["pid"]
@@ -238,110 +169,3 @@ def _by_position(events: pl.DataFrame, files: LogFiles) -> Indices:
         return np.arange(len(source))
     ends = np.append(begins[1:], len(source))
     return np.concatenate([np.arange(begins[at], ends[at]) for at in np.argsort(source[begins])])
-
-
-def _breaks(lines: pl.Series, order: Indices, starts: Indices) -> tuple[Flags, Flags]:
-    """Where sessions begin, and where the unbroken pieces of sessions do."""
-    restarted = np.zeros(len(order), np.bool_)
-    restarted[starts] = True
-    line = lines.fill_null(0).to_numpy()[order]
-    step = line[1:] - line[:-1]
-    back, ahead = step <= 0, step > 1
-    if lines.null_count():
-        known = lines.is_not_null().to_numpy()[order]
-        unknown = ~(known[1:] & known[:-1])
-        back[unknown], ahead[unknown] = False, False
-    restarted[1:] |= back
-    broken = restarted.copy()
-    broken[1:] |= ahead
-    return restarted, broken
-
-
-def _moved(events: pl.DataFrame, files: LogFiles, order: Indices, restarted: Flags) -> Flags:
-    """Records of a session that stand before their predecessor: a copy filled a hole of unknown size."""
-    place = files.of_record[order].astype(np.int64) * FILE_ROOM + events["byte_offset"].to_numpy()[order]
-    moved = np.zeros(len(order), np.bool_)
-    moved[1:] = (place[1:] < place[:-1]) & ~restarted[1:]
-    return moved
-
-
-def _numbers(begins: Indices, chosen: Indices) -> NDArray[np.uint32]:
-    """The number (from 1) of the group of each chosen record, given where groups begin."""
-    counts = np.diff(np.searchsorted(chosen, begins), append=len(chosen))
-    return np.repeat(np.arange(1, len(begins) + 1, dtype=np.uint32), counts)
-
-
-def _gaps(events: pl.DataFrame, files: LogFiles, order: Indices, restarted: Flags, begins: Indices) -> pl.DataFrame:
-    row = order[begins]
-    before = order[begins - 1]
-    place = files.of_record[before].astype(np.int64) * FILE_ROOM + events["byte_offset"].gather(before).to_numpy()
-    return pl.DataFrame(
-        {
-            "gpid": events["gpid"].gather(row),
-            "node": files.table["node"].cast(pl.Categorical).gather(files.of_record[row]),
-            "place": np.where(restarted[begins], -1, place),
-        }
-    ).filter(pl.col("gpid").is_not_null())
-
-
-def _words(events: pl.DataFrame) -> NDArray[np.uint8]:
-    """Kind and phase of each record as one number."""
-    kind = events["kind"].to_physical().cast(pl.UInt8).fill_null(len(_KINDS) - 1).to_numpy()
-    phase = events["phase"].to_physical().cast(pl.UInt8).fill_null(len(_PHASES) - 1).to_numpy()
-    return np.asarray(kind * np.uint8(len(_PHASES)) + phase)
-
-
-def _timed_events() -> NDArray[np.uint8]:
-    """What a record with a duration is, by its words."""
-    timed = _of_kind("duration", "parse", "bind", "execute", "statement")
-    prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
-    named = np.where(prepares, PREPARE, np.where(runs, WHOLE, DURATION))
-    return np.where(timed, named, _untimed_events()).astype(np.uint8)
-
-
-def _untimed_events() -> NDArray[np.uint8]:
-    """What a record without a duration is, by its words."""
-    opener = np.where(_of_kind("execute", "statement"), OPENER, NOTHING)
-    return np.where(_of_kind("task"), TASK, opener).astype(np.uint8)
-
-
-def _classify(events: pl.DataFrame, words: NDArray[np.uint8], *, distributed: bool) -> NDArray[np.uint8]:
-    """What each record is to its session."""
-    timed = events["duration_us"].is_not_null().to_numpy()
-    event = np.where(timed, _timed_events()[words], _untimed_events()[words])
-    if distributed:
-        on_shard = (events["shard_id"].is_not_null() & events["gpid"].is_null()).to_numpy()
-        event[(event == OPENER) & on_shard & _of_kind("statement")[words]] = LOCAL
-    other = np.flatnonzero(event == NOTHING)
-    severity = events["severity"].gather(other)
-    event[other[severity.is_in(["ERROR", "FATAL", "PANIC"]).fill_null(value=False).to_numpy()]] = ERROR
-    return event
-
-
-def _number_executions(
-    events: pl.DataFrame, row: Indices, event: NDArray[np.uint8], segment: NDArray[np.uint32], anchored: Flags
-) -> tuple[Flags, NDArray[np.uint32]]:
-    """Which records close their execution, and the execution of each."""
-    # A task opens where its statement line is missing: the log begins, or has a gap, in the middle of a statement.
-    opens = (event == OPENER) | (event == TASK)
-    after_opener = np.zeros(len(event), np.bool_)
-    shaping = np.flatnonzero(event != LOCAL)
-    after_opener[shaping[1:]] = opens[shaping[:-1]] & (segment[shaping[1:]] == segment[shaping[:-1]])
-    closes = (event == ERROR) | (event == WHOLE) | ((event == DURATION) & after_opener)
-    never_closed = ((event == OPENER) | (event == WHOLE) | (event == PREPARE)) & after_opener
-    begins = changes(segment) | never_closed
-    begins[1:] |= closes[:-1]
-    if not anchored.all():
-        begins |= _fragments(events["local_xid"], row, opens, segment) & ~anchored
-    return closes, counted(begins)
-
-
-def _fragments(xids: pl.Series, row: Indices, opens: Flags, segment: NDArray[np.uint32]) -> Flags:
-    """Where the next statement begins, told by its xid, in a segment that begins in the middle of a statement."""
-    xid = xids.fill_null(-1).to_numpy()[row]
-    other = np.zeros(len(row), np.bool_)
-    other[1:] = (xid[1:] != xid[:-1]) & (xid[1:] >= 0) & (xid[:-1] >= 0)
-    opened: Indices = np.cumsum(opens) - opens
-    first = firsts(segment)
-    before: Indices = np.repeat(opened[first], np.diff(first, append=len(segment)))
-    return np.asarray(other & (opened == before))

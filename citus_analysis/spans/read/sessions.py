@@ -12,26 +12,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, firsts, places
-from citus_analysis.spans.read.records import (
-    ERROR,
-    EXTENDED,
-    FILE_ROOM,
-    LOCAL,
-    OPENER,
-    PARSES,
-    PREPARE,
-    TASK,
-    TIMED,
-    WHOLE,
-    Records,
-    read_records,
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NOTHING_THERE, Assembled
+from citus_analysis.schema import TABLES
+from citus_analysis.spans.read.assembling import (
+    GPID_NODE_FACTOR,
+    TextNumbers,
+    frame_of,
+    new_assembly,
+    record_columns,
 )
+from citus_analysis.spans.read.ordered_arrays import Indices
+from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sorted_rows
+from citus_analysis.spans.read.stitching import stitch
 
 __all__ = ["GPID_NODE_FACTOR", "Sessions", "are_distributed", "place", "read_sessions"]
-
-#: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
-GPID_NODE_FACTOR: Final = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +41,7 @@ class Sessions:
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
         coverage: per node the first and last record's time, whether sessions were `under_way` at its beginning, and how
             many records stand in its logs once more (`copies`).
+        begins: when each session began, `session` and `session_begins` (microseconds).
     """
 
     sources: pl.DataFrame
@@ -56,6 +51,7 @@ class Sessions:
     phases: pl.DataFrame
     gaps: pl.DataFrame
     coverage: pl.DataFrame
+    begins: pl.DataFrame
 
 
 def are_distributed(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFrame) -> bool:
@@ -87,238 +83,129 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
         distributed: see :func:`are_distributed`; these records tell where it is None.
     """
     is_cluster = are_distributed(events, nodes) if distributed is None else distributed
-    records = read_records(events, distributed=is_cluster)
-    timed = _timed(records)
-    executions, known = _executions(records, timed, nodes)
+    files = number_files(events)
+    order, starts = sorted_rows(events, files)
+    order, _, copies = stitch(events, order, starts)
+    assembly = new_assembly(files.table, nodes, distributed=is_cluster)
+    texts = Texts(TextNumbers(), TextNumbers())
+    # Compiled code reads the values as they are: they must have the types of the schema.
+    typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
+    arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
+    assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
+    assembly.end()
+    done = assembly.take()
     return Sessions(
-        sources=records.files.table,
-        executions=executions,
-        tasks=_tasks(records, executions, known, nodes),
-        locals=_locals(records, executions, known),
-        phases=_phases(records, timed, known),
-        gaps=records.gaps,
-        coverage=_coverage(records, executions),
+        sources=files.table,
+        **pieces_of(done, files.table, nodes, texts),
+        gaps=gaps_of(done, files.table),
+        coverage=coverage_of(done, assembly.times, files.table, pl.Series(files.of_record[copies])),
+        begins=begins_of(done),
     )
 
 
 _US: Final = pl.Datetime("us", "UTC")
+_PHASES: Final = pl.Enum(["parse", "bind", "execute"])
+_STATEMENT_KIND: Final = TABLES["log_events"]["statement_kind"].dtype
+_NODE: Final = pl.Categorical
 
 
 @dataclass(frozen=True)
-class _Timed:
-    """The records that report a duration.
+class Texts:
+    """Texts that records name by number: hosts of workers, and further shards of statements."""
 
-    Attributes:
-        at: which records they are.
-        execution: the execution of each.
-        first: where those of an execution begin.
-        duration: what they report, microseconds.
+    hosts: TextNumbers
+    shards: TextNumbers
+
+
+def pieces_of(
+    done: Assembled, files: pl.DataFrame, nodes: pl.DataFrame, texts: Texts, first: int = 0
+) -> dict[str, pl.DataFrame]:
+    """Executions, and what belongs to them: `executions`, `tasks`, `locals` and `phases` of :class:`Sessions`.
+
+    Args:
+        done: what was assembled.
+        files: its log files.
+        nodes: rows of table `nodes` of the resource.
+        texts: that the records name.
+        first: number of the first execution.
     """
-
-    at: Indices
-    execution: NDArray[np.uint32]
-    first: Indices
-    duration: pl.Series
-
-
-def _timed(records: Records) -> _Timed:
-    at = np.flatnonzero(records.event <= TIMED)
-    execution = records.execution[at]
-    return _Timed(at, execution, firsts(execution), records.pick(at, "duration_us").to_series())
+    executions = _executions(done["executions"], files, texts, first)
+    return {
+        "executions": executions,
+        "tasks": _tasks(done["tasks"], executions, files, nodes, texts, first),
+        "locals": _locals(done["locals"]),
+        "phases": _phases(done["phases"]),
+    }
 
 
-def _executions(records: Records, timed: _Timed, nodes: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
-    """The executions, and at which row of them each numbered execution is (-1: it is none)."""
-    first, event = records.first, records.event
-    count = len(first)
-    openers = np.flatnonzero((event == OPENER) | (event == WHOLE))
-    opener = _one_each(records, openers, count)
-    closer = _one_each(records, np.flatnonzero(records.closes), count)
-    errors = np.flatnonzero(event == ERROR)
-    fatal = errors[(records.pick(errors, "severity").to_series() != "ERROR").to_numpy()]
-    extended = np.zeros(count, np.bool_)
-    extended[records.execution[openers] - 1] = records.says(openers, EXTENDED)
-    frame = pl.DataFrame(
-        {
-            "execution": np.arange(1, count + 1, dtype=np.uint32),
-            "source": records.source(first),
-            "node": records.node(first),
-            "session": records.session[first],
-            "segment": records.segment[first],
-            "anchored": records.anchored[first],
-            "extended": extended,
-            "fatal": _any_each(records, fatal, count),
-            "has_tasks": _any_each(records, np.flatnonzero(event == TASK), count),
-            "failed": _any_each(records, errors, count),
-            "opened": opener >= 0,
-            "closed": closer >= 0,
-            **_durations(records, timed, count),
-            **records.pick(first, "pid", "gpid").to_dict(),
-            **_of_opener(records, opener).to_dict(),
-            **_of_closer(records, closer).to_dict(),
-            "last_offset": records.pick(np.append(first[1:], len(event))[:count] - 1, "byte_offset").to_series(),
-        }
-    ).with_columns(extended=pl.when("opened").then("extended"))
-    return _with_parents(frame, nodes, records)
+_FLAGS: Final = (
+    *("anchored", "fatal", "has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "in_transaction"),
+    *("first_on_shard", "extended", "has_fingerprint"),
+)
+_TIMES: Final = ("opener_time", "end_time", "start_time")
+_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "local_xid", "closing_xid", *_TIMES)
 
 
-def _of_opener(records: Records, opener: Indices) -> pl.DataFrame:
-    """Columns from the record that opens each execution."""
-    shards = ("shard_id", "other_shards")
-    columns = ("byte_offset", "log_time", "statement_fingerprint", "statement_kind", *shards, "local_xid")
-    return records.pick(opener, *columns).rename({"byte_offset": "opener_offset", "log_time": "opener_time"})
+def _executions(items: NDArray[np.void], files: pl.DataFrame, texts: Texts, first: int) -> pl.DataFrame:
+    named = ("source", "session", "pid", "phases", "duration_us", "last_offset", "session_seq")
+    told = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
+    flags = told.with_columns(pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
+    return flags.with_columns(
+        execution=pl.int_range(first, first + pl.len(), dtype=pl.UInt32),
+        node=files["node"].cast(_NODE).gather(told["source"]),
+        extended=pl.when("opened").then("extended"),
+        duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
+        statement_kind=_kinds(told["statement_kind"]),
+        statement_fingerprint=pl.when("has_fingerprint").then("statement_fingerprint"),
+        other_shards=texts.shards.named(told["other_shards"], pl.String),
+    ).drop("has_fingerprint")
 
 
-def _of_closer(records: Records, closer: Indices) -> pl.DataFrame:
-    """Columns from the record that closes each execution."""
-    names = {"local_xid": "closing_xid", "log_time": "end_time"}
-    return records.pick(closer, "local_xid", "byte_offset", "log_time").rename(names)
+def _kinds(codes: pl.Series) -> pl.Series:
+    known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then("code")).to_series()
+    return known.cat.to(_STATEMENT_KIND)
 
 
-def _one_each(records: Records, chosen: Indices, count: int) -> Indices:
-    """The chosen record of each execution, which has at most one; -1 without one."""
-    found = np.full(count, -1)
-    found[records.execution[chosen] - 1] = chosen
-    return found
-
-
-def _any_each(records: Records, chosen: Indices, count: int) -> Flags:
-    """Which executions have a chosen record."""
-    found = np.zeros(count, np.bool_)
-    found[records.execution[chosen] - 1] = True
-    return found
-
-
-def _durations(records: Records, timed: _Timed, count: int) -> dict[str, pl.Series]:
-    """Per execution when it began, the sum of its durations and how many they are."""
-    never = np.iinfo(np.int64).max
-    end = records.pick(timed.at, "log_time").to_series().cast(_US).to_physical()
-    begin = (end - timed.duration.cast(pl.Int64)).fill_null(never).to_numpy()
-    where = timed.execution[timed.first] - 1
-    start, total, phases = np.full(count, never), np.zeros(count), np.zeros(count, np.uint32)
-    if len(where):
-        start[where] = np.minimum.reduceat(begin, timed.first)
-        total[where] = np.add.reduceat(timed.duration.to_numpy(), timed.first)
-        phases[where] = np.diff(timed.first, append=len(timed.at))
-    frame = pl.DataFrame({"start_time": start, "duration_us": total, "phases": phases})
-    return frame.select(
-        pl.when(pl.col("start_time") != never).then("start_time").cast(_US),
-        pl.when(pl.col("phases") > 0).then("duration_us"),
-        "phases",
-    ).to_dict()
-
-
-def _with_parents(frame: pl.DataFrame, nodes: pl.DataFrame, records: Records) -> tuple[pl.DataFrame, Indices]:
-    """Drop what is no execution, add gpid, transaction membership and the number within the session."""
-    session = frame["session"].to_numpy()
-    sampled = np.zeros(int(session[-1]) + 1 if len(session) else 1, np.bool_)
-    sampled[session[frame["opened"].to_numpy()]] = True
-    known = frame.select(
-        pl.col("opened")
-        | pl.col("has_tasks")
-        | ((pl.col("phases") > 0) & pl.col("failed"))
-        | (pl.Series(sampled[session]) & pl.col("failed") & ~pl.col("fatal"))
-    ).to_series()
-    kept = frame if known.all() else frame.filter(known)
-    row = np.where(known.to_numpy(), np.cumsum(known.to_numpy()) - 1, -1)
-    nodeids = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("node", keep="first")
-    nodeid = records.files.table.join(nodeids, on="node", how="left", maintain_order="left")["nodeid"]
-    own_gpid = nodeid.gather(kept["source"]) * GPID_NODE_FACTOR + kept["pid"].cast(pl.Int64)
-    xid = pl.col("local_xid")
-    same_session = pl.col("session") == pl.col("session").shift(1)
-    shares = (same_session & (xid == xid.shift(1)) & (xid > 0)).fill_null(value=False)
-    with_parents = kept.with_columns(
-        is_child=pl.col("gpid").is_not_null(),
-        gpid=pl.coalesce("gpid", own_gpid),
-        in_transaction=shares | shares.shift(-1, fill_value=False),
-        session_seq=places(changes(kept["session"].to_numpy())),
+def _tasks(
+    items: NDArray[np.void],
+    executions: pl.DataFrame,
+    files: pl.DataFrame,
+    nodes: pl.DataFrame,
+    texts: Texts,
+    first: int,
+) -> pl.DataFrame:
+    told = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
+    owner = executions.select("anchored", "session", "gpid", "failed", "pid")[_at(items, first)]
+    tasks = told.hstack(owner).with_columns(
+        pl.col("end_time").cast(_US),
+        parent_node=files["node"].cast(_NODE).gather(told["source"]),
+        host=texts.hosts.named(told["host"], pl.Categorical),
+        port=pl.when(pl.col("port") != np.iinfo(np.int32).min).then("port"),
     )
-    return with_parents, row
-
-
-def _tasks(records: Records, executions: pl.DataFrame, known: Indices, nodes: pl.DataFrame) -> pl.DataFrame:
-    at = np.flatnonzero(records.event == TASK)
-    owner = known[records.execution[at] - 1]
     hosts = (
-        nodes.select(pl.col("host").cast(pl.Categorical), "port", child_node=pl.col("node").cast(pl.Categorical))
+        nodes.select(pl.col("host").cast(pl.Categorical), "port", child_node=pl.col("node").cast(_NODE))
         .drop_nulls("host")
         .unique(["host", "port"], keep="first")
-    )
-    tasks = pl.DataFrame(
-        {
-            "execution": records.execution[at],
-            "source": records.source(at),
-            "segment": records.segment[at],
-            "anchored": records.anchored[at],
-            "session": records.session[at],
-            "parent_node": records.node(at),
-            "gpid": executions["gpid"].gather(owner),
-            "failed": executions["failed"].gather(owner),
-            **records.pick(at, "byte_offset", "shard_id", "task_us", "pid").to_dict(),
-            **records.pick(at, "log_time", "worker_host", "worker_port")
-            .rename({"log_time": "end_time", "worker_host": "host", "worker_port": "port"})
-            .to_dict(),
-        }
     )
     return tasks.join(hosts, on=["host", "port"], how="left", maintain_order="left")
 
 
-def _locals(records: Records, executions: pl.DataFrame, known: Indices) -> pl.DataFrame:
-    """Executions on the parent's own shards.
+def _at(items: NDArray[np.void], first: int) -> Indices:
+    """The execution of each item as its row."""
+    return items["execution"].astype(np.intp) - first
 
-    The first cached plan for a shard is logged twice for one execution: twice in a row, or, where the plan is made
-    during bind (SELECT), once before the statement line and once after it.
-    """
-    at = np.flatnonzero(records.event == LOCAL)
-    shard = records.pick(at, "shard_id").to_series().to_numpy()
-    repeated = np.zeros(len(at), np.bool_)
-    repeated[1:] = (
-        (at[1:] == at[:-1] + 1) & (shard[1:] == shard[:-1]) & (records.execution[at[1:]] == records.execution[at[:-1]])
+
+def _locals(items: NDArray[np.void]) -> pl.DataFrame:
+    """Executions on the parent's own shards."""
+    told = frame_of(items, ("execution", "source", "statement_kind", "byte_offset"), ("shard_id", "log_time"))
+    return told.with_columns(pl.col("log_time").cast(_US), statement_kind=_kinds(told["statement_kind"]))
+
+
+def _phases(items: NDArray[np.void]) -> pl.DataFrame:
+    told = frame_of(items, ("execution", "source", "byte_offset", "duration_us", "closes", "name"), ("log_time",))
+    return told.with_columns(
+        pl.col("log_time").cast(_US), pl.col("closes").cast(pl.Boolean), name=told["name"].cat.to(_PHASES)
     )
-    at = at[~repeated & (known[records.execution[at] - 1] >= 0)]
-    lines = pl.DataFrame(
-        {
-            "execution": records.execution[at],
-            "source": records.source(at),
-            **records.pick(at, "byte_offset", "shard_id", "log_time", "statement_kind").to_dict(),
-        }
-    )
-    opener = executions["opener_offset"].gather(known[records.execution[at] - 1])
-    early = (lines["byte_offset"] < opener).fill_null(value=False)
-    if not early.any():
-        return lines
-    later = lines.filter(~early).select("execution", "shard_id", again=pl.lit(value=True)).unique()
-    return (
-        lines.with_columns(early=early)
-        .join(later, on=["execution", "shard_id"], how="left", maintain_order="left")
-        .filter(~(pl.col("early") & pl.col("again").fill_null(value=False)))
-        .drop("early", "again")
-    )
-
-
-_PHASES: Final = pl.Enum(["parse", "bind", "execute"])
-
-
-def _phases(records: Records, timed: _Timed, known: Indices) -> pl.DataFrame:
-    """Durations as phases: the closing one is execute, of those before the last is bind, the others are parse."""
-    at, execution = timed.at, timed.execution
-    closes = records.closes[at]
-    last_before = np.ones(len(at), np.bool_)
-    last_before[:-1] = closes[1:] | (execution[1:] != execution[:-1])
-    is_parse = np.where(records.event[at] == PREPARE, records.says(at, PARSES), ~last_before)
-    name = np.where(closes, 2, np.where(is_parse, 0, 1)).astype(np.uint8)
-    phases = pl.DataFrame(
-        {
-            "execution": execution,
-            "source": records.source(at),
-            **records.pick(at, "byte_offset", "log_time").to_dict(),
-            "duration_us": timed.duration,
-            "closes": closes,
-            "name": pl.Series(name).cat.to(_PHASES),
-        }
-    )
-    kept = known[execution - 1] >= 0
-    return phases if kept.all() else phases.filter(kept)
 
 
 def place(offset: str) -> pl.Expr:
@@ -326,24 +213,41 @@ def place(offset: str) -> pl.Expr:
     return pl.col("source").cast(pl.Int64) * FILE_ROOM + pl.col(offset)
 
 
-def _coverage(records: Records, executions: pl.DataFrame) -> pl.DataFrame:
-    copied = pl.Series(records.files.of_record[records.copies])
-    first = executions.select("node", "session", "anchored").filter(
-        pl.Series(changes(executions["session"].to_numpy()))
+def begins_of(done: Assembled) -> pl.DataFrame:
+    """When sessions began, as in :class:`Sessions`."""
+    told = frame_of(done["sessions"], ("session",), ("begins",))
+    return told.select("session", session_begins=pl.col("begins").cast(pl.Float64))
+
+
+def gaps_of(done: Assembled, files: pl.DataFrame) -> pl.DataFrame:
+    """Where records of child sessions are missing, as in :class:`Sessions`."""
+    missing = done["missing"]
+    names = files["node"].unique().sort().cast(_NODE)
+    return frame_of(missing, ("gpid", "place")).with_columns(node=names.gather(missing["node"]))
+
+
+def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, copied: pl.Series) -> pl.DataFrame:
+    """What the logs of each node hold, as in :class:`Sessions`.
+
+    Args:
+        done: all sessions.
+        times: of the first and the last record of each log file.
+        files: the log files.
+        copied: the log file of each record that stands in the logs once more.
+    """
+    node = files["node"].cast(_NODE)
+    names = files["node"].unique().sort().cast(_NODE)
+    sessions = done["sessions"]
+    under_way = pl.DataFrame({"node": names.gather(sessions["node"]), "under_way": sessions["anchored"] == 0})
+    seen = pl.DataFrame({"node": node, "first_time": times[:, 0], "last_time": times[:, 1]})
+    known = seen.with_columns(
+        pl.when(pl.col(name) != NOTHING_THERE).then(name).cast(_US).alias(name) for name in ("first_time", "last_time")
     )
-    under_way = first.group_by("node").agg(under_way=(~pl.col("anchored")).any())
-    times = (
-        records.events.select("log_time", source=pl.Series(records.files.of_record))
-        .filter(records.events["pid"].is_not_null())
-        .group_by("source")
-        .agg(first_time=pl.col("log_time").min(), last_time=pl.col("log_time").max())
-        .join(records.files.table.select("source", pl.col("node").cast(pl.Categorical)), on="source")
-        .group_by("node")
-        .agg(pl.col("first_time").min(), pl.col("last_time").max())
-    )
-    copies = pl.DataFrame({"node": records.files.table["node"].cast(pl.Categorical).gather(copied)})
+    copies = pl.DataFrame({"node": node.gather(copied)})
     return (
-        times.join(under_way, on="node", how="left")
+        known.group_by("node")
+        .agg(pl.col("first_time").min(), pl.col("last_time").max())
+        .join(under_way.group_by("node").agg(pl.col("under_way").any()), on="node", how="left")
         .join(copies.group_by("node").agg(copies=pl.len()), on="node", how="left")
         .with_columns(pl.col("under_way").fill_null(value=False), pl.col("copies").fill_null(0))
     )

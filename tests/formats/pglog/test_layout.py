@@ -27,9 +27,9 @@ HEADER = Path(pglog.__file__).parent / "native" / "layout.h"
 
 @pytest.fixture
 def fresh_library() -> Iterator[None]:
-    _native._library.cache_clear()
+    _native.loaded_library.cache_clear()
     yield
-    _native._library.cache_clear()
+    _native.loaded_library.cache_clear()
 
 
 def test_the_header_is_current() -> None:

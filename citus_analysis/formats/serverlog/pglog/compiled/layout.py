@@ -26,8 +26,11 @@ __all__ = [
     "ELEMENTS",
     "FIELDS",
     "MAX_SHARDS",
+    "NOT_IN_ORDER",
     "NUMBER_COLUMNS",
     "OUT_OF_MEMORY",
+    "RECORD_EVENTS",
+    "RECORD_NUMBERS",
     "TEXT_COLUMNS",
     "layout_hash",
     "layout_header",
@@ -35,6 +38,8 @@ __all__ = [
 ]
 
 OUT_OF_MEMORY: Final = -2
+#: Records do not stand in the order of their sessions.
+NOT_IN_ORDER: Final = -3
 #: Shards of a statement that are kept; further ones are left out.
 MAX_SHARDS: Final = 8
 
@@ -44,6 +49,9 @@ FIELDS: Final = (
     *("none", "clock", "epoch", "pid", "hex_pid", "vxid", "line"),
     *("app", "user", "database", "host", "remote", "state"),
 )
+
+#: What a record is to its session; those that report a duration come first.
+RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "nothing")
 
 _TABLE: Final = TABLES["log_events"]
 _WIDTHS: Final[Mapping[ColumnType, type]] = MappingProxyType(
@@ -80,6 +88,7 @@ _ENUMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = MappingProxyType(
         "T": ("text_column", (*TEXT_COLUMNS, "count")),
         "E": ("element_kind", ELEMENTS),
         "F": ("field", (*FIELDS, "count")),
+        "R": ("record_event", RECORD_EVENTS),
     }
 )
 
@@ -97,6 +106,24 @@ class Member:
 def _columns(names: Sequence[str]) -> tuple[Member, ...]:
     return tuple(Member(name, "column_t") for name in names)
 
+
+#: Columns of numbers that tell what a session did.
+RECORD_NUMBERS: Final = (
+    *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid", "duration_us", "shard_id", "task_us"),
+    *("worker_port", "statement_fingerprint"),
+)
+
+
+def _padding(size: int) -> int:
+    """Bytes up to the next multiple of eight; eight rather than none, for an array of none is no C."""
+    return 8 - size % 8
+
+
+#: What an execution is told by, one byte each.
+_FLAGS: Final = (
+    *("opened", "closed", "extended", "failed", "fatal", "has_tasks", "has_locals", "is_child", "in_transaction"),
+    *("anchored", "first_on_shard", "has_fingerprint"),
+)
 
 _TEXTS: Final = len(TEXT_COLUMNS)
 _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
@@ -163,6 +190,98 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("severities", "const byte_t *"),
             Member("offsets", "const int64_t *"),
         ),
+        "numbers_t": (
+            Member("values", "const void *", "NULL where no row has one"),
+            Member("valid", "const byte_t *", "one bit per row; NULL where every row has one"),
+            Member("shift", "int64_t", "bits before that of the first row"),
+        ),
+        "source_times_t": (Member("first_time", "int64_t"), Member("last_time", "int64_t")),
+        "rules_t": (
+            Member("timed", "const byte_t *", "record_event by kind and phase, of a record with a duration"),
+            Member("untimed", "const byte_t *", "and of one without"),
+            Member("parses", "const byte_t *", "whether kind and phase name a parse phase"),
+            Member("extended", "const byte_t *", "or a statement over the extended protocol"),
+            Member("statements", "const byte_t *", "or are those of a statement line"),
+            Member("nodes", "const int32_t *", "of each source"),
+            Member("nodeids", "const int64_t *", "of the node of each source"),
+            Member("times", "source_times_t *", "of the records of each source"),
+            Member("gpid_factor", "int64_t"),
+            Member("file_room", "int64_t", "no offset is as large"),
+            Member("distributed", "int64_t", "whether a statement on a shard is a local execution"),
+        ),
+        "records_t": (
+            Member("rows", "int64_t"),
+            Member("order", "const int64_t *", "rows by session; NULL: as they stand, which is checked"),
+            Member("sources", "const uint32_t *", "of each row; NULL: all of one"),
+            Member("source", "int64_t"),
+            *(Member(name, "numbers_t") for name in RECORD_NUMBERS),
+            Member("words", "const byte_t *", "kind and phase as one number"),
+            Member("severity", "const byte_t *"),
+            Member("statement_kind", "const byte_t *"),
+            Member("worker_host", "const int32_t *", "number of the host, -1 without one; NULL: no row has one"),
+            Member("other_shards", "const int32_t *", "number of the text, in the same way"),
+        ),
+        "execution_t": (
+            *(
+                Member(name, "int64_t")
+                for name in (
+                    *("opener_offset", "opener_time", "byte_offset", "end_time", "last_offset", "start_time"),
+                    *("gpid", "shard_id", "local_xid", "closing_xid", "session_seq"),
+                )
+            ),
+            Member("statement_fingerprint", "uint64_t"),
+            Member("duration_us", "double"),
+            Member("source", "uint32_t"),
+            Member("session", "uint32_t"),
+            Member("pid", "int32_t"),
+            Member("phases", "int32_t"),
+            Member("other_shards", "int32_t"),
+            *(Member(name, "byte_t") for name in _FLAGS),
+            Member("statement_kind", "byte_t"),
+            Member("unused", "byte_t", count=_padding(5 * 4 + len(_FLAGS) + 1)),
+        ),
+        "phase_t": (
+            Member("byte_offset", "int64_t"),
+            Member("log_time", "int64_t"),
+            Member("duration_us", "double"),
+            Member("execution", "uint32_t"),
+            Member("source", "uint32_t"),
+            Member("name", "byte_t", "0 parse, 1 bind, 2 execute"),
+            Member("closes", "byte_t"),
+            Member("unused", "byte_t", count=6),
+        ),
+        "sent_task_t": (
+            *(Member(name, "int64_t") for name in ("byte_offset", "end_time", "shard_id", "task_us")),
+            Member("execution", "uint32_t"),
+            Member("source", "uint32_t"),
+            Member("host", "int32_t", "its number; -1: none"),
+            Member("port", "int32_t", "INT32_MIN: none"),
+        ),
+        "local_t": (
+            *(Member(name, "int64_t") for name in ("byte_offset", "log_time", "shard_id")),
+            Member("execution", "uint32_t"),
+            Member("source", "uint32_t"),
+            Member("statement_kind", "byte_t"),
+            Member("unused", "byte_t", count=7),
+        ),
+        "session_t": (
+            Member("begins", "int64_t", "first time of its executions"),
+            Member("executions", "int64_t"),
+            Member("session", "uint32_t"),
+            Member("node", "int32_t"),
+            Member("anchored", "byte_t", "nothing is missing before its first execution"),
+            Member("unused", "byte_t", count=7),
+        ),
+        "missing_t": (
+            Member("gpid", "int64_t"),
+            Member("place", "int64_t", "of the last record before what is missing"),
+            Member("node", "int32_t"),
+            Member("unused", "int32_t"),
+        ),
+        "array_t": (Member("items", "void *"), Member("count", "int64_t")),
+        "assembled_t": tuple(
+            Member(name, "array_t") for name in ("executions", "phases", "tasks", "locals", "sessions", "missing")
+        ),
     }
 )
 
@@ -179,10 +298,24 @@ def structure(name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
+_POINTER: Final = ctypes.c_void_p
+_SCALARS: Final[Mapping[str, type[ctypes._SimpleCData[int] | ctypes._SimpleCData[float]]]] = MappingProxyType(
+    {
+        "byte_t": ctypes.c_uint8,
+        "int32_t": ctypes.c_int32,
+        "uint32_t": ctypes.c_uint32,
+        "int64_t": ctypes.c_int64,
+        "uint64_t": ctypes.c_uint64,
+        "double": ctypes.c_double,
+    }
+)
+
+
 def _ctype(one: Member) -> type:
-    scalars = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64}
-    kind = ctypes.c_void_p if one.type.endswith("*") else scalars.get(one.type) or structure(one.type)
-    return kind * one.count if one.count else kind
+    if one.type in _STRUCTURES:
+        return structure(one.type) * one.count if one.count else structure(one.type)
+    scalar = _POINTER if one.type.endswith("*") else _SCALARS[one.type]
+    return scalar * one.count if one.count else scalar
 
 
 def layout_hash() -> int:
@@ -212,6 +345,7 @@ def _declarations() -> str:
         "MAX_ELEMENTS": MAX_ELEMENTS,
         "HEAD_LIMIT": HEAD_LIMIT,
         "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})",
+        "NOT_IN_ORDER": f"({NOT_IN_ORDER})",
         "MAX_SHARDS": MAX_SHARDS,
     }
     defined = "".join(f"#define {name} {value}\n" for name, value in limits.items())

@@ -45,6 +45,7 @@ __all__ = [
     "count_heads",
     "gather",
     "last_record",
+    "loaded_library",
     "read_texts",
     "scan_chunk",
     "survey",
@@ -82,7 +83,12 @@ def _layout_of(library: ctypes.CDLL) -> int | None:
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def loaded_library() -> ctypes.CDLL:
+    """The library, with the types of its functions.
+
+    Raises:
+        ImportError: it cannot be loaded.
+    """
     try:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
@@ -106,6 +112,16 @@ def _library() -> ctypes.CDLL:
     library.pglog_ties_free.restype = None
     library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TIED_BY), c_void_p, c_void_p)
     library.pglog_tie.restype = c_int32
+    library.pglog_assembly_new.argtypes = (c_void_p,)
+    library.pglog_assembly_new.restype = c_void_p
+    library.pglog_assembly_free.argtypes = (c_void_p,)
+    library.pglog_assembly_free.restype = None
+    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
+    library.pglog_assemble.restype = c_int32
+    library.pglog_assembly_end.argtypes = (c_void_p,)
+    library.pglog_assembly_end.restype = c_int32
+    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
+    library.pglog_assembled.restype = None
     return library
 
 
@@ -115,7 +131,7 @@ def compiled_scanner() -> str:
     Raises:
         ImportError: it cannot be loaded.
     """
-    _library()
+    loaded_library()
     return str(LIBRARY)
 
 
@@ -232,7 +248,7 @@ class Survey:
 
 def survey(text: Bytes) -> Survey:
     """Look at every byte of a chunk once."""
-    found = _library().pglog_survey(text.ctypes.data, len(text))
+    found = loaded_library().pglog_survey(text.ctypes.data, len(text))
     return Survey(int(found.lines), bool(found.ascii), bool(found.zeros))
 
 
@@ -242,7 +258,7 @@ def scan_chunk(
     """The records of a chunk that was surveyed."""
     chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, survey.zeros)
     output = Output(survey.lines, rooms)
-    output.fill(_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
+    output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 
 
@@ -257,7 +273,7 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
     arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
     data, places, numbers = (array.ctypes.data for array in arrays)
     output = Output(len(severities), Rooms())
-    output.fill(_library().pglog_read_texts, data, len(severities), places, numbers)
+    output.fill(loaded_library().pglog_read_texts, data, len(severities), places, numbers)
     return output
 
 
@@ -267,14 +283,14 @@ def gather(text: Bytes, places: Integers) -> tuple[Integers, Bytes]:
     bounds = np.zeros(len(places) + 1, np.int64)
     np.cumsum(places[:, 1] - places[:, 0], out=bounds[1:])
     data = np.empty(int(bounds[-1]), np.uint8)
-    _library().pglog_gather(text.ctypes.data, len(places), places.ctypes.data, data.ctypes.data)
+    loaded_library().pglog_gather(text.ctypes.data, len(places), places.ctypes.data, data.ctypes.data)
     return bounds, data
 
 
 def count_heads(data: bytes, prefix: Prefix) -> int:
     """The number of lines of `data` that begin a record."""
     buffer = np.frombuffer(data, np.uint8)
-    heads = int(_library().pglog_heads(buffer.ctypes.data, len(data), ctypes.byref(_structure_of(prefix))))
+    heads = int(loaded_library().pglog_heads(buffer.ctypes.data, len(data), ctypes.byref(_structure_of(prefix))))
     if heads == OUT_OF_MEMORY:
         raise MemoryError
     return heads
@@ -283,7 +299,7 @@ def count_heads(data: bytes, prefix: Prefix) -> int:
 def last_record(data: bytes, size: int, prefix: Prefix) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     buffer = np.frombuffer(data, np.uint8)
-    place = _library().pglog_last_record(buffer.ctypes.data, size, LINE_CAP, ctypes.byref(_structure_of(prefix)))
+    place = loaded_library().pglog_last_record(buffer.ctypes.data, size, LINE_CAP, ctypes.byref(_structure_of(prefix)))
     if place == OUT_OF_MEMORY:
         raise MemoryError
     return None if place < 0 else int(place)
@@ -331,7 +347,7 @@ class TieTable:
     """State of each process of a log, to tie detail lines to their records."""
 
     def __init__(self) -> None:
-        library = _library()
+        library = loaded_library()
         self._handle = library.pglog_ties_new()
         if not self._handle:
             raise MemoryError
@@ -346,7 +362,7 @@ class TieTable:
         tied = Column.of(np.empty(by.rows, np.int64), by.rows)
         structure = _TIED_BY(*by.pids, *by.lines, by.severities[0], by.offsets[0])
         into = tied.values.ctypes.data, tied.valid.ctypes.data
-        if _library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into):
+        if loaded_library().pglog_tie(self._handle, by.rows, ctypes.byref(structure), *into):
             raise MemoryError
         tied.count = tied.marked()
         return tied

@@ -5,5 +5,6 @@
 #include "line.c"
 #include "prefix.c"
 #include "scanner.c"
+#include "sessions.c"
 #include "statement.c"
 #include "ties.c"

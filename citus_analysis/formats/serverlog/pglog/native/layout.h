@@ -5,11 +5,12 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x762ed6cba4aa82a7
+#define LAYOUT_HASH 0x766efabab20d83ac
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
 #define OUT_OF_MEMORY (-2)
+#define NOT_IN_ORDER (-3)
 #define MAX_SHARDS 8
 
 enum kind {
@@ -113,6 +114,17 @@ enum field {
     F_COUNT,
 };
 
+enum record_event {
+    R_PREPARE,
+    R_WHOLE,
+    R_DURATION,
+    R_LOCAL,
+    R_OPENER,
+    R_TASK,
+    R_ERROR,
+    R_NOTHING,
+};
+
 typedef uint8_t byte_t;
 
 typedef struct {
@@ -204,5 +216,150 @@ typedef struct {
     const byte_t *severities;
     const int64_t *offsets;
 } tied_by_t;
+
+typedef struct {
+    const void *values; /* NULL where no row has one */
+    const byte_t *valid; /* one bit per row; NULL where every row has one */
+    int64_t shift; /* bits before that of the first row */
+} numbers_t;
+
+typedef struct {
+    int64_t first_time;
+    int64_t last_time;
+} source_times_t;
+
+typedef struct {
+    const byte_t *timed; /* record_event by kind and phase, of a record with a duration */
+    const byte_t *untimed; /* and of one without */
+    const byte_t *parses; /* whether kind and phase name a parse phase */
+    const byte_t *extended; /* or a statement over the extended protocol */
+    const byte_t *statements; /* or are those of a statement line */
+    const int32_t *nodes; /* of each source */
+    const int64_t *nodeids; /* of the node of each source */
+    source_times_t *times; /* of the records of each source */
+    int64_t gpid_factor;
+    int64_t file_room; /* no offset is as large */
+    int64_t distributed; /* whether a statement on a shard is a local execution */
+} rules_t;
+
+typedef struct {
+    int64_t rows;
+    const int64_t *order; /* rows by session; NULL: as they stand, which is checked */
+    const uint32_t *sources; /* of each row; NULL: all of one */
+    int64_t source;
+    numbers_t pid;
+    numbers_t byte_offset;
+    numbers_t log_time;
+    numbers_t session_line;
+    numbers_t local_xid;
+    numbers_t gpid;
+    numbers_t duration_us;
+    numbers_t shard_id;
+    numbers_t task_us;
+    numbers_t worker_port;
+    numbers_t statement_fingerprint;
+    const byte_t *words; /* kind and phase as one number */
+    const byte_t *severity;
+    const byte_t *statement_kind;
+    const int32_t *worker_host; /* number of the host, -1 without one; NULL: no row has one */
+    const int32_t *other_shards; /* number of the text, in the same way */
+} records_t;
+
+typedef struct {
+    int64_t opener_offset;
+    int64_t opener_time;
+    int64_t byte_offset;
+    int64_t end_time;
+    int64_t last_offset;
+    int64_t start_time;
+    int64_t gpid;
+    int64_t shard_id;
+    int64_t local_xid;
+    int64_t closing_xid;
+    int64_t session_seq;
+    uint64_t statement_fingerprint;
+    double duration_us;
+    uint32_t source;
+    uint32_t session;
+    int32_t pid;
+    int32_t phases;
+    int32_t other_shards;
+    byte_t opened;
+    byte_t closed;
+    byte_t extended;
+    byte_t failed;
+    byte_t fatal;
+    byte_t has_tasks;
+    byte_t has_locals;
+    byte_t is_child;
+    byte_t in_transaction;
+    byte_t anchored;
+    byte_t first_on_shard;
+    byte_t has_fingerprint;
+    byte_t statement_kind;
+    byte_t unused[7];
+} execution_t;
+
+typedef struct {
+    int64_t byte_offset;
+    int64_t log_time;
+    double duration_us;
+    uint32_t execution;
+    uint32_t source;
+    byte_t name; /* 0 parse, 1 bind, 2 execute */
+    byte_t closes;
+    byte_t unused[6];
+} phase_t;
+
+typedef struct {
+    int64_t byte_offset;
+    int64_t end_time;
+    int64_t shard_id;
+    int64_t task_us;
+    uint32_t execution;
+    uint32_t source;
+    int32_t host; /* its number; -1: none */
+    int32_t port; /* INT32_MIN: none */
+} sent_task_t;
+
+typedef struct {
+    int64_t byte_offset;
+    int64_t log_time;
+    int64_t shard_id;
+    uint32_t execution;
+    uint32_t source;
+    byte_t statement_kind;
+    byte_t unused[7];
+} local_t;
+
+typedef struct {
+    int64_t begins; /* first time of its executions */
+    int64_t executions;
+    uint32_t session;
+    int32_t node;
+    byte_t anchored; /* nothing is missing before its first execution */
+    byte_t unused[7];
+} session_t;
+
+typedef struct {
+    int64_t gpid;
+    int64_t place; /* of the last record before what is missing */
+    int32_t node;
+    int32_t unused;
+} missing_t;
+
+typedef struct {
+    void *items;
+    int64_t count;
+} array_t;
+
+typedef struct {
+    array_t executions;
+    array_t phases;
+    array_t tasks;
+    array_t locals;
+    array_t sessions;
+    array_t missing;
+} assembled_t;
 
 #endif

@@ -1,0 +1,183 @@
+"""Records of server logs put together to what their sessions did, by compiled code.
+
+The rules are those of :mod:`citus_analysis.spans.read.records`; what comes out are arrays of the structures
+`execution_t`, `phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `layout.py`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+    NOT_IN_ORDER,
+    OUT_OF_MEMORY,
+    structure,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_library
+
+__all__ = ["NOTHING_THERE", "NO_CODE", "NO_NUMBER", "Assembled", "Assembly", "RecordColumns", "Rules"]
+
+#: Of integers that are not there, of codes, and of numbers of texts.
+NOTHING_THERE: Final = np.iinfo(np.int64).min
+NO_CODE: Final = 255
+NO_NUMBER: Final = -1
+
+_RULES, _RECORDS, _NUMBERS, _ASSEMBLED = map(structure, ("rules_t", "records_t", "numbers_t", "assembled_t"))
+_ITEMS: Final = {
+    "executions": "execution_t",
+    "phases": "phase_t",
+    "tasks": "sent_task_t",
+    "locals": "local_t",
+    "sessions": "session_t",
+    "missing": "missing_t",
+}
+
+#: Arrays of structures, by the names of `assembled_t`.
+Assembled = Mapping[str, NDArray[np.void]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What records mean to their sessions.
+
+    Attributes:
+        words: by kind and phase as one number: `timed` and `untimed` (the event of a record with a duration and of one
+            without), `parses`, `extended`, `statements`; one byte each.
+        nodes: the node of each source, as a number.
+        nodeids: its nodeid; :data:`NOTHING_THERE` where it is unknown.
+        gpid_factor: what a nodeid counts in a gpid.
+        file_room: no offset in a source is as large.
+        distributed: whether a statement on a shard is a local execution.
+    """
+
+    words: Mapping[str, NDArray[np.uint8]]
+    nodes: NDArray[np.int32]
+    nodeids: NDArray[np.int64]
+    gpid_factor: int
+    file_room: int
+    distributed: bool
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """Columns of records.
+
+    Attributes:
+        numbers: columns of integers, reals and times; those that are absent are null.
+        words: kind and phase as one number.
+        severity: place in the list of the schema.
+        statement_kind: in the same way; :data:`NO_CODE` without one.
+        worker_host: number of a name, :data:`NO_NUMBER` without one; None if no record has one.
+        other_shards: number of a text, in the same way.
+    """
+
+    numbers: Mapping[str, pa.Array]
+    words: NDArray[np.uint8]
+    severity: NDArray[np.uint8]
+    statement_kind: NDArray[np.uint8]
+    worker_host: NDArray[np.int32] | None
+    other_shards: NDArray[np.int32] | None
+
+    def structure(self) -> ctypes.Structure:
+        """The columns for the compiled code; they must outlive it."""
+        found = _RECORDS(rows=len(self.words))
+        for name, array in self.numbers.items():
+            setattr(found, name, _numbers(array))
+        for name in ("words", "severity", "statement_kind", "worker_host", "other_shards"):
+            values: NDArray[np.generic] | None = getattr(self, name)
+            setattr(found, name, None if values is None else values.ctypes.data)
+        return found
+
+
+def _numbers(array: pa.Array) -> ctypes.Structure:
+    if array.null_count == len(array):
+        return _NUMBERS()
+    valid, values = array.buffers()
+    address = values.address + array.offset * (array.type.bit_width // 8)
+    return _NUMBERS(address, valid.address if valid is not None and array.null_count else None, array.offset)
+
+
+class Assembly:
+    """Puts records together to executions.
+
+    Args:
+        rules: what the records mean.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
+        self._nodes, self._nodeids = np.ascontiguousarray(rules.nodes), np.ascontiguousarray(rules.nodeids)
+        self._words = {name: np.ascontiguousarray(array, np.uint8) for name, array in rules.words.items()}
+        given = _RULES(
+            **{name: array.ctypes.data for name, array in self._words.items()},
+            times=self._times.ctypes.data,
+            nodes=self._nodes.ctypes.data,
+            nodeids=self._nodeids.ctypes.data,
+            gpid_factor=rules.gpid_factor,
+            file_room=rules.file_room,
+            distributed=rules.distributed,
+        )
+        self._handle = loaded_library().pglog_assembly_new(ctypes.byref(given))
+        if not self._handle:
+            raise MemoryError
+        weakref.finalize(self, loaded_library().pglog_assembly_free, self._handle)
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """First and last time of the records of each source; :data:`NOTHING_THERE` without one."""
+        return self._times
+
+    def add(self, columns: RecordColumns, source: int) -> bool:
+        """Records of one source, as they stand behind those before; false if they must be sorted by session first.
+
+        Raises:
+            MemoryError: the memory does not suffice.
+        """
+        given = columns.structure()
+        given.source = source
+        return self._call(loaded_library().pglog_assemble(self._handle, ctypes.byref(given)))
+
+    def add_sorted(self, columns: RecordColumns, order: NDArray[np.int64], sources: NDArray[np.uint32]) -> None:
+        """Records in an order that is that of their sessions, each of its own source.
+
+        Raises:
+            MemoryError: the memory does not suffice.
+        """
+        given = columns.structure()
+        order, sources = np.ascontiguousarray(order, np.int64), np.ascontiguousarray(sources, np.uint32)
+        # An empty array would be no order to the compiled code.
+        if len(order):
+            given.rows, given.order, given.sources = len(order), order.ctypes.data, sources.ctypes.data
+            self._call(loaded_library().pglog_assemble(self._handle, ctypes.byref(given)))
+
+    def end(self) -> None:
+        """No more records come.
+
+        Raises:
+            MemoryError: the memory does not suffice.
+        """
+        self._call(loaded_library().pglog_assembly_end(self._handle))
+
+    def take(self) -> Assembled:
+        """What was put together since the last time."""
+        found = _ASSEMBLED()
+        loaded_library().pglog_assembled(self._handle, ctypes.byref(found))
+        return {name: _copied(getattr(found, name), kind) for name, kind in _ITEMS.items()}
+
+    def _call(self, result: int) -> bool:
+        if result == OUT_OF_MEMORY:
+            raise MemoryError
+        return result != NOT_IN_ORDER
+
+
+def _copied(array: ctypes.Structure, kind: str) -> NDArray[np.void]:
+    dtype = np.dtype(structure(kind))
+    return np.frombuffer(ctypes.string_at(array.items, array.count * dtype.itemsize), dtype)

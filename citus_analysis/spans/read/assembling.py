@@ -1,0 +1,123 @@
+"""Columns of `log_events` as the compiled assembly takes them, and the arrays that it gives as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NO_CODE,
+    NO_NUMBER,
+    NOTHING_THERE,
+    Assembly,
+    RecordColumns,
+    Rules,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_NUMBERS
+from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS
+from citus_analysis.spans.read.records import FILE_ROOM, WORDS, word_of
+
+__all__ = ["GPID_NODE_FACTOR", "TextNumbers", "frame_of", "new_assembly", "record_columns"]
+
+#: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
+GPID_NODE_FACTOR: Final = 10_000_000_000
+
+
+class TextNumbers:
+    """Numbers for texts, in the order in which they are met.
+
+    Example:
+        >>> numbers = TextNumbers()
+        >>> numbers.of("worker1"), numbers.of("worker2"), numbers.of("worker1"), numbers.texts
+        (0, 1, 0, ['worker1', 'worker2'])
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        """The number of a text."""
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts, by their numbers."""
+        return list(self._numbers)
+
+    def named(self, numbers: pl.Series, dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+        """The texts of some numbers; null for :data:`NO_NUMBER`."""
+        known = numbers.to_frame("at").select(pl.when(pl.col("at") >= 0).then("at")).to_series()
+        return pl.Series(self.texts, dtype=pl.String).cast(dtype).gather(known.cast(pl.UInt32))
+
+
+def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly:
+    """An assembly for the records of some log files.
+
+    Args:
+        files: `source` (0, 1, 2 ...) and `node`.
+        nodes: rows of table `nodes` of the resource: their nodeids.
+        distributed: the servers form a cluster.
+    """
+    nodeids = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("node", keep="first")
+    named = files.select("source", "node").join(nodeids, on="node", how="left", maintain_order="left")
+    return Assembly(
+        Rules(
+            words=WORDS,
+            nodes=(named["node"].rank("dense") - 1).cast(pl.Int32).to_numpy(),
+            nodeids=named["nodeid"].fill_null(NOTHING_THERE).to_numpy(),
+            gpid_factor=GPID_NODE_FACTOR,
+            file_room=FILE_ROOM,
+            distributed=distributed,
+        )
+    )
+
+
+def record_columns(columns: dict[str, pa.Array], hosts: TextNumbers, shards: TextNumbers) -> RecordColumns:
+    """Columns of `log_events` as the assembly takes them.
+
+    Args:
+        columns: :data:`~citus_analysis.spans.read.records.USED`; categories as dictionaries.
+        hosts: numbers for the names of workers.
+        shards: numbers for what `other_shards` says.
+    """
+    return RecordColumns(
+        numbers={name: columns[name] for name in RECORD_NUMBERS},
+        words=word_of(
+            _codes(columns["kind"], KINDS.index, len(KINDS)),
+            _codes(columns["phase"], PROTOCOL_PHASES.index, len(PROTOCOL_PHASES)),
+        ),
+        severity=_codes(columns["severity"], SEVERITIES.index, NO_CODE),
+        statement_kind=_codes(columns["statement_kind"], STATEMENT_KINDS.index, NO_CODE),
+        worker_host=_numbers(columns["worker_host"], hosts),
+        other_shards=_numbers(columns["other_shards"], shards),
+    )
+
+
+def _codes(array: pa.DictionaryArray, code: Callable[[str], int], missing: int) -> NDArray[np.uint8]:
+    return _looked_up(array, code, missing).astype(np.uint8)
+
+
+def _numbers(array: pa.Array, numbers: TextNumbers) -> NDArray[np.int32] | None:
+    return None if array.null_count == len(array) else _looked_up(array, numbers.of, NO_NUMBER)
+
+
+def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> NDArray[np.int32]:
+    """The number of the text of each row."""
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    words = coded.dictionary.to_pylist()
+    indices = coded.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int32()).fill_null(len(words))
+    table = np.array([*map(number, words), missing], np.int32)
+    return np.asarray(table[indices.to_numpy()], np.int32)
+
+
+def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
+    """Some members of an array of structures as columns; of `optional` ones, what is not there is null."""
+    frame = pl.DataFrame({name: np.ascontiguousarray(items[name]) for name in (*names, *optional)})
+    return frame.with_columns(pl.when(pl.col(name) != NOTHING_THERE).then(name) for name in optional)
