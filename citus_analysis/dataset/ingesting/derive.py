@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -21,6 +22,9 @@ from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import TABLES
+
+if TYPE_CHECKING:
+    from citus_analysis.spans import Traces
 
 __all__ = [
     "DERIVATIONS",
@@ -141,7 +145,10 @@ def _runs(tables: ResourceTables) -> Pieces:
 def _traces(tables: ResourceTables) -> Pieces:
     if not tables.parts("log_events"):
         return
+    from citus_analysis.dataset.ingesting.log_records import take_in
     from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
+    from citus_analysis.spans.read.streamed import NotInOrder
+    from citus_analysis.spans.traces import trace_pass
 
     def scan(parts: Sequence[Part]) -> pl.LazyFrame:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
@@ -151,12 +158,23 @@ def _traces(tables: ResourceTables) -> Pieces:
     distributed = are_distributed(scan(tables.parts("log_events")), nodes)
     # Pids and sessions are valid within one iteration only.
     for iteration in iterations.sort(nulls_last=True):
+        parts = tables.log_parts(iteration)
+        with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
+            try:
+                chosen = (tables.resource, iteration)
+                records = take_in(parts, tables.folder, chosen, nodes, Path(name), distributed=distributed)
+            except NotInOrder:
+                pass
+            else:
+                yield from map(_named, trace_pass(records))
+                continue
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
-        with records_by_group(
-            tables.log_parts(iteration), scan, of_iteration, nodes, tables.folder / STAGING
-        ) as groups:
-            for traces in trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed):
-                yield {name: getattr(traces, name) for name in _TRACE_TABLES}
+        with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
+            yield from map(_named, trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed))
+
+
+def _named(traces: Traces) -> Mapping[str, pl.DataFrame]:
+    return {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 
 def _sources(tables: ResourceTables) -> Pieces:

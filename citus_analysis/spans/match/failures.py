@@ -19,9 +19,7 @@ __all__ = ["link_failures"]
 def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
-    without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks")).join(
-        sessions.locals, on="execution", how="anti"
-    )
+    without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks") & ~pl.col("has_locals"))
     statements = without_task.select(
         "gpid",
         "execution",

@@ -35,7 +35,7 @@ from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags
+from citus_analysis.spans.read.ordered_arrays import Flags, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ __all__ = ["Clocks", "Matching", "Verdict", "judge", "match_tasks", "matched"]
 
 _MATCH: Final = TABLES["spans"]["match"].dtype
 _EXACT, _INFERRED, _UNMATCHED = range(3)
+
+_OF_CHILD: Final = ("child_duration_us", "child_pid", "child_extended", "child_connects")
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
 
@@ -93,7 +95,9 @@ class Matching:
 
     Attributes:
         pairs: one row per task: the columns of :attr:`Sessions.tasks`, `task` (row number), `child` (execution of
-            the child, null without one), `match` and `ambiguous` (other alignments are as good).
+            the child, null without one), `match` and `ambiguous` (other alignments are as good); of the child
+            `child_duration_us`, `child_pid`, `child_extended` and `child_connects` (it is the first thing on a shard
+            that its session did).
         children: the child statements that could be paired.
         clocks: how the clocks differ.
     """
@@ -300,10 +304,13 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
     rows = tasks.row[ordered.task[only]]
     child[rows], match[rows], ambiguous[rows] = executions[children.row[ordered.child[only]]], _INFERRED, True
+    # Executions are numbered in the order of the frame.
+    of_child = np.where(match != _UNMATCHED, np.searchsorted(executions, child), -1)
     pairs = tasks.frame.with_row_index("task").with_columns(
         child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
         match=pl.Series(match).cat.to(_MATCH),
         ambiguous=pl.Series(ambiguous),
+        *pick(children.frame.select(_OF_CHILD), of_child),
     )
     return Matching(pairs, children.frame.select("gpid", "child_node", "child")[children.row], clocks)
 

@@ -239,6 +239,10 @@ def _children(sessions: Sessions) -> pl.DataFrame:
         child_node="node",
         place=place("opener_offset"),
         child_us=pl.when("closed").then("duration_us"),
+        child_duration_us="duration_us",
+        child_pid="pid",
+        child_extended="extended",
+        child_connects="first_on_shard",
         child_begins=pl.min_horizontal(microseconds("start_time"), microseconds("opener_time")),
         child_ends=pl.coalesce(microseconds("end_time"), microseconds("opener_time")),
     )

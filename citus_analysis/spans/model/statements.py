@@ -61,7 +61,7 @@ def statement_profile(
         parents.drop("shard_id")
         .join(_phase_times(sessions.phases), on="execution", how="left", maintain_order="left")
         .join(locals_, on="execution", how="left", maintain_order="left")
-        .join(_task_times(pairs, sessions), on="execution", how="left", maintain_order="left")
+        .join(_task_times(pairs), on="execution", how="left", maintain_order="left")
         .join(failures.select("execution", failed_shard="shard_id"), on="execution", how="left", maintain_order="left")
         .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
     )
@@ -177,13 +177,11 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
     return times
 
 
-def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
+def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
     """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
-    children = sessions.executions.select(
-        "execution", child_us="duration_us", child_pid="pid", child_extended="extended"
-    )
-    tasks = pairs.select("execution", "task_us", "child", "match", "child_node", "shard_id", "end_time").join(
-        children, left_on="child", right_on="execution", how="left", maintain_order="left"
+    tasks = pairs.select(
+        *("execution", "task_us", "match", "child_node", "shard_id", "end_time", "child_pid", "child_extended"),
+        child_us="child_duration_us",
     )
     counts = tasks.group_by("execution").agg(
         remote_tasks=pl.len().cast(pl.Int32),
@@ -195,18 +193,13 @@ def _task_times(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
         child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary"))
         .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text")),
     )  # fmt: skip
-    connecting = _connecting(pairs, sessions).with_columns(connects=pl.lit(value=True))
+    # The first task of a session's child on a shard makes its connection.
+    connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
     return (
         counts.join(_lanes(tasks), on="execution", how="left")
         .join(_unions(tasks), on="execution", how="left")
         .join(connecting, on="execution", how="left")
     )
-
-
-def _connecting(pairs: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:
-    """The statements (`execution`) with a task that is the first thing on a shard that its child's session did."""
-    first = sessions.executions.filter("first_on_shard")
-    return pairs.join(first.select(child="execution"), on="child", how="semi").select("execution").unique()
 
 
 def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from citus_analysis.schema import TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["span_tree"]
+__all__ = ["owners_of_children", "span_tree"]
 
 _US: Final = pl.Datetime("us", "UTC")
 _MATCH: Final = TABLES["spans"]["match"].dtype
@@ -31,8 +31,9 @@ def span_tree(
     pairs: pl.DataFrame,
     failures: pl.DataFrame,
     identifiers: Identifiers,
+    owners_of_children: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """All spans of one iteration.
+    """All spans of some sessions.
 
     Args:
         sessions: what the sessions did.
@@ -40,6 +41,8 @@ def span_tree(
         pairs: tasks with the child execution (`child`) and how sure that link is (`match`).
         failures: failed statements with the child execution that failed.
         identifiers: of the sessions' sources.
+        owners_of_children: what owns the children among the executions (:func:`owners_of_children`); None if all
+            statements that they belong to are among them, too.
 
     Returns:
         Columns of table `spans` with `source` in place of `source_id`.
@@ -53,14 +56,44 @@ def span_tree(
         .with_columns(below=pl.coalesce("execute_span", "span_id"))
     )
     tasks = _all_tasks(sessions, pairs, owners, identifiers)
-    remotes = _remotes(
-        sessions, pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)]), identifiers
-    )
+    if owners_of_children is None:
+        owners_of_children = pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)])
+    remotes = _remotes(sessions, owners_of_children, identifiers)
     local = _locals(sessions, owners, identifiers)
     child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
     connects = _connects(statements, owners, identifiers)
     parts = (roots, parent_phases, connects, tasks, local, remotes, child_phases)
     return pl.concat([part.select(_typed()) for part in parts])
+
+
+def owners_of_children(
+    pairs: pl.DataFrame, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
+) -> pl.DataFrame:
+    """What owns the children of statements, told without the statements; children send no tasks themselves.
+
+    Args:
+        pairs: as for :func:`span_tree`.
+        failed: executions that failed.
+        failures: as for :func:`span_tree`.
+        identifiers: of the sessions' sources.
+
+    Returns:
+        `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent` and `match`.
+    """
+    paired = pairs.filter(pl.col("child").is_not_null())
+    statements = paired.select(source="statement_source", byte_offset="statement_offset")
+    tasks = paired.select(
+        execution="child",
+        trace_id=identifiers.of(statements, "trace"),
+        parent_span_id=identifiers.of(paired, "task"),
+        session_seq_parent="statement_seq",
+        match="match",
+    )
+    if failures.is_empty():
+        return tasks
+    roots = failed.with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
+    named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
+    return pl.concat([tasks, _owners_of_failures(named, failures)])
 
 
 def _typed() -> list[pl.Expr]:

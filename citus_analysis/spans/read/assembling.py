@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -77,7 +77,7 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
     )
 
 
-def record_columns(columns: dict[str, pa.Array], hosts: TextNumbers, shards: TextNumbers) -> RecordColumns:
+def record_columns(columns: Mapping[str, pa.Array], hosts: TextNumbers, shards: TextNumbers) -> RecordColumns:
     """Columns of `log_events` as the assembly takes them.
 
     Args:

@@ -12,8 +12,8 @@ few *events*; which statement it belongs to follows from the events before it:
 
 This holds for both protocols, for parents and for children (sessions with a gpid). What a kind of record is stands
 here; the pass over the records is compiled (`native/sessions.c`). It takes them as they stand in their logs, backends
-in turn, as long as each backend's own records stand in order. Records of logs that overlap, were doubled or put together
-again are sorted by session before.
+in turn, as long as each backend's own records stand in order. Records of logs that overlap, were doubled or put
+together again are sorted by session before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, firsts, stable_order
 
-__all__ = ["FILE_ROOM", "TRACED_COLUMNS", "USED", "WORDS", "LogFiles", "number_files", "sorted_rows", "word_of"]
+__all__ = [
+    "FILE_COLUMNS", "FILE_ROOM", "TRACED_COLUMNS", "USED", "WORDS", "LogFiles", "files_in_order", "number_files",
+    "sorted_rows", "word_of",
+]
 
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
@@ -116,13 +119,31 @@ USED: Final = (
     "statement_fingerprint",
     "other_shards",
 )
+#: Columns of `log_events` that tell which file a record stands in, and when.
+FILE_COLUMNS: Final = (*_IDENTITY, "log_time")
 #: Columns of `log_events` that traces are built from.
 TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
+def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
+    """The log files, numbered: see :class:`LogFiles`.
+
+    Args:
+        runs: stretches of records of one file each: what identifies it, and `first_time` (:data:`_NEVER` or null where
+            no record has one).
+    """
+    return (
+        runs.group_by("source_id")
+        .agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
+        .with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
+        .sort("node", "first_time", "source_id")
+        .with_row_index("source")
+        .select("source", "source_id", pl.col("node").fill_null(pl.col("source_id")), *_IDENTITY[2:], "first_time")
+    )
+
+
 def number_files(events: pl.DataFrame) -> LogFiles:
     """Number the files that records stand in."""
-    identity = _IDENTITY[1:]
     # Files follow each other: their names are compared with the one before, not hashed.
     begin = firsts(events["source_id"].rle_id().to_numpy())
     times = events["log_time"].to_physical().fill_null(_NEVER).to_numpy()
@@ -130,14 +151,7 @@ def number_files(events: pl.DataFrame) -> LogFiles:
         pl.col(pl.Categorical).cast(pl.String),
         first_time=np.minimum.reduceat(times, begin) if len(begin) else pl.Series([], dtype=pl.Int64),
     )
-    table = (
-        runs.group_by("source_id")
-        .agg(pl.col(identity).first(), pl.col("first_time").min())
-        .with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
-        .sort("node", "first_time", "source_id")
-        .with_row_index("source")
-        .select("source", "source_id", pl.col("node").fill_null(pl.col("source_id")), *identity[1:], "first_time")
-    )
+    table = files_in_order(runs)
     number = runs.join(table, on="source_id", how="left", maintain_order="left")["source"].to_numpy()
     return LogFiles(table, np.repeat(number, np.diff(begin, append=events.height)).astype(np.uint32))
 

@@ -25,7 +25,10 @@ from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sorted_rows
 from citus_analysis.spans.read.stitching import stitch
 
-__all__ = ["GPID_NODE_FACTOR", "Sessions", "are_distributed", "place", "read_sessions"]
+__all__ = [
+    "GPID_NODE_FACTOR", "Sessions", "Texts", "are_distributed", "begins_of", "coverage_of", "executions_of", "gaps_of",
+    "held_by", "place", "read_sessions", "tasks_of",
+]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Sessions:
     Attributes:
         sources: one row per log file; `source` is its number in the other frames.
         executions: one row per statement execution; `is_child` tells those on behalf of another session.
-        tasks: one row per task record of a parent, `execution` is its statement.
+        tasks: one row per task record of a parent, `execution` is its statement, which ends at `statement_offset` of
+            `statement_source`.
         locals: one row per execution on a shard by the parent itself.
         phases: one row per protocol phase of an execution.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
@@ -94,9 +98,11 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
     assembly.end()
     done = assembly.take()
+    owners = done["executions"][done["tasks"]["execution"]]
     return Sessions(
         sources=files.table,
-        **pieces_of(done, files.table, nodes, texts),
+        **held_by(done, np.arange(len(done["executions"])), files.table, texts),
+        tasks=tasks_of(done["tasks"], owners, files.table, nodes, texts),
         gaps=gaps_of(done, files.table),
         coverage=coverage_of(done, assembly.times, files.table, pl.Series(files.of_record[copies])),
         begins=begins_of(done),
@@ -117,22 +123,10 @@ class Texts:
     shards: TextNumbers
 
 
-def pieces_of(
-    done: Assembled, files: pl.DataFrame, nodes: pl.DataFrame, texts: Texts, first: int = 0
-) -> dict[str, pl.DataFrame]:
-    """Executions, and what belongs to them: `executions`, `tasks`, `locals` and `phases` of :class:`Sessions`.
-
-    Args:
-        done: what was assembled.
-        files: its log files.
-        nodes: rows of table `nodes` of the resource.
-        texts: that the records name.
-        first: number of the first execution.
-    """
-    executions = _executions(done["executions"], files, texts, first)
+def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts) -> dict[str, pl.DataFrame]:
+    """`executions`, `locals` and `phases` of :class:`Sessions`, of executions with these numbers."""
     return {
-        "executions": executions,
-        "tasks": _tasks(done["tasks"], executions, files, nodes, texts, first),
+        "executions": executions_of(done["executions"], numbers, files, texts),
         "locals": _locals(done["locals"]),
         "phases": _phases(done["phases"]),
     }
@@ -146,12 +140,13 @@ _TIMES: Final = ("opener_time", "end_time", "start_time")
 _OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "local_xid", "closing_xid", *_TIMES)
 
 
-def _executions(items: NDArray[np.void], files: pl.DataFrame, texts: Texts, first: int) -> pl.DataFrame:
+def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
+    """Executions with these numbers, as in :class:`Sessions`."""
     named = ("source", "session", "pid", "phases", "duration_us", "last_offset", "session_seq")
     told = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
     flags = told.with_columns(pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
     return flags.with_columns(
-        execution=pl.int_range(first, first + pl.len(), dtype=pl.UInt32),
+        execution=pl.Series(numbers.astype(np.uint32)),
         node=files["node"].cast(_NODE).gather(told["source"]),
         extended=pl.when("opened").then("extended"),
         duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
@@ -166,16 +161,25 @@ def _kinds(codes: pl.Series) -> pl.Series:
     return known.cat.to(_STATEMENT_KIND)
 
 
-def _tasks(
-    items: NDArray[np.void],
-    executions: pl.DataFrame,
-    files: pl.DataFrame,
-    nodes: pl.DataFrame,
-    texts: Texts,
-    first: int,
+def tasks_of(
+    items: NDArray[np.void], owners: NDArray[np.void], files: pl.DataFrame, nodes: pl.DataFrame, texts: Texts
 ) -> pl.DataFrame:
+    """Tasks of executions, as in :class:`Sessions`.
+
+    Args:
+        items: the tasks.
+        owners: the execution of each.
+        files: the log files.
+        nodes: rows of table `nodes` of the resource.
+        texts: that the records name.
+    """
     told = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
-    owner = executions.select("anchored", "session", "gpid", "failed", "pid")[_at(items, first)]
+    owner = frame_of(owners, ("anchored", "session", "failed", "pid", "is_child"), ("gpid",)).with_columns(
+        pl.col("anchored", "failed", "is_child").cast(pl.Boolean),
+        statement_source=pl.Series(owners["source"]),
+        statement_offset=pl.Series(np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])),
+        statement_seq=pl.Series(owners["session_seq"]),
+    )
     tasks = told.hstack(owner).with_columns(
         pl.col("end_time").cast(_US),
         parent_node=files["node"].cast(_NODE).gather(told["source"]),
@@ -188,11 +192,6 @@ def _tasks(
         .unique(["host", "port"], keep="first")
     )
     return tasks.join(hosts, on=["host", "port"], how="left", maintain_order="left")
-
-
-def _at(items: NDArray[np.void], first: int) -> Indices:
-    """The execution of each item as its row."""
-    return items["execution"].astype(np.intp) - first
 
 
 def _locals(items: NDArray[np.void]) -> pl.DataFrame:

@@ -1,0 +1,179 @@
+"""The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
+
+Only the columns that traces are built from are read, categories as numbers of texts. What the pass lays aside stays in
+memory if it is little, else in files of the staging folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.column_types import TEXT
+from citus_analysis.core.threads import work_ahead
+from citus_analysis.dataset.storage.encoding import location
+from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.schema import PARTITION_KEY, TABLES
+from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
+from citus_analysis.spans.read.streamed import NotInOrder, Pass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembled
+
+__all__ = ["take_in"]
+
+#: Records up to which everything stays in memory.
+_IN_MEMORY: Final = 500_000
+
+_TABLE: Final = TABLES["log_events"]
+
+
+def take_in(
+    parts: Sequence[Part],
+    dataset: Path,
+    chosen: tuple[str, int | None],
+    nodes: pl.DataFrame,
+    folder: Path,
+    *,
+    distributed: bool,
+) -> Pass:
+    """The records of one iteration, taken in.
+
+    Args:
+        parts: parts of `log_events` that may hold records of the iteration, those of a source in their order.
+        dataset: folder of the dataset.
+        chosen: resource and iteration.
+        nodes: rows of table `nodes` of the resource.
+        folder: for what is laid aside.
+        distributed: the servers form a cluster.
+
+    Raises:
+        NotInOrder: the records must be sorted by session.
+    """
+    resource, iteration = chosen
+    heads = [_head(dataset, part, resource, iteration) for part in parts]
+    files = files_in_order(pl.concat(heads))
+    numbers = dict(zip(files["source_id"], files["source"], strict=True))
+    own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
+    own.sort(key=lambda one: one[0])
+    little = sum(part.rows for _, part in own) <= _IN_MEMORY
+    records = Pass(files, nodes, distributed, _held if little else partial(_laid_aside, folder, count()))
+    for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
+        records.add(columns, source)
+    records.end()
+    return records
+
+
+def _head(dataset: Path, part: Part, resource: str, iteration: int | None) -> pl.DataFrame:
+    """The file that a part's records of an iteration stand in, and the first time in them; no row if there are none."""
+    names = [name for name in FILE_COLUMNS if name != PARTITION_KEY]
+    with _opened(dataset, part, names) as file:
+        first_time = _told_by_statistics(file, iteration)
+        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
+    own = _of_iteration(rows, iteration)
+    if first_time is None and own.num_rows:
+        times = own.column("log_time").drop_null().cast("int64")
+        first_time = int(times.to_numpy().min()) if len(times) else None
+    identity = {name: own.column(name).slice(0, 1).to_pylist() for name in names if name != "log_time"}
+    schema = {name: pl.Int32 if name == "iteration" else pl.String for name in identity}
+    return pl.DataFrame(identity, schema=schema).with_columns(
+        pl.lit(resource).alias(PARTITION_KEY), first_time=pl.lit(first_time, pl.Int64)
+    )
+
+
+def _told_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
+    """The first time in a file all of whose records are of an iteration, microseconds; None where that is not told."""
+    begins = []
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        told = {column.path_in_schema: column.statistics for column in map(group.column, range(group.num_columns))}
+        own, time = told["iteration"], told["log_time"]
+        if not (own and own.has_min_max and not own.null_count and own.min == own.max == iteration):
+            return None
+        if not (time and time.has_min_max):
+            return None
+        begins.append(int(time.min_raw))
+    return min(begins, default=None)
+
+
+def _columns(
+    dataset: Path, parts: Sequence[tuple[int, Part]], iteration: int | None
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    for source, part in parts:
+        rows = _of_iteration(_read(dataset, part, ["iteration", *USED]), iteration)
+        if rows.num_rows:
+            yield source, {name: rows.column(name) for name in USED}
+
+
+@contextmanager
+def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.ParquetFile]:
+    import pyarrow.parquet as pq
+
+    categories = [name for name in names if _TABLE[name].type.is_category]
+    with pq.ParquetFile(location(dataset, part), read_dictionary=categories) as file:
+        columns = file.schema_arrow
+        typed = set(names) <= set(columns.names) and all(
+            name in categories or _TABLE[name].type == TEXT or columns.field(name).type == _TABLE[name].type.arrow
+            for name in names
+        )
+        if not typed:
+            # An older version wrote it.
+            raise NotInOrder
+        yield file
+
+
+def _read(dataset: Path, part: Part, names: Sequence[str]) -> pa.RecordBatch:
+    with _opened(dataset, part, names) as file:
+        return _one_batch(file.read(columns=list(names), use_threads=False))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """All rows of a table in one piece."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], names=table.column_names)
+
+
+def _of_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordBatch:
+    """The rows of an iteration; all that are given, most of the time."""
+    own = rows.column("iteration")
+    if iteration is None:
+        return rows if own.null_count == len(own) else rows.filter(own.is_null())
+    named = np.asarray(own.fill_null(iteration - 1)) == iteration
+    return rows if named.all() else rows.filter(_mask(named))
+
+
+def _mask(flags: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(flags)
+
+
+def _held(arrays: Assembled) -> Callable[[], Assembled]:
+    return lambda: arrays
+
+
+def _laid_aside(folder: Path, numbers: Iterator[int], arrays: Assembled) -> Callable[[], Assembled]:
+    """Write arrays to files; they are removed when they are read, which is once."""
+    number = next(numbers)
+    files = {name: (folder / f"{number:06}-{name}", items.dtype) for name, items in arrays.items()}
+    for name, items in arrays.items():
+        items.tofile(files[name][0])
+    return partial(_brought_back, files)
+
+
+def _brought_back(files: dict[str, tuple[Path, np.dtype]]) -> Assembled:
+    arrays = {name: np.fromfile(path, dtype) for name, (path, dtype) in files.items()}
+    for path, _ in files.values():
+        path.unlink()
+    return arrays

@@ -1,0 +1,153 @@
+"""Sessions of an iteration in pieces: records are taken in as they stand in their logs, and each is looked at once.
+
+What a piece holds ended in the logs at about the same time. What tasks and children are paired by, which is a small part
+of it, is collected over all pieces; the rest is laid aside until the pairs are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import NOTHING_THERE, Assembled
+from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
+from citus_analysis.spans.read.sessions import (
+    Sessions,
+    Texts,
+    begins_of,
+    coverage_of,
+    executions_of,
+    gaps_of,
+    held_by,
+    tasks_of,
+)
+
+__all__ = ["PIECE_EXECUTIONS", "NotInOrder", "Pass", "Piece"]
+
+#: Executions of a piece, at least.
+PIECE_EXECUTIONS: Final = 2**16
+
+#: Columns of the records of one source, by name, in the order of the source.
+Columns = Mapping[str, pa.Array]
+
+_LAID_ASIDE: Final = ("executions", "phases", "locals")
+
+
+class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by session instead
+    """Records of a backend do not stand in order, or tasks are sent on behalf of others."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some executions, with what belongs to them but their tasks.
+
+    Attributes:
+        first: number of the first execution; `count` is how many there are.
+        bring: gives the arrays that were laid aside.
+    """
+
+    first: int
+    count: int
+    bring: Callable[[], Assembled]
+
+
+@dataclass
+class Pass:
+    """One pass over the records of an iteration.
+
+    Args:
+        files: the log files, as in :class:`Sessions`, in the order in which their records come.
+        nodes: rows of table `nodes` of the resource.
+        distributed: the servers form a cluster.
+        keep: lays arrays aside and gives what brings them back.
+    """
+
+    files: pl.DataFrame
+    nodes: pl.DataFrame
+    distributed: bool
+    keep: Callable[[Assembled], Callable[[], Assembled]]
+    pieces: list[Piece] = field(default_factory=list)
+    _taken: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
+    _linked: list[pl.DataFrame] = field(default_factory=list)
+    _tasks: list[pl.DataFrame] = field(default_factory=list)
+    _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
+    _first: int = 0
+    _waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
+        self._texts = Texts(TextNumbers(), TextNumbers())
+
+    def add(self, columns: Columns, source: int) -> None:
+        """Records of one source.
+
+        Raises:
+            NotInOrder: they must be sorted by session.
+        """
+        if not self._assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
+            raise NotInOrder
+        self._take(PIECE_EXECUTIONS)
+
+    def end(self) -> None:
+        """No more records come.
+
+        Raises:
+            NotInOrder: children sent tasks of their own.
+        """
+        self._assembly.end()
+        self._take(0)
+
+    def _take(self, least: int) -> None:
+        done = self._assembly.take()
+        for name, items in done.items():
+            self._taken.setdefault(name, []).append(items)
+        self._waiting += len(done["executions"])
+        if self._waiting >= least:
+            joined = {name: np.concatenate(items) for name, items in self._taken.items()}
+            self._taken, self._waiting = {}, 0
+            self._lay_aside(joined)
+
+    def _lay_aside(self, done: Assembled) -> None:
+        executions = done["executions"]
+        of_child = (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
+        linked = np.flatnonzero(of_child | (executions["failed"] == 1))
+        self._linked.append(executions_of(executions[linked], self._first + linked, self.files, self._texts))
+        owners = executions[done["tasks"]["execution"] - np.uint32(self._first)]
+        if owners["is_child"].any():
+            raise NotInOrder
+        self._tasks.append(tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
+        for name in ("sessions", "missing"):
+            self._small.setdefault(name, []).append(done[name])
+        kept = self.keep({name: done[name] for name in _LAID_ASIDE})
+        self.pieces.append(Piece(self._first, len(executions), kept))
+        self._first += len(executions)
+
+    def linked(self) -> Sessions:
+        """All that pairs tasks and children: tasks, children on shards and executions that failed."""
+        small = {name: np.concatenate(items) for name, items in self._small.items()}
+        none = pl.DataFrame()
+        sources = pl.Series([], dtype=pl.UInt32)
+        return Sessions(
+            sources=self.files,
+            executions=pl.concat(self._linked),
+            tasks=pl.concat(self._tasks),
+            locals=none,
+            phases=none,
+            gaps=gaps_of(small, self.files),
+            coverage=coverage_of(small, self._assembly.times, self.files, sources),
+            begins=begins_of(small),
+        )
+
+    def sessions(self, piece: Piece) -> Sessions:
+        """What a piece holds, without tasks."""
+        done = piece.bring()
+        none = pl.DataFrame()
+        numbers = np.arange(piece.first, piece.first + piece.count)
+        frames = held_by(done, numbers, self.files, self._texts)
+        return Sessions(sources=self.files, **frames, tasks=none, gaps=none, coverage=none, begins=none)
