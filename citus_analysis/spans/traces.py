@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -41,6 +41,9 @@ Load = Callable[[], pl.DataFrame]
 
 #: Groups that are worked on at the same time.
 _AT_ONCE: Final = 2
+
+#: Tasks, or children, that are paired at once: some 100 MB.
+PAIRED_AT_ONCE: Final = 250_000
 
 #: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
@@ -141,40 +144,79 @@ def trace_iteration(
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
 
 
-def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
+def trace_pass(records: Pass) -> Iterator[Traces]:
     """Build the traces of one iteration whose records were taken in as they stand in their logs.
 
     Args:
         records: the pass, at its end.
-        jobs: pieces that are worked on at the same time.
 
     Returns:
         As :func:`trace_iteration`, the statements and spans of each piece.
     """
     linked = records.linked()
-    ordered = pair_by_order(linked)
-    (verdict,), clocks = judge([ordered.claims(linked)], linked.coverage, lambda exact: [ordered.rest(exact[0])])
-    matching = matched(ordered, verdict, clocks)
-    del ordered, verdict
-    failures = link_failures(linked, clocks)
     sources, identifiers = linked.sources, Identifiers(linked.sources)
-    counts = count_matches(records.nodes, matching)
-    quality = match_quality([counts], clocks, _sources([linked.sources]), linked.coverage)
+    pairs, failures, clocks, counts = _linked(linked, records.nodes)
+    quality = match_quality(counts, clocks, _sources([sources]), linked.coverage)
     failed = linked.executions.filter("failed")
-    owners = owners_of_children(matching.pairs, failed, failures, identifiers).sort("execution")
-    links = _Links(matching.pairs, owners, failures)
-    del linked, matching, failed, owners
+    owners = _by_execution(owners_of_children(pairs, failed, failures, identifiers))
+    links = _Links(_by_execution(pairs.drop(_OF_OWNERS)), owners, failures)
+    del linked, pairs, failed, owners
 
     def traced(piece: Piece) -> Traces:
-        sessions, (pairs, of_children, failing) = records.sessions(piece), links.of(piece)
-        statements = statement_profile(sessions, pairs, failing, identifiers, distributed=records.distributed)
-        spans = span_tree(sessions, statements, pairs, failing, identifiers, of_children)
+        sessions, (own, of_children, failing) = records.sessions(piece), links.of(piece)
+        statements = statement_profile(sessions, own, failing, identifiers, distributed=records.distributed)
+        spans = span_tree(sessions, statements, own, failing, identifiers, of_children)
         del sessions
         statements = _conform("statements", statements.drop("execution"), sources)
         return _traces(statements=statements, spans=_conform("spans", spans, sources))
 
-    yield from in_order(iter(records.pieces), traced, jobs, "traces")
+    yield from in_order(iter(records.pieces), traced, min(len(records.pieces), _AT_ONCE), "traces")
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
+
+
+#: What only tells who owns a child, and what only pairs it.
+_OF_OWNERS: Final = (
+    *("statement_source", "statement_offset", "statement_seq", "child", "anchored", "session", "host", "port"),
+    *("is_child", "failed", "stream_shard", "ambiguous", "task"),
+)
+
+
+def _linked(linked: Sessions, nodes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Clocks, list[pl.DataFrame]]:
+    """Pairs of all tasks, links of failed statements, the clocks, and what :func:`count_matches` counts."""
+    groups = _by_gpid(linked)
+    claims = [pair_by_order(group).claims(group) for group in groups]
+    verdicts, clocks = judge(
+        claims,
+        linked.coverage,
+        lambda exact: (pair_by_order(group).rest(own) for group, own in zip(groups, exact, strict=True)),
+    )
+    del claims
+    pairs, counts = [], []
+    for verdict in verdicts:
+        matching = matched(pair_by_order(groups.pop(0)), verdict, clocks)
+        pairs.append(matching.pairs)
+        counts.append(count_matches(nodes, matching))
+    return pl.concat(pairs), link_failures(linked, clocks), clocks, counts
+
+
+def _by_gpid(linked: Sessions) -> list[Sessions]:
+    """Tasks and children in groups that bound the memory of pairing them; no stream is in two groups."""
+    count = 1 + max(linked.tasks.height, linked.executions.height) // PAIRED_AT_ONCE
+    if count == 1:
+        return [linked]
+    number = pl.col("gpid").fill_null(0) % count
+    tasks, executions = (
+        frame.with_columns(group=number).partition_by("group", as_dict=True, include_key=False)
+        for frame in (linked.tasks, linked.executions)
+    )
+    return [
+        replace(
+            linked,
+            tasks=tasks.get((group,), linked.tasks.clear()),
+            executions=executions.get((group,), linked.executions.clear()),
+        )
+        for group in range(count)
+    ]
 
 
 @dataclass(frozen=True)
@@ -189,6 +231,10 @@ class _Links:
         """The links of the executions of a piece."""
         bounds = (piece.first, piece.first + piece.count)
         return tuple(_between(frame, *bounds) for frame in (self.pairs, self.owners, self.failures))
+
+
+def _by_execution(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame if frame["execution"].is_sorted() else frame.sort("execution", maintain_order=True)
 
 
 def _between(frame: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from citus_analysis.dataset.ingesting import session_groups
+from citus_analysis.dataset.ingesting import log_records, session_groups
+from citus_analysis.spans import traces
+from citus_analysis.spans.read import streamed
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
 KNOWN = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -14,8 +16,21 @@ def test_rows_of_recordings() -> None:
     assert of_recordings() == KNOWN["recordings"]
 
 
+def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the logs were larger than memory may hold."""
+    monkeypatch.setattr(log_records, "IN_MEMORY", 0)
+    monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
+    monkeypatch.setattr(traces, "PAIRED_AT_ONCE", 100)
+    assert of_recordings() == KNOWN["recordings"]
+
+
 def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions in groups as if the logs were larger than memory may hold."""
+    """Large logs whose records must be sorted by session."""
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise streamed.NotInOrder
+
+    monkeypatch.setattr(log_records, "take_in", refuse)
     monkeypatch.setattr(session_groups, "MOST_RECORDS", 2_000)
     assert of_recordings() == KNOWN["recordings"]
 

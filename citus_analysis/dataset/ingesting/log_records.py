@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["take_in"]
 
 #: Records up to which everything stays in memory.
-_IN_MEMORY: Final = 500_000
+IN_MEMORY: Final = 500_000
 
 _TABLE: Final = TABLES["log_events"]
 
@@ -66,7 +66,7 @@ def take_in(
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
     own.sort(key=lambda one: one[0])
-    little = sum(part.rows for _, part in own) <= _IN_MEMORY
+    little = sum(part.rows for _, part in own) <= IN_MEMORY
     records = Pass(files, nodes, distributed, _held if little else partial(_laid_aside, folder, count()))
     for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
         records.add(columns, source)

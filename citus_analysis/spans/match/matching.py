@@ -147,12 +147,15 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
             told = rows[flags[rows]]
             bounds.setdefault(key, []).append(one.bounds.take(told))
             sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, told, side="right") - 1])
-    joined = {key: Bounds.joined(parts) for key, parts in bounds.items()}
-    return {
-        key: SAME_CLOCK if key[0] == key[1] else fit_steps(one, np.concatenate(sessions[key]))
-        for key, one in joined.items()
-        if len(one)
-    }
+    fitted = {}
+    for key, parts in bounds.items():
+        session = np.concatenate(sessions[key])
+        if len(session):
+            # In the order in which one group of all sessions has them: of equal bounds, some count as late.
+            order = np.argsort(session, kind="stable")
+            told_all = Bounds.joined(parts).take(order)
+            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(told_all, session[order])
+    return fitted
 
 
 def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
@@ -307,10 +310,10 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     # Executions are numbered in the order of the frame.
     of_child = np.where(match != _UNMATCHED, np.searchsorted(executions, child), -1)
     pairs = tasks.frame.with_row_index("task").with_columns(
+        *pick(children.frame.select(_OF_CHILD), of_child),
         child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
         match=pl.Series(match).cat.to(_MATCH),
         ambiguous=pl.Series(ambiguous),
-        *pick(children.frame.select(_OF_CHILD), of_child),
     )
     return Matching(pairs, children.frame.select("gpid", "child_node", "child")[children.row], clocks)
 

@@ -26,8 +26,18 @@ from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sor
 from citus_analysis.spans.read.stitching import stitch
 
 __all__ = [
-    "GPID_NODE_FACTOR", "Sessions", "Texts", "are_distributed", "begins_of", "coverage_of", "executions_of", "gaps_of",
-    "held_by", "place", "read_sessions", "tasks_of",
+    "GPID_NODE_FACTOR",
+    "Sessions",
+    "Texts",
+    "are_distributed",
+    "begins_of",
+    "coverage_of",
+    "executions_of",
+    "gaps_of",
+    "held_by",
+    "place",
+    "read_sessions",
+    "tasks_of",
 ]
 
 

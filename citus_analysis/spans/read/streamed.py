@@ -1,7 +1,7 @@
 """Sessions of an iteration in pieces: records are taken in as they stand in their logs, and each is looked at once.
 
-What a piece holds ended in the logs at about the same time. What tasks and children are paired by, which is a small part
-of it, is collected over all pieces; the rest is laid aside until the pairs are known.
+What a piece holds ended in the logs at about the same time. What pairs tasks and children, which is a small part of it,
+is collected over all pieces; the rest is laid aside until the pairs are known.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ from citus_analysis.spans.read.sessions import (
 __all__ = ["PIECE_EXECUTIONS", "NotInOrder", "Pass", "Piece"]
 
 #: Executions of a piece, at least.
-PIECE_EXECUTIONS: Final = 2**16
+PIECE_EXECUTIONS: Final = 2**15
 
 #: Columns of the records of one source, by name, in the order of the source.
 Columns = Mapping[str, pa.Array]
 
+#: Columns of executions that link nothing.
+_UNLINKED: Final = (
+    *("session", "anchored", "fatal", "in_transaction", "phases", "statement_kind", "statement_fingerprint"),
+    *("local_xid", "closing_xid"),
+)
 _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
@@ -115,9 +120,12 @@ class Pass:
 
     def _lay_aside(self, done: Assembled) -> None:
         executions = done["executions"]
-        of_child = (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
+        of_child = (
+            (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
+        )
         linked = np.flatnonzero(of_child | (executions["failed"] == 1))
-        self._linked.append(executions_of(executions[linked], self._first + linked, self.files, self._texts))
+        told = executions_of(executions[linked], self._first + linked, self.files, self._texts)
+        self._linked.append(told.drop(_UNLINKED))
         owners = executions[done["tasks"]["execution"] - np.uint32(self._first)]
         if owners["is_child"].any():
             raise NotInOrder
