@@ -1,0 +1,95 @@
+"""The whole of `citus-analysis ingest` on server logs of an hour, against `grep -c` over the same bytes.
+
+`python -m benchmarks.hour [--megabytes N ...] [--shapes NAME ...] [--out FILE]` makes logs of four shapes from recorded
+ones: sessions that go on throughout, few sessions, many short ones, and one log in which many backends' sessions
+overlap. Of each it measures, whole processes, in the same run:
+
+- `LC_ALL=C grep -c 'duration: '`;
+- `citus-analysis ingest` with one and with two threads: reading, traces, statements, match quality, clock offsets;
+- its peak resident memory, and how many rows and exact pairs there are.
+
+Ratios are kept of wall time and of CPU time, which other work on the machine changes less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from benchmarks._hour import SHAPES, overlapping, write_hour
+from benchmarks.pglog import Cost, measured, recorded_logs
+from citus_analysis.dataset import open_dataset
+
+RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
+OVERLAPPING: Final = "overlapping"
+JOBS: Final = (1, 2)
+
+
+def write_logs(folder: Path, shape: str, size: int) -> int:
+    """Logs of a shape; how many bytes they have."""
+    if shape != OVERLAPPING:
+        return write_hour(folder, SHAPES[shape], size)
+    return overlapping(folder / "postgresql-1.log", recorded_logs(), size)
+
+
+def ingested(source: Path, out: Path, jobs: int) -> Cost:
+    """The command in a new process; its dataset stays."""
+    shutil.rmtree(out, ignore_errors=True)
+    return measured(
+        [sys.executable, "-m", "citus_analysis", "ingest", str(source), "--out", str(out), "--jobs", str(jobs)]
+    )
+
+
+def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
+    """All of it on logs of one shape and size."""
+    source, out = folder / "logs", folder / "dataset"
+    source.mkdir()
+    size = write_logs(source, shape, megabytes * 10**6)
+    grep = measured(["grep", "-r", "-h", "-c", "duration: ", str(source)])
+    row: dict[str, object] = {
+        "shape": shape,
+        "megabytes": round(size / 1e6, 1),
+        "grep_mb_per_s": round(size / 1e6 / grep.wall_s),
+    }
+    costs = {jobs: ingested(source, out, jobs) for jobs in JOBS}
+    for jobs, cost in costs.items():
+        row |= {
+            f"ingest_{jobs}_s": round(cost.wall_s, 2),
+            f"ingest_{jobs}_cpu_s": round(cost.cpu_s, 2),
+            f"ingest_{jobs}_mb_per_s": round(size / 1e6 / cost.wall_s, 1),
+            f"ingest_{jobs}_peak_mib": round(cost.peak_mib),
+            f"ingest_{jobs}_over_grep_wall": round(grep.wall_s / cost.wall_s, 4),
+            f"ingest_{jobs}_over_grep_cpu": round(grep.cpu_s / cost.cpu_s, 4),
+        }
+    row["two_threads_over_one"] = round(costs[1].wall_s / costs[2].wall_s, 2)
+    dataset = open_dataset(out)
+    row["spans"] = dataset.table("spans").height
+    row["tasks"], row["exact"] = dataset.table("match_quality").select("tasks", "exact").sum().row(0)
+    shutil.rmtree(source)
+    shutil.rmtree(out)
+    return row
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[1000, 4000])
+    parser.add_argument("--shapes", nargs="+", default=[*SHAPES, OVERLAPPING], choices=[*SHAPES, OVERLAPPING])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    rows = []
+    for megabytes in arguments.megabytes:
+        for shape in arguments.shapes:
+            with tempfile.TemporaryDirectory() as name:
+                rows.append(measure(Path(name), shape, megabytes))
+            print(json.dumps(rows[-1]), flush=True)
+    arguments.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
