@@ -1,0 +1,85 @@
+"""Records that are taken in as they stand give what they give sorted by session; records out of order are refused."""
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from citus_analysis.schema import TABLES
+from citus_analysis.spans import Traces
+from citus_analysis.spans.read import streamed
+from citus_analysis.spans.read.records import USED, number_files
+from citus_analysis.spans.read.streamed import NotInOrder, Pass
+from citus_analysis.spans.traces import trace_pass
+from tests.spans.recordings import Cut, Recording, load, traces_of
+from tests.spans.test_damaged_logs import DAMAGES, in_pieces
+
+
+def taken_in(recording: Recording, rows_at_once: int) -> Pass:
+    """The records of one iteration, some at a time."""
+    files = number_files(recording.log_events).table
+    records = Pass(files, recording.nodes, distributed=True, keep=lambda arrays: lambda: arrays)
+    for source, name in files.select("source", "source_id").iter_rows():
+        rows = recording.log_events.filter(pl.col("source_id") == name).select(USED)
+        for begin in range(0, rows.height, rows_at_once):
+            part = rows[begin : begin + rows_at_once]
+            arrays = {column.name: column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in part}
+            records.add(arrays, source)
+    records.end()
+    return records
+
+
+def stacked(records: Pass) -> Traces:
+    pieces = list(trace_pass(records))
+    return Traces(**{name: pl.concat([getattr(piece, name) for piece in pieces]) for name in vars(pieces[0])})
+
+
+@pytest.mark.parametrize("resource", ["w2-t4-insert", "w2-multishard", "w2-txn-update", "w2-binary-t16-insert"])
+@pytest.mark.parametrize("rows_at_once", [37, 1_000_000])
+def test_pieces_do_not_matter(resource: str, rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 100)
+    records = taken_in(load(resource, (1,)), rows_at_once)
+    assert len(records.pieces) > (rows_at_once < 100)
+    found, expected = stacked(records), traces_of(resource, (1,))
+    order = ["start_time", "source_id", "byte_offset", "span_id"]
+    assert_frame_equal(found.spans.sort(order), expected.spans.sort(order))
+    assert_frame_equal(found.statements.sort(order[:3]), expected.statements.sort(order[:3]))
+    assert_frame_equal(found.match_quality, expected.match_quality)
+    assert_frame_equal(found.clock_offsets, expected.clock_offsets, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("third", ["first", "last"])
+def test_a_cut_log_is_in_order(third: str) -> None:
+    found = stacked(taken_in(load("w2-t4-insert", (1,), Cut("1", third)), 1_000))
+    expected = traces_of("w2-t4-insert", (1,), Cut("1", third))
+    assert_frame_equal(found.match_quality, expected.match_quality)
+    assert found.spans.height == expected.spans.height
+
+
+@pytest.mark.parametrize("damage", ["overlapping copies", "older copy sorts later", "two copies", "lines twice"])
+def test_copies_of_records_are_refused(damage: str) -> None:
+    with pytest.raises(NotInOrder):
+        taken_in(in_pieces("w2-t4-insert", DAMAGES[damage]), 1_000)
+
+
+@pytest.mark.parametrize("damage", ["rotated", "older file sorts later"])
+def test_rotated_files_are_in_order(damage: str) -> None:
+    found = stacked(taken_in(in_pieces("w2-t4-insert", DAMAGES[damage]), 1_000))
+    assert found.match_quality.select(pl.col("tasks", "exact", "children").sum()).row(0) == (988, 988, 988)
+
+
+@pytest.mark.parametrize(("later_s", "refused"), [(3600, False), (0, True)])
+def test_a_process_number_may_come_again_later(later_s: int, refused: bool) -> None:
+    """Sessions of the same process numbers, an hour later; or at the same time, which no server logs."""
+    recording = load("w2-t4-insert", (1,))
+    size = (pl.col("byte_offset") + pl.col("byte_length")).max().over("source_id")
+    again = recording.log_events.with_columns(
+        pl.col("byte_offset") + size, pl.col("log_time") + pl.duration(seconds=later_s)
+    )
+    events = pl.concat([recording.log_events, again]).sort("source_id", "byte_offset", maintain_order=True)
+    twice = Recording(TABLES["log_events"].conform(events), recording.checkpoints, recording.nodes, recording.logs)
+    if refused:
+        with pytest.raises(NotInOrder):
+            taken_in(twice, 1_000)
+    else:
+        quality = stacked(taken_in(twice, 1_000)).match_quality
+        assert quality.select(pl.col("tasks", "exact").sum()).row(0) == (2 * 988, 2 * 988)
