@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -41,9 +41,6 @@ Load = Callable[[], pl.DataFrame]
 
 #: Groups that are worked on at the same time.
 _AT_ONCE: Final = 2
-
-#: Tasks, or children, that are paired at once: some 100 MB.
-PAIRED_AT_ONCE: Final = 250_000
 
 #: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
@@ -153,14 +150,14 @@ def trace_pass(records: Pass) -> Iterator[Traces]:
     Returns:
         As :func:`trace_iteration`, the statements and spans of each piece.
     """
-    linked = records.linked()
-    sources, identifiers = linked.sources, Identifiers(linked.sources)
-    pairs, failures, clocks, counts = _linked(linked, records.nodes)
-    quality = match_quality(counts, clocks, _sources([sources]), linked.coverage)
-    failed = linked.executions.filter("failed")
-    owners = _by_execution(owners_of_children(pairs, failed, failures, identifiers))
+    known = records.failed()
+    sources, identifiers = known.sources, Identifiers(known.sources)
+    pairs, clocks, counts = _paired(list(records.linked()), records.nodes)
+    failures = link_failures(known, clocks)
+    quality = match_quality(counts, clocks, _sources([sources]), known.coverage)
+    owners = _by_execution(owners_of_children(pairs, known.executions, failures, identifiers))
     links = _Links(_by_execution(pairs.drop(_OF_OWNERS)), owners, failures)
-    del linked, pairs, failed, owners
+    del known, pairs, owners
 
     def traced(piece: Piece) -> Traces:
         sessions, (own, of_children, failing) = records.sessions(piece), links.of(piece)
@@ -174,49 +171,26 @@ def trace_pass(records: Pass) -> Iterator[Traces]:
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
 
 
-#: What only tells who owns a child, and what only pairs it.
-_OF_OWNERS: Final = (
-    *("statement_source", "statement_offset", "statement_seq", "child", "anchored", "session", "host", "port"),
-    *("is_child", "failed", "stream_shard", "ambiguous", "task"),
-)
+#: Columns of pairs that only pair them, and those that only tell who owns a child.
+_OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed", "stream_shard", "ambiguous", "task")
+_OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
-def _linked(linked: Sessions, nodes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Clocks, list[pl.DataFrame]]:
-    """Pairs of all tasks, links of failed statements, the clocks, and what :func:`count_matches` counts."""
-    groups = _by_gpid(linked)
+def _paired(groups: list[Sessions], nodes: pl.DataFrame) -> tuple[pl.DataFrame, Clocks, list[pl.DataFrame]]:
+    """Pairs of all tasks, the clocks, and what :func:`count_matches` counts; the groups are used up."""
     claims = [pair_by_order(group).claims(group) for group in groups]
     verdicts, clocks = judge(
         claims,
-        linked.coverage,
+        groups[0].coverage,
         lambda exact: (pair_by_order(group).rest(own) for group, own in zip(groups, exact, strict=True)),
     )
     del claims
     pairs, counts = [], []
     for verdict in verdicts:
         matching = matched(pair_by_order(groups.pop(0)), verdict, clocks)
-        pairs.append(matching.pairs)
+        pairs.append(matching.pairs.drop(_OF_PAIRING))
         counts.append(count_matches(nodes, matching))
-    return pl.concat(pairs), link_failures(linked, clocks), clocks, counts
-
-
-def _by_gpid(linked: Sessions) -> list[Sessions]:
-    """Tasks and children in groups that bound the memory of pairing them; no stream is in two groups."""
-    count = 1 + max(linked.tasks.height, linked.executions.height) // PAIRED_AT_ONCE
-    if count == 1:
-        return [linked]
-    number = pl.col("gpid").fill_null(0) % count
-    tasks, executions = (
-        frame.with_columns(group=number).partition_by("group", as_dict=True, include_key=False)
-        for frame in (linked.tasks, linked.executions)
-    )
-    return [
-        replace(
-            linked,
-            tasks=tasks.get((group,), linked.tasks.clear()),
-            executions=executions.get((group,), linked.executions.clear()),
-        )
-        for group in range(count)
-    ]
+    return pl.concat(pairs), clocks, counts
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from citus_analysis.dataset.ingesting import log_records, session_groups
-from citus_analysis.spans import traces
 from citus_analysis.spans.read import streamed
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
@@ -20,7 +19,7 @@ def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     """As if the logs were larger than memory may hold."""
     monkeypatch.setattr(log_records, "IN_MEMORY", 0)
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
-    monkeypatch.setattr(traces, "PAIRED_AT_ONCE", 100)
+    monkeypatch.setattr(log_records, "PAIRED_RECORDS", 1_000)
     assert of_recordings() == KNOWN["recordings"]
 
 

@@ -14,10 +14,10 @@ from tests.spans.recordings import Cut, Recording, load, traces_of
 from tests.spans.test_damaged_logs import DAMAGES, in_pieces
 
 
-def taken_in(recording: Recording, rows_at_once: int) -> Pass:
+def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
     files = number_files(recording.log_events).table
-    records = Pass(files, recording.nodes, distributed=True, keep=lambda arrays: lambda: arrays)
+    records = Pass(files, recording.nodes, distributed=True, keep=lambda arrays: lambda: arrays, groups=groups)
     for source, name in files.select("source", "source_id").iter_rows():
         rows = recording.log_events.filter(pl.col("source_id") == name).select(USED)
         for begin in range(0, rows.height, rows_at_once):
@@ -37,7 +37,7 @@ def stacked(records: Pass) -> Traces:
 @pytest.mark.parametrize("rows_at_once", [37, 1_000_000])
 def test_pieces_do_not_matter(resource: str, rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 100)
-    records = taken_in(load(resource, (1,)), rows_at_once)
+    records = taken_in(load(resource, (1,)), rows_at_once, groups=1 + 2 * (rows_at_once < 100))
     assert len(records.pieces) > (rows_at_once < 100)
     found, expected = stacked(records), traces_of(resource, (1,))
     order = ["start_time", "source_id", "byte_offset", "span_id"]
@@ -83,3 +83,13 @@ def test_a_process_number_may_come_again_later(later_s: int, refused: bool) -> N
     else:
         quality = stacked(taken_in(twice, 1_000)).match_quality
         assert quality.select(pl.col("tasks", "exact").sum()).row(0) == (2 * 988, 2 * 988)
+
+
+def test_groups_without_tasks_are_no_trouble() -> None:
+    """A server alone, whose log is long enough to be paired in groups."""
+    recording = load("w2-t4-insert", (1,))
+    alone = recording.log_events.filter(pl.col("task_us").is_null() & pl.col("gpid").is_null())
+    records = taken_in(Recording(alone, recording.checkpoints, recording.nodes, recording.logs), 1_000, groups=3)
+    found = stacked(records)
+    assert found.match_quality.is_empty()
+    assert found.statements.height > 0

@@ -35,6 +35,9 @@ __all__ = ["take_in"]
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
 
+#: Records whose tasks and children are paired at once: some 100 MB.
+PAIRED_RECORDS: Final = 2_000_000
+
 _TABLE: Final = TABLES["log_events"]
 
 
@@ -66,8 +69,9 @@ def take_in(
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
     own.sort(key=lambda one: one[0])
-    little = sum(part.rows for _, part in own) <= IN_MEMORY
-    records = Pass(files, nodes, distributed, _held if little else partial(_laid_aside, folder, count()))
+    rows = sum(part.rows for _, part in own)
+    keep = _held if rows <= IN_MEMORY else partial(_laid_aside, folder, count())
+    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
         records.add(columns, source)
     records.end()

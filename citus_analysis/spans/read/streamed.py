@@ -6,8 +6,8 @@ is collected over all pieces; the rest is laid aside until the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -41,6 +41,9 @@ _UNLINKED: Final = (
     *("session", "anchored", "fatal", "in_transaction", "phases", "statement_kind", "statement_fingerprint"),
     *("local_xid", "closing_xid"),
 )
+#: Frames by group.
+_ByGpid = dict[int, list[pl.DataFrame]]
+
 _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
@@ -71,16 +74,19 @@ class Pass:
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
         keep: lays arrays aside and gives what brings them back.
+        groups: in how many parts tasks and children are paired, which bounds the memory of that.
     """
 
     files: pl.DataFrame
     nodes: pl.DataFrame
     distributed: bool
     keep: Callable[[Assembled], Callable[[], Assembled]]
+    groups: int = 1
     pieces: list[Piece] = field(default_factory=list)
     _taken: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
-    _linked: list[pl.DataFrame] = field(default_factory=list)
-    _tasks: list[pl.DataFrame] = field(default_factory=list)
+    _linked: _ByGpid = field(default_factory=dict)
+    _tasks: _ByGpid = field(default_factory=dict)
+    _failed: list[pl.DataFrame] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
     _waiting: int = 0
@@ -125,30 +131,48 @@ class Pass:
         )
         linked = np.flatnonzero(of_child | (executions["failed"] == 1))
         told = executions_of(executions[linked], self._first + linked, self.files, self._texts)
-        self._linked.append(told.drop(_UNLINKED))
+        self._collect(self._linked, told.drop(_UNLINKED))
+        self._failed.append(told.drop(_UNLINKED).filter("failed"))
         owners = executions[done["tasks"]["execution"] - np.uint32(self._first)]
         if owners["is_child"].any():
             raise NotInOrder
-        self._tasks.append(tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
+        self._collect(self._tasks, tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
         self.pieces.append(Piece(self._first, len(executions), kept))
         self._first += len(executions)
 
-    def linked(self) -> Sessions:
-        """All that pairs tasks and children: tasks, children on shards and executions that failed."""
+    def _collect(self, groups: _ByGpid, frame: pl.DataFrame) -> None:
+        """Add rows to the groups of their gpids: no stream is in two of them."""
+        for group in range(self.groups):
+            groups.setdefault(group, [frame.clear()])
+        numbered = frame.with_columns(group=pl.col("gpid").fill_null(0) % self.groups)
+        for (group,), part in numbered.partition_by("group", as_dict=True, include_key=False).items():
+            groups[int(group)].append(part)
+
+    def linked(self) -> Iterator[Sessions]:
+        """All that pairs tasks and children, group by group: tasks, children on shards, executions that failed.
+
+        It is given once, so that it need not stay in memory.
+        """
+        known = self.failed()
+        for group in range(self.groups):
+            tasks, executions = self._tasks.pop(group), self._linked.pop(group)
+            yield replace(known, tasks=pl.concat(tasks), executions=pl.concat(executions))
+
+    def failed(self) -> Sessions:
+        """The executions that failed, and what is known of all sessions."""
         small = {name: np.concatenate(items) for name, items in self._small.items()}
         none = pl.DataFrame()
-        sources = pl.Series([], dtype=pl.UInt32)
         return Sessions(
             sources=self.files,
-            executions=pl.concat(self._linked),
-            tasks=pl.concat(self._tasks),
+            executions=pl.concat(self._failed),
+            tasks=none,
             locals=none,
             phases=none,
             gaps=gaps_of(small, self.files),
-            coverage=coverage_of(small, self._assembly.times, self.files, sources),
+            coverage=coverage_of(small, self._assembly.times, self.files, pl.Series([], dtype=pl.UInt32)),
             begins=begins_of(small),
         )
 
