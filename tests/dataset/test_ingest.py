@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
+from citus_analysis.dataset.ingesting.log_records import take_in
 from citus_analysis.dataset.ingesting.read_source import content_hash
-from citus_analysis.dataset.ingesting.session_groups import Groups, records_by_group
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Hints, Parsed
+from citus_analysis.spans.read.streamed import Pass
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
 
@@ -566,11 +566,11 @@ def test_traces_of_an_iteration_read_its_files_alone(
     """Files times iterations would be read otherwise, which is the square of thousands."""
     read: list[int] = []
 
-    def counted(parts: Sequence[Part], *rest: Any) -> AbstractContextManager[Groups]:
+    def counted(parts: Sequence[Part], *rest: Any, **options: Any) -> Pass:
         read.append(len(parts))
-        return records_by_group(parts, *rest)
+        return take_in(parts, *rest, **options)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.derive.records_by_group", counted)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.log_records.take_in", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]

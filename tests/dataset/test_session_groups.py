@@ -1,5 +1,6 @@
-"""Traces of an iteration that is worked on group by group, by way of files."""
+"""Traces of an iteration whose records are sorted by session, group by group, by way of files."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.ingesting import ingestion, session_groups
+from citus_analysis.dataset.ingesting import ingestion, log_records, session_groups
 from citus_analysis.errors import DatasetError
+from citus_analysis.spans.read.streamed import NotInOrder
 from tests.recordings import RECORDED
 
 TABLES = {
@@ -22,8 +24,14 @@ TABLES = {
 }
 
 
+def refused() -> AbstractContextManager[object]:
+    """As if no records stood in order."""
+    return patch.object(log_records, "take_in", side_effect=NotInOrder)
+
+
 def ingested(source: Path, out: Path, most_records: int) -> Dataset:
     with (
+        refused(),
         patch.object(session_groups, "MOST_RECORDS", most_records),
         patch.object(session_groups, "_BATCH", 100),
     ):
@@ -74,7 +82,7 @@ def test_a_log_without_pids_has_no_sessions(tmp_path: Path) -> None:
     log = tmp_path / "src" / "postgresql.log"
     log.parent.mkdir()
     log.write_text("2026-11-20 21:03:47.877 UTC LOG:  duration: 1.000 ms\n" * 5_000, encoding="utf-8")
-    with patch.object(session_groups, "MOST_RECORDS", 500):
+    with refused(), patch.object(session_groups, "MOST_RECORDS", 500):
         summary = ingest(log.parent, tmp_path / "out", meta={"log_line_prefix": "%m "})
     assert summary.rows["log_events"] == 5_000
     assert open_dataset(tmp_path / "out").table("spans").height == 0
@@ -83,6 +91,7 @@ def test_a_log_without_pids_has_no_sessions(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
+        refused(),
         patch.object(session_groups, "MOST_RECORDS", 500),
         patch.object(pl.DataFrame, "write_ipc_stream", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
@@ -90,6 +99,17 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
         ingest(RECORDED / "w2-t16-insert", tmp_path / "out")
     assert list((tmp_path / "out" / "_staging").iterdir()) == []
     ingested(RECORDED / "w2-t16-insert", tmp_path / "out", 500)
+
+
+def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
+    full = OSError(28, "No space left on device")
+    with (
+        patch.object(log_records, "IN_MEMORY", 0),
+        patch.object(log_records, "_laid_aside", side_effect=full),
+        pytest.raises(DatasetError, match="No space left on device"),
+    ):
+        ingest(RECORDED / "w2-t4-insert", tmp_path / "out")
+    assert list((tmp_path / "out" / "_staging").iterdir()) == []
 
 
 def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
