@@ -63,6 +63,10 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
+    import pyarrow as pa
+
+    # Reading logs left free memory in the allocator, as much as is needed now in other sizes.
+    pa.default_memory_pool().release_unused()
     resource, iteration = chosen
     heads = [_head(dataset, part, resource, iteration) for part in parts]
     files = files_in_order(pl.concat(heads))
@@ -75,6 +79,7 @@ def take_in(
     for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
         records.add(columns, source)
     records.end()
+    pa.default_memory_pool().release_unused()
     return records
 
 
