@@ -35,6 +35,8 @@ __all__ = ["take_in"]
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
 
+#: Records that are taken in at once.
+TAKEN_AT_ONCE: Final = 2**15
 #: Records whose tasks and children are paired at once: some 100 MB.
 PAIRED_RECORDS: Final = 2_000_000
 
@@ -120,8 +122,10 @@ def _columns(
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     for source, part in parts:
         rows = _of_iteration(_read(dataset, part, ["iteration", *USED]), iteration)
-        if rows.num_rows:
-            yield source, {name: rows.column(name) for name in USED}
+        # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
+        for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
+            some = rows.slice(begin, TAKEN_AT_ONCE)
+            yield source, {name: some.column(name) for name in USED}
 
 
 @contextmanager
