@@ -14,10 +14,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-__all__ = ["nulls", "repeated_text", "text_array", "texts_of"]
+__all__ = ["filled", "nulls", "repeated_text", "text_array", "texts_of"]
 
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
@@ -34,6 +36,23 @@ def text_array(texts: pl.Series) -> pa.Array:
     import polars as pl
 
     return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
+    """Integers as a numpy array with a value for nulls: `pyarrow.Array.fill_null` would import pandas.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> filled(pa.array([7, None], pa.int32()), -1).tolist()
+        [7, -1]
+    """
+    import numpy as np
+
+    width = integers.type.bit_width // 8
+    values = np.frombuffer(integers.buffers()[1], f"i{width}", len(integers), integers.offset * width)
+    if not integers.null_count:
+        return values
+    return np.where(integers.is_valid().to_numpy(zero_copy_only=False), values, values.dtype.type(value))
 
 
 def texts_of(words: Iterable[str]) -> pa.Array:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import work_ahead
 from citus_analysis.dataset.storage.encoding import location
@@ -162,14 +163,13 @@ def _of_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordBatch
     own = rows.column("iteration")
     if iteration is None:
         return rows if own.null_count == len(own) else rows.filter(own.is_null())
-    named = np.asarray(own.fill_null(iteration - 1)) == iteration
+    named = filled(own, iteration - 1) == iteration
     return rows if named.all() else rows.filter(_mask(named))
 
 
 def _mask(flags: np.ndarray) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(flags)
+    # pyarrow's own constructor would import pandas.
+    return pl.Series(flags).to_arrow()
 
 
 def _held(arrays: Assembled) -> Callable[[], Assembled]:

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -110,11 +111,8 @@ def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> N
     """The number of the text of each row."""
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     words = coded.dictionary.to_pylist()
-    indices = coded.indices
-    if indices.null_count:
-        indices = indices.cast(pa.int32()).fill_null(len(words))
     table = np.array([*map(number, words), missing], np.int32)
-    return np.asarray(table[indices.to_numpy()], np.int32)
+    return np.asarray(table[filled(coded.indices.cast(pa.int32()), len(words))], np.int32)
 
 
 def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
