@@ -39,11 +39,11 @@ def text_array(texts: pl.Series) -> pa.Array:
 
 
 def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
-    """Integers as a numpy array with a value for nulls: `pyarrow.Array.fill_null` would import pandas.
+    """Integers as a numpy array with a value for nulls: `fill_null` and `to_numpy` of pyarrow would import pandas.
 
     Example:
         >>> import pyarrow as pa
-        >>> filled(pa.array([7, None], pa.int32()), -1).tolist()
+        >>> filled(pa.array([5, 7, None], pa.int32()).slice(1), -1).tolist()
         [7, -1]
     """
     import numpy as np
@@ -52,7 +52,9 @@ def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
     values = np.frombuffer(integers.buffers()[1], f"i{width}", len(integers), integers.offset * width)
     if not integers.null_count:
         return values
-    return np.where(integers.is_valid().to_numpy(zero_copy_only=False), values, values.dtype.type(value))
+    bits = np.unpackbits(np.frombuffer(integers.buffers()[0], np.uint8), bitorder="little")
+    valid = bits[integers.offset : integers.offset + len(integers)] != 0
+    return np.where(valid, values, values.dtype.type(value))
 
 
 def texts_of(words: Iterable[str]) -> pa.Array:
