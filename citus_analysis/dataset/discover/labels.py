@@ -78,11 +78,13 @@ class Labels:
         stated: Facts = {}
         by_pattern: Facts | None = None
         for folder in (path.parent, *path.parent.parents):
-            relative = plain_name(path.relative_to(folder).as_posix())
             rows, patterns = self._of(folder)
-            stated = rows.get(relative, rows.get(path.relative_to(folder).as_posix(), {})) | stated
-            if by_pattern is None:
-                by_pattern = next((f for p in patterns if (f := p.facts(relative)) is not None), None)
+            if rows or patterns:
+                whole = path.relative_to(folder).as_posix()
+                relative = plain_name(whole)
+                stated = rows.get(relative, rows.get(whole, {})) | stated
+                if by_pattern is None:
+                    by_pattern = next((f for p in patterns if (f := p.facts(relative)) is not None), None)
             if folder == self.root:
                 break
         return (by_pattern or {}) | stated

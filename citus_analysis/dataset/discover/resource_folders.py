@@ -60,6 +60,7 @@ class Identifier:
     meta: Facts
     _labels: dict[Path, Labels] = field(default_factory=dict)
     _resources: dict[Path, _Resource | None] = field(default_factory=dict)
+    _of_folder: dict[tuple[Path, Path], _Resource] = field(default_factory=dict)
 
     def identify(self, found: Found) -> Identified:
         """The identity of a file.
@@ -84,6 +85,13 @@ class Identifier:
         return Identified(found, Identity(**identity), key, settings, labels.is_label_file(found.path))
 
     def _resource_of(self, found: Found) -> _Resource:
+        # The files of a folder belong to one resource.
+        key = found.root, found.path.parent
+        if key not in self._of_folder:
+            self._of_folder[key] = self._looked_up(found)
+        return self._of_folder[key]
+
+    def _looked_up(self, found: Found) -> _Resource:
         for folder in found.path.parents:
             configured = self._configured(folder)
             if configured is not None:

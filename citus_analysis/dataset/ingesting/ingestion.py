@@ -56,7 +56,7 @@ _BIG_BYTES: Final = 32 * 2**20
 _MOST_THREADS: Final = 8
 
 #: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.
-_BATCH_SECONDS: Final = 0.25
+_BATCH_SECONDS: Final = 1.0
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
@@ -248,8 +248,9 @@ class _Ingest:
         named = {part.path for part in self.manifest.parts()}
         withdraw(self.manifest.folder, [part for part in self._withheld if part.path not in named])
         self.manifest.release()
-        tidy(self.manifest.folder, self.manifest.parts())
-        self.manifest.compact()
+        if self.counts["commits"]:
+            tidy(self.manifest.folder, self.manifest.parts())
+            self.manifest.compact()
         return summary
 
     def _has_a_place(self, item: Surveyed) -> bool:
@@ -296,9 +297,12 @@ class _Ingest:
     def _read(self, plan: list[Surveyed]) -> None:
         """Read clients first: their run times decide which run the rows of other files belong to."""
         self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
+        runs: dict[str, KnownRuns] = {}
+        seen, none = -1, KnownRuns()
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
-            runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
-            none = KnownRuns()
+            if seen != self.counts["commits"]:
+                runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
+                seen = self.counts["commits"]
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
             big = [task for task in tasks if task.bytes >= _BIG_BYTES]
             for task in big:
@@ -358,6 +362,7 @@ class _Ingest:
         self, *states: SourceState | DerivedState, gone: Sequence[str] = (), emptied: Sequence[str] = ()
     ) -> None:
         """Commit, and withdraw the files that are superseded by it."""
+        self.counts["commits"] += 1
         before = self.manifest.affected_parts(states, gone, emptied)
         if self.manifest.holding:
             self._withheld += before

@@ -95,18 +95,16 @@ def tidy(folder: Path, named: Iterable[Part], grace_s: float = GRACE_S) -> Vacuu
     """
     public = {part.path for part in named}
     kept = {kept_path(path) for path in public}
-    unwanted = list(_files(folder / STAGING))
+    unwanted = [folder / name for name in _files(folder, STAGING)]
     superseded_before = time.time() - grace_s
-    for path in _files(folder / FILES):
-        name = path.relative_to(folder).as_posix()
-        second = folder / public_path(name)
+    links = {name for table in TABLES for name in _files(folder, table) if name.endswith(".parquet")}
+    for name in _files(folder, FILES):
+        second = public_path(name)
         if name in kept:
-            _mend(path, second)
-        elif second.exists() or path.stat().st_mtime <= superseded_before:
-            unwanted.append(path)
-    for table in TABLES:
-        listed = (path for path in _files(folder / table) if path.suffix == ".parquet")
-        unwanted += [path for path in listed if path.relative_to(folder).as_posix() not in public]
+            _mend(folder / name, folder / second)
+        elif second in links or (folder / second).exists() or os.stat(folder / name).st_mtime <= superseded_before:
+            unwanted.append(folder / name)
+    unwanted += [folder / name for name in sorted(links - public)]
     sizes = [size for path in unwanted for size in _remove(path)]
     shutil.rmtree(folder / STAGING, ignore_errors=True)
     (folder / STAGING).mkdir(exist_ok=True)
@@ -138,10 +136,15 @@ def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacu
         raise unwritable(error, path) from error
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder; empty if the folder does not exist."""
-    for root, _, names in os.walk(folder):
-        yield from (Path(root, name) for name in names)
+def _files(folder: Path, below: str) -> Iterator[str]:
+    """All files below a folder of the dataset, relative to it; none if it does not exist.
+
+    Texts, not paths: a dataset of thousands of sources has tens of thousands of files, and each ingest looks at all.
+    """
+    top = os.fspath(folder)
+    for root, _, names in os.walk(os.path.join(top, below)):  # noqa: PTH118
+        beginning = root[len(top) :].lstrip(os.sep)
+        yield from (f"{beginning}/{name}" for name in names)
 
 
 def _remove(path: Path) -> list[int]:
@@ -162,9 +165,12 @@ def _link(kept: Path, public: Path) -> None:
 
 def _mend(kept: Path, public: Path) -> None:
     """Restore a file's second name if it is missing or another file, as in a copy of the folder."""
-    if not public.exists():
+    try:
+        second = public.stat()
+    except FileNotFoundError:
         _link(kept, public)
-    elif not public.samefile(kept):
+        return
+    if not os.path.samestat(kept.stat(), second):
         temporary = public.with_suffix(".new")
         # On a file system without hard links the copy is kept.
         with suppress(OSError):
