@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
 from citus_analysis.spans.export.counts import ExportCount
+from citus_analysis.spans.export.selection import Selection
 from tests.spans.recordings import load, traces_of
 
 RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]
@@ -127,6 +129,77 @@ QUERIES = {
         where ('remote' in (one.category, over_one.category)) + ('remote' in (other.category, over_other.category))
               = 1""",
 }
+
+
+def slices_in(path: Path, queries: dict[str, str]) -> dict[str, list[Any]]:
+    """What the trace processor finds in a trace."""
+    command = ["node", str(SCRIPT), str(PROCESSOR), str(path), json.dumps(queries)]
+    found: dict[str, list[Any]] = json.loads(
+        subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+    )
+    return found
+
+
+@pytest.mark.skipif(not (PROCESSOR / "trace_processor.wasm").is_file(), reason=f"no trace processor in {PROCESSOR}")
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("resource", [*RESOURCES, "w2-t4-insert"])
+def test_packets_hold_what_json_holds(resource: str, tmp_path: Path) -> None:
+    flows = """
+        select count(*) from flow join slice one on one.id = flow.slice_out join slice other on other.id = flow.slice_in
+        where (one.category = 'remote') + (other.category = 'remote') = 1"""
+    kept = ("errors", "slices", "threads", "nesting", "outside")
+    queries = {name: QUERIES[name] for name in kept} | {"arrows": flows}
+    export(resource, tmp_path / "trace.json", "perfetto")
+    export(resource, tmp_path / "trace.pftrace.gz", "perfetto")
+    json_ = slices_in(tmp_path / "trace.json", {name: QUERIES[name] for name in kept})
+    named = {name: text.replace("'args.", "'debug.") for name, text in queries.items()}
+    packets = slices_in(tmp_path / "trace.pftrace.gz", named)
+    assert packets["slices"]
+    spans = traces_of(resource).spans
+    remotes = spans.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_in(spans["span_id"].implode()))
+    assert packets["arrows"] == [[remotes.height]]
+    for name in kept:
+        assert sorted(packets[name], key=str) == sorted(json_[name], key=str), name
+
+
+def test_packets_do_not_depend_on_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = export("w2-t4-insert", tmp_path / "whole.pftrace", "perfetto")
+    monkeypatch.setattr("citus_analysis.spans.export.perfetto._GROUP", 500)
+    grouped = export("w2-t4-insert", tmp_path / "grouped.pftrace", "perfetto")
+    assert grouped == whole
+    sizes = [abs((tmp_path / f"{name}.pftrace").stat().st_size) for name in ("whole", "grouped")]
+    # Only texts are named again in further packets.
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("selection", "rows"),
+    [
+        (Selection(slowest=3), lambda table: table.sort("total_us", descending=True, nulls_last=True).head(3)),
+        (Selection(limit=5), lambda table: table.sort("start_time", "trace_id", nulls_last=True).head(5)),
+        (Selection(), lambda table: table),
+    ],
+)
+def test_selection(selection: Selection, rows: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    traces = traces_of("w2-t4-insert")
+    chosen = selection.of(traces.statements.lazy(), traces.spans.lazy())
+    expected = set(rows(traces.statements)["trace_id"])
+    assert set(chosen.statements.collect()["trace_id"]) == expected
+    assert chosen.chosen == len(expected)
+    assert chosen.left_out == traces.statements.height - len(expected)
+    spans = chosen.spans.collect()
+    assert spans.height == traces.spans.filter(pl.col("trace_id").is_in(expected)).height
+
+
+def test_selection_by_time() -> None:
+    traces = traces_of("w2-t4-insert")
+    middle = traces.statements["start_time"].drop_nulls().sort()[traces.statements.height // 2]
+    lazy = traces.statements.lazy(), traces.spans.lazy()
+    before, after = Selection(end=middle).of(*lazy), Selection(begin=middle).of(*lazy)
+    assert before.chosen + after.chosen == traces.statements["start_time"].count()
+    assert before.statements.collect()["start_time"].max() < middle <= after.statements.collect()["start_time"].min()
+    with pytest.raises(UsageError, match="before it begins"):
+        Selection(begin=middle, end=middle)
 
 
 @pytest.mark.skipif(not (PROCESSOR / "trace_processor.wasm").is_file(), reason=f"no trace processor in {PROCESSOR}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -10,6 +12,13 @@ from citus_analysis.cli.output import printable
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["command"]
+
+_TIME: Final = click.DateTime(
+    ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
+)
+
+#: Viewers open this many statements in seconds.
+_DEFAULT_LIMIT: Final = 20_000
 
 
 @click.command("spans")
@@ -23,11 +32,34 @@ __all__ = ["command"]
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File to write.")
 @click.option("--run", "run_id", metavar="RUN_ID", help="Traces of this run only.")
-def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
+@click.option("--resource", metavar="NAME", help="Traces of this resource only.")
+@click.option("--from", "begin", type=_TIME, metavar="TIME", help="Statements that began at this time (UTC) or later.")
+@click.option("--to", "end", type=_TIME, metavar="TIME", help="Statements that began before this time (UTC).")
+@click.option("--slowest", type=click.IntRange(min=1), metavar="N", help="The N statements that took longest.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=_DEFAULT_LIMIT,
+    show_default=True,
+    help="At most the first N statements; 0: all.",
+)
+def command(
+    folder: Path,
+    kind: str,
+    out: Path,
+    run_id: str | None,
+    resource: str | None,
+    begin: datetime | None,
+    end: datetime | None,
+    slowest: int | None,
+    limit: int,
+) -> None:
     """Write the traces of a dataset to a file that a trace viewer or collector opens.
 
-    perfetto: open it at ui.perfetto.dev; FILE.gz is compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or
-    JSON lines. FILE may be /dev/stdout. Spans without a time are left out and counted.
+    perfetto: open it at ui.perfetto.dev; .pftrace is Perfetto's own format (smaller, and written in little memory),
+    anything else JSON; with .gz after it, it is compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or JSON
+    lines. FILE may be /dev/stdout. Spans without a time are left out and counted.
     """
     import polars as pl
 
@@ -35,20 +67,31 @@ def command(folder: Path, kind: str, out: Path, run_id: str | None) -> None:
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, UnknownNameError
     from citus_analysis.spans import export_traces
+    from citus_analysis.spans.export.selection import Selection
 
     dataset = open_dataset(folder)
     spans, statements = dataset.scan("spans"), dataset.scan("statements")
-    if run_id is not None:
-        known = dataset.scan("statements").select("run_id").unique().collect()["run_id"].drop_nulls()
-        if run_id not in known:
-            raise UnknownNameError("run with traces", run_id, known)
-        spans, statements = (frame.filter(pl.col("run_id") == run_id) for frame in (spans, statements))
-    frame = spans.collect()
-    if frame.is_empty():
-        raise InsufficientDataError("the dataset has no spans", path=folder, way_out="ingest server logs")
-    written = export_traces(frame, statements.collect(), out, kind, nodes=dataset.nodes())
+    for column, value, what in (("run_id", run_id, "run"), ("resource", resource, "resource")):
+        if value is not None:
+            known = statements.select(column).unique().collect()[column].drop_nulls()
+            if value not in known:
+                raise UnknownNameError(f"{what} with traces", value, known)
+    selection = Selection(run_id, resource, _utc(begin), _utc(end), slowest, limit)
+    chosen = selection.of(statements, spans)
+    count = int(chosen.spans.select(pl.len()).collect().item())
+    if not count:
+        problem = "the dataset has no spans" if begin is end is None else "no statement began in that time"
+        raise InsufficientDataError(problem, path=folder, way_out="ingest server logs")
+    written = export_traces(chosen.spans, chosen.statements, out, kind, nodes=dataset.nodes())
     if written.left_out:
-        click.echo(f"left out: {written.left_out} of {counted(frame.height, 'span')}: no time in the logs", err=True)
+        click.echo(f"left out: {written.left_out} of {counted(count, 'span')}: no time in the logs", err=True)
+    if chosen.left_out:
+        total = counted(chosen.chosen + chosen.left_out, "statement")
+        click.echo(f"left out: {chosen.left_out:,} of {total}; --limit 0 without --slowest writes all", err=True)
     # Nothing is printed after output to a device, a pipe or stdout.
     summary = f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}"
     click.echo(summary, err=not is_replaced(out))
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(tzinfo=UTC)

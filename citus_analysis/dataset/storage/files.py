@@ -102,7 +102,7 @@ def tidy(folder: Path, named: Iterable[Part], grace_s: float = GRACE_S) -> Vacuu
         second = public_path(name)
         if name in kept:
             _mend(folder / name, folder / second)
-        elif second in links or (folder / second).exists() or os.stat(folder / name).st_mtime <= superseded_before:
+        elif second in links or (folder / second).exists() or (folder / name).stat().st_mtime <= superseded_before:
             unwanted.append(folder / name)
     unwanted += [folder / name for name in sorted(links - public)]
     sizes = [size for path in unwanted for size in _remove(path)]

@@ -21,17 +21,23 @@ import polars as pl
 from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
+from citus_analysis.spans.export.labels import label, overlapping
+from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_packets
 from citus_analysis.spans.model.span_layout import lay_out
 
 __all__ = ["export_perfetto"]
 
 _CHUNK: Final = 50_000
+#: Spans of the backends that are laid out at a time: a few hundred megabytes.
+_GROUP: Final = 500_000
 
 #: How long an arrow takes at least, microseconds.
 _STEP: Final = 1.0
 
 
-def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str) -> ExportCount:
+def export_perfetto(
+    spans: pl.DataFrame | pl.LazyFrame, statements: pl.DataFrame | pl.LazyFrame, out_path: Path | str
+) -> ExportCount:
     """Write a trace that opens in the Perfetto UI.
 
     Args:
@@ -42,11 +48,15 @@ def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Pat
     Returns:
         Number of trace events written, and of spans left out: those without a time, and what they own.
     """
+    path = Path(out_path)
+    if Path(path.name.removesuffix(".gz")).suffix in PACKET_SUFFIXES:
+        return _packets(spans.lazy(), statements.lazy(), path)
+    spans, statements = spans.lazy().collect(), statements.lazy().collect()
     placed = lay_out(with_a_time(spans))
     origin = placed["begin"].min()
     parts = [_names(placed), *_events(placed, statements, int(origin) if isinstance(origin, (int, float)) else 0)]
     written = 0
-    with _writer(Path(out_path)) as out:
+    with _writer(path) as out:
         out.write(b'{"displayTimeUnit":"ms","traceEvents":[')
         for lines in _chunks(parts):
             out.write(b",\n" if written else b"\n")
@@ -54,6 +64,25 @@ def export_perfetto(spans: pl.DataFrame, statements: pl.DataFrame, out_path: Pat
             written += len(lines)
         out.write(b"\n]}\n")
     return ExportCount(written, left_out=spans.height - placed.height)
+
+
+def _packets(spans: pl.LazyFrame, statements: pl.LazyFrame, path: Path) -> ExportCount:
+    """Write Perfetto's packets, a group of backends at a time."""
+    backends = spans.group_by("node", "pid").agg(
+        child=(pl.col("kind") == "remote").any(), gpid=pl.col("gpid").first(), spans=pl.len()
+    )
+    found = backends.collect(engine="streaming")
+    shares = -(-int(found["spans"].sum()) // _GROUP) or 1
+    linked = spans.filter(pl.col("kind") == "remote").select("parent_span_id").drop_nulls().collect().to_series()
+
+    def groups() -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        for share in range(shares):
+            own = pl.col("pid").fill_null(0) % shares == share
+            yield (spans.filter(own).collect(), statements.filter(own).collect())
+
+    with _writer(path) as out:
+        written, left_out = write_packets(out, found, groups(), linked)
+    return ExportCount(written, left_out=left_out)
 
 
 @contextmanager
@@ -108,17 +137,15 @@ def _events(placed: pl.DataFrame, statements: pl.DataFrame, origin: int) -> list
         ts=(pl.col("begin") - origin).round(3),
         dur=(pl.col("end") - pl.col("begin")).round(3),
         cat=pl.col("kind").cast(pl.String),
-        name=_label(),
+        name=label(),
         args=_arguments(),
         id=pl.format("0x{}", hexadecimal("span_id")),
     )
-    # Where connections were made, tasks may have begun on others already.
-    overlapping = ((pl.col("kind") == "task") & (pl.col("tasks") > 1)) | (pl.col("kind") == "connect")
-    tasks = timed.filter(overlapping)
+    tasks, whole = timed.filter(overlapping()), timed.filter((pl.col("kind") != "local") & ~overlapping())
     arrows = _arrows(timed)
     base = ("name", "cat", "pid", "tid", "ts")
     return [
-        timed.filter((pl.col("kind") != "local") & ~overlapping).select(pl.lit("X").alias("ph"), *base, "dur", "args"),
+        whole.select(pl.lit("X").alias("ph"), *base, "dur", "args"),
         timed.filter(pl.col("kind") == "local").select(pl.lit("i").alias("ph"), *base, pl.lit("t").alias("s"), "args"),
         tasks.select(pl.lit("b").alias("ph"), *base, "id", "args"),
         tasks.select(pl.lit("e").alias("ph"), *base[:4], pl.col("ts") + pl.col("dur"), "id"),
@@ -128,12 +155,6 @@ def _events(placed: pl.DataFrame, statements: pl.DataFrame, origin: int) -> list
             *(pl.col(f"to_{name}").alias(name) for name in base[2:]), "id",
         ),
     ]  # fmt: skip
-
-
-def _label() -> pl.Expr:
-    shard = pl.format("{} on shard {}", pl.col("name").cast(pl.String), "shard_id")
-    inner = pl.col("kind").is_in(["task", "remote", "local"])
-    return pl.when(inner & pl.col("shard_id").is_not_null()).then(shard).otherwise(pl.col("name").cast(pl.String))
 
 
 def _arguments() -> pl.Expr:

@@ -18,8 +18,8 @@ EXPORTS: Final = ("perfetto", "otlp")
 
 
 def export_traces(
-    spans: pl.DataFrame,
-    statements: pl.DataFrame,
+    spans: pl.DataFrame | pl.LazyFrame,
+    statements: pl.DataFrame | pl.LazyFrame,
     out_path: Path | str,
     kind: str,
     *,
@@ -31,9 +31,11 @@ def export_traces(
     named pipe and `/dev/stdout` are written into.
 
     Args:
-        spans: rows of table `spans`.
+        spans: rows of table `spans`. Lazy rows are read group by group where the kind of file allows it (`.pftrace`),
+            and need little memory then.
         statements: rows of table `statements` of the same traces.
-        out_path: file to write. `perfetto`: `.gz` is compressed; `otlp`: `.pb`, `.binpb` and `.otlp` are protobuf,
+        out_path: file to write. `perfetto`: `.pftrace` and `.perfetto-trace` are Perfetto's own format, anything else
+            is JSON; with `.gz` after it, it is compressed; `otlp`: `.pb`, `.binpb` and `.otlp` are protobuf,
             anything else is JSON lines.
         kind: one of :data:`EXPORTS`.
         nodes: rows of table `nodes`; with them `otlp` names hosts and ports.
@@ -59,13 +61,17 @@ def export_traces(
 
 
 def _write(
-    spans: pl.DataFrame, statements: pl.DataFrame, path: Path, kind: str, nodes: pl.DataFrame | None
+    spans: pl.DataFrame | pl.LazyFrame,
+    statements: pl.DataFrame | pl.LazyFrame,
+    path: Path,
+    kind: str,
+    nodes: pl.DataFrame | None,
 ) -> ExportCount:
     # Protobuf takes a while to import.
     if kind == "otlp":
         from citus_analysis.spans.export.otlp import export_otlp
 
-        return export_otlp(spans, statements, path, nodes=nodes)
+        return export_otlp(spans.lazy().collect(), statements.lazy().collect(), path, nodes=nodes)
     from citus_analysis.spans.export.perfetto import export_perfetto
 
     return export_perfetto(spans, statements, path)

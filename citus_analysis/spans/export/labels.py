@@ -1,0 +1,22 @@
+"""What viewers call a span, and which spans may overlap others of their backend."""
+
+from __future__ import annotations
+
+import polars as pl
+
+__all__ = ["label", "overlapping"]
+
+
+def label() -> pl.Expr:
+    """Name of a span; with its shard where it works on one."""
+    shard = pl.format("{} on shard {}", pl.col("name").cast(pl.String), "shard_id")
+    inner = pl.col("kind").is_in(["task", "remote", "local"])
+    return pl.when(inner & pl.col("shard_id").is_not_null()).then(shard).otherwise(pl.col("name").cast(pl.String))
+
+
+def overlapping() -> pl.Expr:
+    """Whether a span may overlap others of its backend: one of several tasks, or a connection.
+
+    Where connections were made, tasks may have begun on others already.
+    """
+    return ((pl.col("kind") == "task") & (pl.col("tasks") > 1)) | (pl.col("kind") == "connect")

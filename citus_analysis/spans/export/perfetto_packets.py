@@ -1,0 +1,275 @@
+"""Traces in Perfetto's own format: protobuf packets, about a quarter of the bytes of JSON, written in flat memory.
+
+One process per node, one thread per backend, as in JSON. Slices of a thread must nest; tasks of statements with several
+tasks overlap, so each of a statement's tasks has a track of its own below the thread (the n-th tasks of all statements
+share one). Arrows lead from a task to its remote execution: both name the same flow.
+
+Backends are independent of each other, so the spans come in groups of backends, and no more than one group is held.
+The reader sorts events by time and leaves those of equal times as they stand in the file. Within a group the ends
+therefore come first, the innermost before the outer, and then the beginnings, the outermost first.
+
+Source: the definitions of `TracePacket`, `TrackEvent`, `TrackDescriptor`, `DebugAnnotation` and `InternedData` in
+Perfetto's `protos/perfetto/trace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from citus_analysis.spans.export import wire
+from citus_analysis.spans.export.counts import with_a_time
+from citus_analysis.spans.export.hexadecimal import hexadecimal
+from citus_analysis.spans.export.labels import label, overlapping
+from citus_analysis.spans.model.span_layout import lay_out
+
+__all__ = ["PACKET_SUFFIXES", "write_packets"]
+
+#: Files with these suffixes are written as packets.
+PACKET_SUFFIXES: Final = (".pftrace", ".perfetto-trace")
+
+_PACKET, _INTERNED, _TRACK_EVENT, _DESCRIPTOR = 1, 12, 11, 60
+_TIMESTAMP, _SEQUENCE, _FLAGS = 8, 10, 13
+#: The one sequence of packets; its first packet begins the tables of texts, all others need them.
+_ON_SEQUENCE: Final = wire.field(_SEQUENCE, 1)
+_FIRST, _LATER = wire.field(_FLAGS, 1), wire.field(_FLAGS, 2)
+
+_CATEGORY, _ANNOTATION, _TYPE, _NAME, _TRACK, _FLOW = 3, 4, 9, 10, 11, 47
+_BEGIN, _END, _INSTANT = 1, 2, 3
+#: Field of `InternedData` for each kind of text.
+_CATEGORIES, _NAMES, _KEYS, _TEXTS = 1, 2, 3, 29
+_TIME_BYTES, _ID_BYTES, _NUMBER_BYTES = 9, 5, 10
+#: Tracks of one backend: the thread, and one for each task that a statement may have.
+_LANES: Final = 2**14
+_CHUNK: Final = 100_000
+
+#: Annotation -> its kind: number, real, flag, text (kept once) or hexadecimal digits.
+_ANNOTATIONS: Final = {
+    "trace_id": "digits",
+    "shard_id": "number",
+    "gpid": "number",
+    "match": "text",
+    "executed": "text",
+    "failed": "flag",
+    "includes_commit": "flag",
+    "duration_us": "real",
+    "log_end_time_us": "number",
+    "source_id": "text",
+    "byte_offset": "number",
+}
+
+
+class Sink(Protocol):
+    """What bytes are written to: a file, or a compressor before one."""
+
+    def write(self, data: bytes, /) -> int:
+        """Write some bytes."""
+
+
+@dataclass
+class _Texts:
+    """Numbers of texts, by which packets name them."""
+
+    _known: dict[int, dict[str, int]] = field(default_factory=dict)
+    _new: list[bytes] = field(default_factory=list)
+
+    def numbers(self, kind: int, texts: pl.Series) -> npt.NDArray[np.uint64]:
+        """The number of each text; new ones are kept for the next packet of texts."""
+        known = self._known.setdefault(kind, {})
+        for text in texts.unique(maintain_order=True).to_list():
+            if text not in known:
+                known[text] = len(known) + 1
+                entry = wire.field(1, known[text]) + wire.field(2, text.encode())
+                self._new.append(wire.field(kind, entry))
+        return texts.replace_strict(known, return_dtype=pl.UInt64).to_numpy()
+
+    def packet(self, flags: bytes) -> bytes:
+        """The texts that no packet has named yet."""
+        new, self._new = self._new, []
+        return _packet(_ON_SEQUENCE + flags + wire.field(_INTERNED, b"".join(new)))
+
+
+def write_packets(
+    out: Sink,
+    backends: pl.DataFrame,
+    groups: Iterable[tuple[pl.DataFrame, pl.DataFrame]],
+    linked: pl.Series,
+) -> tuple[int, int]:
+    """Write a trace.
+
+    Args:
+        out: where to.
+        backends: `node`, `pid`, `gpid` and `child` (whether it ran tasks of others) of each backend.
+        groups: spans and statements of some backends at a time, each backend whole.
+        linked: ids of tasks whose remote execution is among the spans.
+
+    Returns:
+        Number of events written, and of spans left out because they have no time.
+    """
+    numbered = _numbered(backends)
+    texts = _Texts()
+    keys = texts.numbers(_KEYS, pl.Series(list(_ANNOTATIONS)))
+    out.write(texts.packet(_FIRST))
+    out.write(b"".join(_descriptors(numbered)))
+    written = left_out = 0
+    lanes = dict[int, None]()
+    for spans, statements in groups:
+        placed = lay_out(with_a_time(spans))
+        left_out += spans.height - placed.height
+        events = _events(placed, statements, numbered, linked)
+        for lane in events.filter(pl.col("lane") > 0)["uuid"].unique().sort().to_list():
+            if lane not in lanes:
+                lanes[lane] = None
+                out.write(_lane(lane))
+        for kind, frame in _in_order(events):
+            for chunk in frame.iter_slices(_CHUNK):
+                out.write(_encoded(chunk, kind, texts, dict(zip(_ANNOTATIONS, keys.tolist(), strict=True))))
+                written += chunk.height
+    return written, left_out
+
+
+def _numbered(backends: pl.DataFrame) -> pl.DataFrame:
+    """Backends with the numbers of their process and thread, from 1."""
+    return backends.sort("node", "pid").with_columns(
+        process=pl.col("node").rank("dense").cast(pl.Int64), thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    )
+
+
+def _descriptors(numbered: pl.DataFrame) -> Iterator[bytes]:
+    for process, node in numbered.select("process", "node").unique().sort("process").rows():
+        described = wire.field(1, process) + wire.field(6, f"node {node}".encode())
+        yield _described(wire.field(1, process) + wire.field(3, described))
+    for row in numbered.iter_rows(named=True):
+        name = f"{'child of ' + str(row['gpid']) if row['child'] else 'session'} [{row['pid']}]"
+        thread = wire.field(1, row["process"]) + wire.field(2, row["thread"]) + wire.field(5, name.encode())
+        yield _described(wire.field(1, row["thread"] * _LANES) + wire.field(4, thread))
+
+
+def _lane(uuid: int) -> bytes:
+    """The track of the n-th tasks of a backend's statements."""
+    parent = uuid - uuid % _LANES
+    name = wire.field(2, f"task {uuid % _LANES}".encode())
+    return _described(wire.field(1, uuid) + name + wire.field(5, parent))
+
+
+def _described(descriptor: bytes) -> bytes:
+    return _packet(_ON_SEQUENCE + wire.field(_DESCRIPTOR, descriptor))
+
+
+def _packet(body: bytes) -> bytes:
+    return wire.field(_PACKET, body)
+
+
+def _events(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
+    """Slices with times in nanoseconds, tracks, labels and annotations."""
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
+    root = pl.col("kind") == "statement"
+    threads = numbered.select("node", "pid", "thread")
+    joined = placed.join(facts, on="trace_id", how="left").join(threads, on=["node", "pid"], nulls_equal=True)
+    nth = pl.int_range(1, pl.len() + 1).over("trace_id", "track", order_by="begin")
+    remote = pl.when(pl.col("kind") == "remote").then("parent_span_id")
+    return joined.with_columns(
+        lane=pl.when(overlapping()).then(nth.clip(upper_bound=_LANES - 1)).otherwise(0)
+    ).with_columns(
+        uuid=pl.col("thread") * _LANES + pl.col("lane"),
+        begin_ns=_nanoseconds("begin"),
+        end_ns=_nanoseconds("end"),
+        depth=pl.col("kind").cast(pl.String).replace_strict({"statement": 0, "remote": 0, "phase": 1}, default=2),
+        flow=pl.when(pl.col("span_id").is_in(linked.implode())).then("span_id").otherwise(remote),
+        label=label(),
+        trace_id=hexadecimal("trace_id"),
+        match=pl.col("match").cast(pl.String),
+        executed=pl.when(root).then("executed"),
+        failed=pl.when(root).then("failed"),
+        log_end_time_us=pl.col("end_time").to_physical(),
+    )
+
+
+def _nanoseconds(column: str) -> pl.Expr:
+    """Microseconds as whole nanoseconds; the product of the whole number would be rounded to 256 of them."""
+    whole = pl.col(column).floor()
+    return (whole.cast(pl.Int64) * 1000 + ((pl.col(column) - whole) * 1000).round().cast(pl.Int64)).cast(pl.UInt64)
+
+
+def _in_order(events: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Ends, beginnings and moments, in the order in which they stand where their times are equal."""
+    lasts = (pl.col("kind") != "local") & (pl.col("end_ns") > pl.col("begin_ns"))
+    slices = events.filter(lasts)
+    depths = slices["depth"].unique().sort().to_list()
+    for depth in reversed(depths):
+        yield _END, slices.filter(pl.col("depth") == depth)
+    for depth in depths:
+        yield _BEGIN, slices.filter(pl.col("depth") == depth)
+    yield _INSTANT, events.filter(~lasts)
+
+
+def _encoded(chunk: pl.DataFrame, kind: int, texts: _Texts, keys: dict[str, int]) -> bytes:
+    """The packets of some events, after one with the texts that are new in them."""
+    if kind == _END:
+        return wire.messages(_event(chunk, kind, []), chunk.height)
+    optional = ["flow", *_ANNOTATIONS]
+    known = chunk.select(pl.col(name).is_not_null().cast(pl.UInt32) * 2**i for i, name in enumerate(optional))
+    shapes = chunk.with_columns(shape=known.sum_horizontal()).partition_by("shape", maintain_order=True)
+    encoded: list[bytes] = []
+    for shape in shapes:
+        pieces: list[wire.Piece] = [
+            *wire.repeated_field(_CATEGORY, texts.numbers(_CATEGORIES, shape["kind"].cast(pl.String)), _ID_BYTES),
+            *wire.repeated_field(_NAME, texts.numbers(_NAMES, shape["label"]), _ID_BYTES),
+        ]
+        if shape["flow"][0] is not None:
+            pieces += [wire.tag(_FLOW, wire.FIXED64), _fixed(shape["flow"].to_numpy())]
+        for name, of_kind in _ANNOTATIONS.items():
+            if shape[name][0] is not None:
+                value = _VALUES[of_kind](shape[name], texts)
+                pieces += wire.length_delimited(_ANNOTATION, [wire.field(1, keys[name]), *value])
+        encoded.append(wire.messages(_event(shape, kind, pieces), shape.height))
+    return b"".join([texts.packet(_LATER), *encoded])
+
+
+def _event(chunk: pl.DataFrame, kind: int, pieces: list[wire.Piece]) -> list[wire.Piece]:
+    times = chunk["end_ns" if kind == _END else "begin_ns"].to_numpy()
+    tracks = wire.repeated_field(_TRACK, chunk["uuid"].cast(pl.UInt64).to_numpy(), _ID_BYTES)
+    event = wire.length_delimited(_TRACK_EVENT, [wire.field(_TYPE, kind), *tracks, *pieces])
+    stamped = wire.repeated_field(_TIMESTAMP, times, _TIME_BYTES)
+    return wire.length_delimited(_PACKET, [*stamped, _ON_SEQUENCE + _LATER, *event])
+
+
+def _fixed(numbers: npt.NDArray[np.uint64] | npt.NDArray[np.float64]) -> wire.Bytes:
+    """Numbers of 8 bytes as they are in memory, the lowest byte first."""
+    ordered = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
+    return ordered.view(np.uint8).reshape(len(numbers), 8)
+
+
+def _number(values: pl.Series, _: _Texts) -> list[wire.Piece]:
+    return wire.repeated_field(4, values.cast(pl.Int64).to_numpy().view(np.uint64), _NUMBER_BYTES)
+
+
+def _real(values: pl.Series, _: _Texts) -> list[wire.Piece]:
+    return [wire.tag(5, wire.FIXED64), _fixed(values.to_numpy())]
+
+
+def _flag(values: pl.Series, _: _Texts) -> list[wire.Piece]:
+    return wire.repeated_field(2, values.cast(pl.UInt64).to_numpy(), 1)
+
+
+def _text(values: pl.Series, texts: _Texts) -> list[wire.Piece]:
+    return wire.repeated_field(17, texts.numbers(_TEXTS, values), _ID_BYTES)
+
+
+def _digits(values: pl.Series, _: _Texts) -> list[wire.Piece]:
+    data = np.frombuffer("".join(values.to_list()).encode("ascii"), np.uint8)
+    return wire.length_delimited(6, [data.reshape(len(values), -1)])
+
+
+_VALUES: Final[dict[str, Callable[[pl.Series, _Texts], list[wire.Piece]]]] = {
+    "number": _number,
+    "real": _real,
+    "flag": _flag,
+    "text": _text,
+    "digits": _digits,
+}
