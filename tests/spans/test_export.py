@@ -22,7 +22,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
 from citus_analysis.spans.export.counts import ExportCount
-from citus_analysis.spans.export.selection import Selection
+from citus_analysis.spans.export.trace_selection import Selection
 from tests.spans.recordings import load, traces_of
 
 RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]

@@ -67,7 +67,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, UnknownNameError
     from citus_analysis.spans import export_traces
-    from citus_analysis.spans.export.selection import Selection
+    from citus_analysis.spans.export.trace_selection import Selection
 
     dataset = open_dataset(folder)
     spans, statements = dataset.scan("spans"), dataset.scan("statements")

@@ -21,8 +21,8 @@ import polars as pl
 from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
-from citus_analysis.spans.export.labels import label, overlapping
 from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_packets
+from citus_analysis.spans.export.span_labels import label, overlapping
 from citus_analysis.spans.model.span_layout import lay_out
 
 __all__ = ["export_perfetto"]

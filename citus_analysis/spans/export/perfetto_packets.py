@@ -25,7 +25,7 @@ import polars as pl
 from citus_analysis.spans.export import wire
 from citus_analysis.spans.export.counts import with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
-from citus_analysis.spans.export.labels import label, overlapping
+from citus_analysis.spans.export.span_labels import label, overlapping
 from citus_analysis.spans.model.span_layout import lay_out
 
 __all__ = ["PACKET_SUFFIXES", "write_packets"]

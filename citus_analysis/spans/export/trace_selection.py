@@ -64,8 +64,9 @@ class Selection:
 
         Spans whose statement is not in the logs are included as long as neither times nor numbers choose.
         """
-        equal = [pl.col(name) == value for name in ("run_id", "resource") if (value := getattr(self, name)) is not None]
-        statements, spans = statements.filter(equal), spans.filter(equal)
+        for name in ("run_id", "resource"):
+            if (value := getattr(self, name)) is not None:
+                statements, spans = (rows.filter(pl.col(name) == value) for rows in (statements, spans))
         fitting = statements
         if self.begin is not None:
             fitting = fitting.filter(pl.col("start_time") >= self.begin)
