@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from citus_analysis.cli.output import printable
 from citus_analysis.texts.counted_words import counted
+
+if TYPE_CHECKING:
+    from citus_analysis.spans.export.trace_selection import Selected
 
 __all__ = ["command"]
 
@@ -63,7 +66,6 @@ def command(
     """
     import polars as pl
 
-    from citus_analysis.core.output_files import is_replaced
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, UnknownNameError
     from citus_analysis.spans import export_traces
@@ -83,14 +85,20 @@ def command(
         problem = "the dataset has no spans" if begin is end is None else "no statement began in that time"
         raise InsufficientDataError(problem, path=folder, way_out="ingest server logs")
     written = export_traces(chosen.spans, chosen.statements, out, kind, nodes=dataset.nodes())
-    if written.left_out:
-        click.echo(f"left out: {written.left_out} of {counted(count, 'span')}: no time in the logs", err=True)
+    _report(out, f"{written} {'spans' if kind == 'otlp' else 'trace events'}", written.left_out, count, chosen)
+
+
+def _report(out: Path, what: str, without_time: int, count: int, chosen: Selected) -> None:
+    """Say what was written and what was not."""
+    from citus_analysis.core.output_files import is_replaced
+
+    if without_time:
+        click.echo(f"left out: {without_time} of {counted(count, 'span')}: no time in the logs", err=True)
     if chosen.left_out:
         total = counted(chosen.chosen + chosen.left_out, "statement")
         click.echo(f"left out: {chosen.left_out:,} of {total}; --limit 0 without --slowest writes all", err=True)
     # Nothing is printed after output to a device, a pipe or stdout.
-    summary = f"{printable(str(out))}: {written} {'spans' if kind == 'otlp' else 'trace events'}"
-    click.echo(summary, err=not is_replaced(out))
+    click.echo(f"{printable(str(out))}: {what}", err=not is_replaced(out))
 
 
 def _utc(time: datetime | None) -> datetime | None:
