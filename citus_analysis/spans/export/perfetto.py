@@ -29,7 +29,7 @@ __all__ = ["export_perfetto"]
 
 _CHUNK: Final = 50_000
 #: Spans of the backends that are laid out at a time: a few hundred megabytes.
-_GROUP: Final = 500_000
+_GROUP: Final = 250_000
 
 #: How long an arrow takes at least, microseconds.
 _STEP: Final = 1.0

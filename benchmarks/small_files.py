@@ -1,0 +1,80 @@
+"""A tree of many small files: the whole ingest, the same again, and a growing number of files.
+
+`python -m benchmarks.small_files [--copies N ...] [--out FILE]` ingests the recordings of the tests (861 files) in a
+new process, then once more with nothing changed, and exports their traces in Perfetto's own format. Then it ingests N
+copies of one resource, and prints the time of a file in each: it must not grow. CPU seconds of whole processes are
+kept beside wall time, because other work on the machine changes them less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from benchmarks.pglog import Cost, measured
+
+RECORDED: Final = Path(__file__).parents[1] / "tests" / "data" / "recorded"
+#: A resource with clients, logs and samplers.
+COPIED: Final = "w2-t4-insert"
+RESULTS: Final = Path(__file__).parent / "results" / "small_files.json"
+
+
+def command(*words: object) -> Cost:
+    """The command line in a new process."""
+    return measured([sys.executable, "-m", "citus_analysis", *map(str, words)])
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Costs of the recordings."""
+    costs = {
+        "ingest": command("ingest", RECORDED, "--out", folder / "dataset"),
+        "unchanged": command("ingest", RECORDED, "--out", folder / "dataset"),
+        "export": command("spans", folder / "dataset", "--out", folder / "traces.pftrace", "--limit", 0),
+    }
+    files = sum(path.is_file() for path in RECORDED.rglob("*"))
+    found: dict[str, float] = {"files": files}
+    for what, cost in costs.items():
+        found |= {f"{what}_s": round(cost.wall_s, 2), f"{what}_cpu_s": round(cost.cpu_s, 2)}
+        found[f"{what}_peak_mib"] = round(cost.peak_mib)
+    return found
+
+
+def growth(folder: Path, copies: list[int]) -> dict[str, float]:
+    """CPU milliseconds a file takes in trees of some copies of a resource."""
+    found: dict[str, float] = {}
+    for number in copies:
+        source, out = folder / "copies", folder / "copied"
+        for copy in range(number):
+            name = f"{COPIED}-{copy:04}"
+            shutil.copytree(RECORDED / COPIED, source / name)
+            config = source / name / "config.yml"
+            # A resource of its own: copies of one resource would be duplicates.
+            config.write_text(config.read_text(encoding="utf-8").replace(f'"{COPIED}"', f'"{name}"'), encoding="utf-8")
+        files = sum(path.is_file() for path in source.rglob("*"))
+        cost = command("ingest", source, "--out", out)
+        found[f"ms_a_file_of_{files}"] = round(cost.cpu_s / files * 1000, 2)
+        shutil.rmtree(source)
+        shutil.rmtree(out, ignore_errors=True)
+    return found
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--copies", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        found = measure(Path(name)) | growth(Path(name), arguments.copies)
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for what, value in found.items():
+        print(f"{what:24} {value:10,.2f}")
+
+
+if __name__ == "__main__":
+    main()
