@@ -54,7 +54,7 @@ def called(package: Path, *arguments: str | Path) -> subprocess.CompletedProcess
 
 
 def test_the_format_of_the_page_is_not_one_of_this_package() -> None:
-    assert "sysbench" not in formats()
+    assert "sysbench_report" not in formats()
 
 
 def test_its_own_test_passes(package: Path) -> None:
@@ -72,7 +72,7 @@ def test_an_ingest_reads_its_files(package: Path, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert json.loads(ended.stdout)["rejected"] == 0
     dataset = open_dataset(out)
-    assert dataset.table("sources").to_pandas()["format"].to_list() == ["sysbench"]
+    assert dataset.table("sources").to_pandas()["format"].to_list() == ["sysbench_report"]
     run = pl.DataFrame(dataset.runs()).row(0, named=True)
     assert (run["workload"], run["threads"], run["operations_done"], run["failed_operations"]) == (
         *("oltp_read_write", 4, 1088, 20),
@@ -85,5 +85,5 @@ def test_an_ingest_reads_its_files(package: Path, tmp_path: Path) -> None:
 
 def test_the_commands_know_it(package: Path) -> None:
     ended = called(package, "-m", "citus_analysis", "doctor")
-    assert "format sysbench" in ended.stdout
+    assert "format sysbench_report" in ended.stdout
     assert "sysbench_format:FORMAT" in ended.stdout

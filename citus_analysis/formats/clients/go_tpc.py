@@ -1,0 +1,281 @@
+"""Output of go-tpc (TPC-C, TPC-H, CH-benCHmark in Go), in its three styles: `--output plain`, `table`, `json`.
+
+Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (`--interval`), `client_errors`. For
+example::
+
+    [Current] NEW_ORDER - Takes(s): 1.8, Count: 68, TPM: 2257.0, Sum(ms): 2747.6, Avg(ms): 40.4, 50th(ms): 39.8, ...
+    Finished
+    [Summary] NEW_ORDER - Takes(s): 6.0, Count: 282, TPM: 2842.7, Sum(ms): 11099.4, Avg(ms): 39.4, 50th(ms): 35.7, ...
+    [Summary] NEW_ORDER_ERR - Takes(s): 5.1, Count: 2, TPM: 23.5, Sum(ms): 8.1, ...
+    tpmC: 2842.7, tpmTotal: 6091.3, efficiency: 22105.0%
+
+Conversion of the lines:
+
+- names are those of YCSB: Count is Operations, `Avg(ms)` AverageLatency, `99th(ms)` 99thPercentileLatency, and
+  `NEW_ORDER_ERR` the section NEW_ORDER-FAILED; `tpmC` (new orders a minute), `tpmTotal` and `efficiency` are metrics of
+  `OVERALL` under their own names;
+- `throughput_ops_s` is the sum of the transactions' rates (TPM / 60), failures left out; `runtime_ms` the longest
+  `Takes`, which has a resolution of 0.1 s;
+- failed operations are those of the sections with `_ERR`, or the lines `execute run failed` where there are more;
+- of a status line, the time is not printed: `elapsed_s` is null, and rows come in the order of the lines;
+- go-tpc prints neither its threads nor its warehouses: state them (`--meta threads=`).
+
+Percentiles come from a histogram whose buckets grow: they are upper edges, up to 5 % above the latency.
+The output of a second run after the first is rejected, because the numbers of both would be mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._report_lines import count_of, judged
+from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.operations import FAILED, OVERALL, is_counted_once
+from citus_analysis.schema import TABLES
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["FORMAT", "GoTpc"]
+
+_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {_N}"
+_PLAIN: Final = rf"^\[(Current|Summary)\] ([A-Za-z0-9_]+) - ({_VALUE}(?:, {_VALUE})*)$"
+_TABLE: Final = rf"^\| \[(Current|Summary)\] +\| ([A-Za-z0-9_]+) +((?:\| +{_N} ){{11}})\|$"
+_JSON: Final = r'^\[\{".*"Prefix": ?"\[(?:Current|Summary)\] ?".*\}\]$'
+_TOTAL: Final = rf"^tpmC: ({_N}), tpmTotal: ({_N}), efficiency: ({_N})%$"
+_TOTAL_TABLE: Final = rf"^\| +({_N}) +\| +({_N}) +\| +({_N})% +\|$"
+_TOTAL_JSON: Final = r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$'
+#: Kind -> pattern; the first that matches decides.
+_KINDS: Final = {
+    "plain": _PLAIN,
+    "table": _TABLE,
+    "json": _JSON,
+    "total": _TOTAL,
+    "total_table": _TOTAL_TABLE,
+    "total_json": _TOTAL_JSON,
+    "finished": r"^Finished$",
+    "noise": r"^$|^[0-9/]{10} [0-9:]{8} maxprocs: |^[+-]+$|^\| +(?:PREFIX|TPMC) +\|"
+    r"|^(?:creating|load(?:ing)?|begin to)\b",
+    "error": r"^\[[0-9-]{10} [0-9:]{8}\] "
+    r"|^(?:prepare statement error|panic|fatal error|Failed to|execute \w+ failed)\b",
+    "continuation": r"^\s+\S|^VALUES \(",
+}
+_SIGN: Final = re.compile(
+    rf"{_PLAIN}|{_TABLE}|{_JSON}|{_TOTAL}|{_TOTAL_JSON}".replace("(?:, ", "(?:,\\x20"), re.MULTILINE
+)
+_COLUMNS: Final = (
+    *("Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)"),
+    *("99.9th(ms)", "Max(ms)"),
+)
+_NAMES: Final = {
+    "Takes": "RunTime",
+    "Count": "Operations",
+    "Avg": "AverageLatency",
+    "Max": "MaxLatency",
+    "50th": "50thPercentileLatency",
+    "90th": "90thPercentileLatency",
+    "95th": "95thPercentileLatency",
+    "99th": "99thPercentileLatency",
+    "99.9th": "99.9thPercentileLatency",
+}
+_TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
+_SERIES: Final = {"Avg": "mean_us", "Max": "max_us", "90th": "p90_us", "99th": "p99_us", "99.9th": "p999_us"}
+#: With `--ignore-error`, some failures are printed but not counted.
+_FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
+_UNKNOWN: Final = "no line of go-tpc"
+_SECOND: Final = "output of a second run in the same file; put each run's output into a file of its own"
+_S_PER_MIN: Final = 60
+_PRINTED: Final = pl.Schema(
+    {"offset": pl.Int64(), "prefix": pl.String(), "section": pl.String(), "printed": pl.String(), "value": pl.Float64()}
+)
+
+
+class GoTpc(Format):
+    """Output of go-tpc: TPC-C and other benchmarks of databases, in Go."""
+
+    name: ClassVar[str] = "go_tpc"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
+    measures: ClassVar[Mapping[str, str]] = MEASURES
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain if the head has a line that only go-tpc prints."""
+        if b"[Current]" not in head and b"[Summary]" not in head and b"tpmTotal" not in head:
+            return 0.0
+        return 0.95 if _SIGN.search(head.decode("utf-8", "replace")) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Tables of one client, a piece per block; the client itself and its errors come last."""
+        report = _Report()
+        for block in content.blocks():
+            yield reject_oversized(block) if block.oversized else report.block(block)
+        if not report.recognised:
+            raise FormatError("holds no line of go-tpc", path=content.path, way_out="choose another --format")
+        yield report.finish()
+
+
+@dataclass
+class _Report:
+    """The state of one file's parse."""
+
+    recognised: bool = False
+    _finished: int = 0
+    _failures: int = 0
+    _totals: dict[str, float] = field(default_factory=dict)
+    _summary: dict[tuple[str, str], float] = field(default_factory=dict)
+    _errors: pl.DataFrame = field(default_factory=no_messages)
+
+    def block(self, block: Block) -> Parsed:
+        """Tables of one block of the output."""
+        lines = self._judged(line_frame(block.data, block.offset))
+        printed, broken = _printed(lines.filter(pl.col("reason").is_null()))
+        reason = pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_UNKNOWN)).otherwise("reason")
+        lines = lines.with_columns(reason=reason)
+        good = lines.filter(pl.col("reason").is_null())
+        self.recognised |= bool(good["kind"].is_in([*_KINDS][:6]).any())
+        self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
+        self._failures += int(good["text"].str.contains(_FAILURE).sum())
+        totals = _totals(good)
+        self._totals.update(dict(totals.select("metric", "value").iter_rows()))
+        metrics = self._metrics(printed.filter(pl.col("prefix") == "Summary"))
+        tables = {
+            "client_series": _series(printed.filter(pl.col("prefix") == "Current")),
+            "client_metrics": pl.concat([metrics, totals]),
+        }
+        noise = int(good.filter(pl.col("kind").is_in(["noise", "finished"]))["length"].sum())
+        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+
+    def finish(self) -> Parsed:
+        """The client's own row and its errors."""
+        rates = {section: rate for (section, name), rate in self._summary.items() if name == "TPM"}
+        counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
+        times = [time for (_, name), time in self._summary.items() if name == "Takes"]
+        rate = sum(rate for section, rate in rates.items() if is_counted_once(section)) / _S_PER_MIN
+        done = sum(count for section, count in counts.items() if is_counted_once(section))
+        failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
+        facts = {
+            "tool": "go-tpc",
+            "throughput_ops_s": rate if rates else None,
+            "runtime_ms": max(times) * 1000 if times else None,
+            "operations_done": count_of(done) if counts else None,
+            "failed_operations": count_of(max(failed, self._failures)) if counts else None,
+            "measurement_type": "histogram",
+            "script": "TPC-C" if "tpmC" in self._totals else None,
+            "completed": bool(rates) and self._finished > 0,
+        }
+        client = TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+        return Parsed({"clients": client, "client_errors": self._errors}, 0)
+
+    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(
+            finished=(pl.col("kind") == "finished").fill_null(value=False).cast(pl.Int64).cum_sum() + self._finished
+        )
+        again = (pl.col("finished") > 1) | (
+            (pl.col("finished") > 0) & pl.col("text").str.contains("[Current]", literal=True)
+        )
+        if frame.height:
+            self._finished = frame["finished"][-1]
+        return frame.with_columns(reason=pl.when(again).then(pl.lit(_SECOND)).otherwise("reason"))
+
+    def _metrics(self, printed: pl.DataFrame) -> pl.DataFrame:
+        for section, name, value in printed.select("section", "name", "value").iter_rows():
+            self._summary.setdefault((section, name), value)
+        rows = printed.select("section", "unit", "value", metric=pl.col("name").replace(_NAMES))
+        return TABLES["client_metrics"].parsed().conform(rows)
+
+
+def _printed(good: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+    """One row per printed value (offset, prefix, section, name, unit, value), and offsets of lines of broken JSON."""
+    plain = (
+        _of(good, "plain", _PLAIN)
+        .select("offset", prefix="1", section="2", printed=pl.col("3").str.split(", "))
+        .explode("printed")
+        .with_columns(
+            value=pl.col("printed").str.extract(rf": ({_N})$").cast(pl.Float64),
+            printed=pl.col("printed").str.extract(r"^(.*): "),
+        )
+    )
+    table = (
+        _of(good, "table", _TABLE)
+        .select(
+            "offset", prefix="1", section="2", value=pl.col("3").str.extract_all(_N), printed=pl.lit(list(_COLUMNS))
+        )
+        .explode("value", "printed")
+        .select("offset", "prefix", "section", "printed", value=pl.col("value").cast(pl.Float64))
+    )
+    objects, broken = _objects(good)
+    every = pl.concat([plain, table, objects])
+    section = pl.col("section").str.replace(r"_ERR$", FAILED)
+    return every.with_columns(
+        section=section,
+        name=pl.col("printed").str.replace(r"\(m?s\)$", ""),
+        unit=pl.col("printed").str.extract(r"\((m?s)\)$"),
+    ), broken
+
+
+def _of(good: pl.DataFrame, kind: str, pattern: str) -> pl.DataFrame:
+    lines = good.filter(pl.col("kind") == kind)
+    return lines.select("offset", part=pl.col("text").str.extract_groups(pattern)).unnest("part")
+
+
+def _objects(good: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+    """Values of lines of JSON: one line an interval, so that a loop over them is short."""
+    rows, broken = [], []
+    for offset, text in good.filter(pl.col("kind") == "json").select("offset", "text").iter_rows():
+        try:
+            for one in json.loads(text):
+                prefix, section = one.pop("Prefix").strip("[] "), one.pop("Operation")
+                rows += [(offset, prefix, section, name, float(value)) for name, value in one.items()]
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            rows = [row for row in rows if row[0] != offset]
+            broken.append(offset)
+    return pl.DataFrame(rows, schema=_PRINTED, orient="row", strict=False), broken
+
+
+def _totals(good: pl.DataFrame) -> pl.DataFrame:
+    """`tpmC`, `tpmTotal` and `efficiency` as rows of `client_metrics`."""
+    table = TABLES["client_metrics"].parsed()
+    text, kind = pl.col("text"), pl.col("kind")
+    value = {
+        name: pl.when(kind == "total_json")
+        .then(text.str.extract(rf'"{name}":"({_N})%?"'))
+        .when(kind == "total")
+        .then(text.str.extract(_TOTAL, number))
+        .when(kind == "total_table")
+        .then(text.str.extract(_TOTAL_TABLE, number))
+        for number, name in enumerate(_TOTALS, start=1)
+    }
+    parts = [
+        good.select(metric=pl.lit(name), unit=pl.lit(unit), section=pl.lit(OVERALL), value=value[name].cast(pl.Float64))
+        for name, unit in _TOTALS.items()
+    ]
+    return table.conform(pl.concat(parts).drop_nulls("value"))
+
+
+def _series(printed: pl.DataFrame) -> pl.DataFrame:
+    table = TABLES["client_series"].parsed()
+    if printed.is_empty():
+        return table.empty()
+    wide = printed.pivot("name", index=["offset", "section"], values="value", aggregate_function="first")
+    known = {name for name in (*_SERIES, "Count", "TPM") if name in wide.columns}
+    rows = wide.select(
+        "section",
+        **({"operations": pl.col("Count").cast(pl.Int64, strict=False)} if "Count" in known else {}),
+        **({"throughput_ops_s": pl.col("TPM") / _S_PER_MIN} if "TPM" in known else {}),
+        **{column: pl.col(name) * US_PER_MS for name, column in _SERIES.items() if name in known},
+    )
+    return table.conform(rows)
+
+
+FORMAT: Final = GoTpc()

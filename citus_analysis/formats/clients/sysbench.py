@@ -1,0 +1,320 @@
+"""Report of sysbench, versions 0.5 to 1.1: SQL tests of any script, CPU and other tests.
+
+Tables: `clients` (one row), `client_metrics` (the report's values), `client_series` (`--report-interval`),
+`client_histogram` (`--histogram`), `client_errors`. For example::
+
+    sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+    Number of threads: 4
+    [ 1s ] thds: 4 tps: 830.34 qps: 16703.27 (r/w/o: 11704.32/3321.36/1677.59) lat (ms,99%): 15.55 err/s: 2.98 ...
+    SQL statistics:
+        transactions:                        2062   (457.51 per sec.)
+        ignored errors:                      10     (2.22 per sec.)
+    General statistics:
+        total time:                          4.5066s
+    Latency (ms):
+             avg:                                    8.71
+             99th percentile:                       13.95
+
+Conversion of the lines:
+
+- latencies and the number of transactions are metrics of the section `transactions` (of tests without SQL, `events`),
+  all else of `OVERALL`; counts of queries by kind are `queries: read` and so on;
+- the one percentile of the report is named as printed (`--percentile`). sysbench's histogram ends at 100 s: a
+  percentile of 100000 ms is only known to be at least that, and named `... percentile or more`, which no column of
+  `operation_latencies` takes. In a status line, only the 90th and the 99th have a column;
+- the file does not name the script. For SQL tests the client's `script` is the mix of queries a transaction, rounded
+  (`SQL 14/4/2`: 14 reads, 4 writes, 2 others), so that runs of different scripts do not pass for repetitions;
+- `--report-checkpoints` resets all counters: operations and failures are sums over the checkpoints and the final
+  report, and the latencies of each stretch have a section of their own (`transactions until 2 s`);
+- failures are `ignored errors`: transactions that the server rejected and sysbench tried again;
+- a value of the histogram is the middle of a bucket, whose edges lie half a step (0.9 %) below and above.
+
+The report of a second run after the first is rejected, because the numbers of both would be mixed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
+from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.operations import OVERALL
+from citus_analysis.schema import TABLES
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["FORMAT", "Sysbench"]
+
+_N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
+_SIGN: Final = re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE)
+#: Kind -> pattern; the first that matches decides.
+_KINDS: Final = {
+    "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
+    "checkpoint": rf"^\[ *{_N}s ?\] Checkpoint report:$",
+    "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}",
+    "bucket": rf"^ *{_N} \|\** +([0-9]{{1,15}})$",
+    "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
+    "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
+    "fairness": rf"^ +(events|execution time) \(avg/stddev\): +{_N}/{_N}$",
+    "value": rf"^ *([A-Za-z][A-Za-z /]*?): +{_N}(s|ms)?(?: +\({_N} per sec\.?\))?$",
+    "noise": r"^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
+    r"|^Threads started!"
+    r"|^(?:SQL|General|Throughput|Latency|CPU|Threads|Test execution|OLTP test)[a-z ]*(?:\(ms\))?:?$|^Done\.$"
+    r"|^ +(?:queries performed|response time|percentile stats):|^Latency histogram|^ +value +-+ distribution|^ *-+$"
+    r"|^\[ *[0-9.]+s ?\] queue length:|^Time limit exceeded|^\(last message repeated|^Debug mode|^DEBUG: "
+    r"|^(?:Creating|Inserting|Dropping) |^[A-Za-z]+ tests? with the following|^Doing |^  [a-z]+ ?[a-z]*: ",
+    "error": r"^(?:FATAL|ALERT|CRITICAL|ERROR|WARNING): |^PANIC: ",
+    "continuation": r"^\t",
+}
+_UNKNOWN: Final = "no line of sysbench's report"
+_SECOND: Final = "report of a second run in the same file; put each run's report into a file of its own"
+#: Kinds of lines that hold values of the report.
+_VALUES: Final = ("value", "percentile", "fairness", "bucket")
+_LATENCIES: Final = ("min", "avg", "max", "sum")
+_QUERIES: Final = ("read", "write", "other", "total")
+#: sysbench's histogram: 1024 buckets of equal ratio from 1 us to 100 s (sb_histogram.c, sysbench.c).
+_LOWEST_MS: Final = 1e-3
+_HIGHEST_MS: Final = 1e5
+_BUCKETS: Final = 1024
+_STEP: Final = math.log(_HIGHEST_MS / _LOWEST_MS) / (_BUCKETS - 1)
+
+
+class Sysbench(Format):
+    """Report of `sysbench`, with or without `--report-interval`, `--histogram` and `--report-checkpoints`."""
+
+    name: ClassVar[str] = "sysbench"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
+    )
+    noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "transactions": "operations",
+            "total number of events": "operations",
+            "min": "min_us",
+            "avg": "mean_us",
+            "max": "max_us",
+            "50th percentile": "p50_us",
+            "90th percentile": "p90_us",
+            "95th percentile": "p95_us",
+            "99th percentile": "p99_us",
+        }
+    )
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the line that names sysbench's version."""
+        return 0.95 if _SIGN.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Series in a piece per block; the client, its values and its errors come last."""
+        report = _Report()
+        for block in content.blocks():
+            yield reject_oversized(block) if block.oversized else report.block(block)
+        if report.version is None:
+            raise FormatError("holds no line of sysbench", path=content.path, way_out="choose another --format")
+        yield report.finish()
+
+
+@dataclass
+class _Report:
+    """The state of one file's parse."""
+
+    version: str | None = None
+    _runs: int = 0
+    _settings: dict[str, float] = field(default_factory=dict)
+    _checkpoints: list[float] = field(default_factory=list)
+    _values: list[pl.DataFrame] = field(default_factory=list)
+    _errors: pl.DataFrame = field(default_factory=no_messages)
+
+    def block(self, block: Block) -> Parsed:
+        """Tables of one block; the values of the report are kept for the end."""
+        lines = self._judged(line_frame(block.data, block.offset))
+        good = lines.filter(pl.col("reason").is_null())
+        of_kind = {str(key[0]): part for key, part in good.partition_by("kind", as_dict=True).items()}
+        if "version" in of_kind and self.version is None:
+            self.version = of_kind["version"]["text"].str.extract(_KINDS["version"]).item(0)
+        for name, value in _groups(of_kind.get("setting"), "setting").select("1", "2").iter_rows():
+            self._settings[name] = float(value)
+        if "error" in of_kind:
+            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
+        self._checkpoints.extend(_groups(of_kind.get("checkpoint"), "checkpoint")["1"].cast(pl.Float64))
+        self._values.append(_values(good))
+        noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
+        tables = {"client_series": _series(of_kind.get("status"))}
+        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+
+    def finish(self) -> Parsed:
+        """The client, the values of its report, its histogram and its errors."""
+        values = pl.concat(self._values)
+        metrics = values.drop_nulls("metric").drop("bucket_ms")
+        section = _section(metrics, self._checkpoints)
+        tables = {
+            "client_metrics": _metrics(metrics, section),
+            "client_histogram": _histogram(values, section),
+            "client_errors": self._errors,
+        }
+        # `prepare` and `cleanup` name no threads: no run.
+        if self._settings or metrics.height:
+            tables["clients"] = self._client(metrics)
+        return Parsed(tables, 0)
+
+    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(
+            runs=(pl.col("kind") == "version").fill_null(value=False).cast(pl.Int64).cum_sum() + self._runs
+        )
+        if frame.height:
+            self._runs = frame["runs"][-1]
+        return frame.with_columns(reason=pl.when(pl.col("runs") > 1).then(pl.lit(_SECOND)).otherwise("reason"))
+
+    def _client(self, metrics: pl.DataFrame) -> pl.DataFrame:
+        sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
+        last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
+        done = sums.get("transactions", sums.get("total number of events"))
+        seconds, rate = last.get("total time"), self._settings.get("Target transaction rate")
+        facts = {
+            "tool": "sysbench",
+            "tool_version": self.version,
+            "threads": count_of(self._settings.get("Number of threads"), MAX_CLIENTS),
+            "target_ops_s": rate,
+            "rate_limited": rate is not None,
+            "throughput_ops_s": done / seconds if done is not None and seconds else None,
+            "runtime_ms": None if seconds is None else seconds * 1000,
+            "operations_done": count_of(done),
+            "failed_operations": count_of(sums.get("ignored errors", 0.0 if done is not None else None)),
+            "measurement_type": "histogram",
+            "script": _script(sums),
+            "completed": done is not None and seconds is not None,
+        }
+        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def _groups(lines: pl.DataFrame | None, kind: str) -> pl.DataFrame:
+    """The groups of the kind's pattern as columns `1`, `2` ..., and the lines' `offset`."""
+    frame = pl.DataFrame(schema={"offset": pl.Int64, "text": pl.String}) if lines is None else lines
+    return frame.select("offset", part=pl.col("text").str.extract_groups(_KINDS[kind])).unnest("part")
+
+
+def _values(good: pl.DataFrame) -> pl.DataFrame:
+    """Values of the report in its order: `metric` (null for a bucket), `unit`, `value`, `bucket_ms`."""
+    parts = {kind: _groups(good.filter(pl.col("kind") == kind), kind) for kind in _VALUES}
+    nothing, no_number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
+    first, second = (pl.col(group).cast(pl.Float64, strict=False) for group in ("1", "2"))
+    latency = pl.col("1").is_in(_LATENCIES)
+    capped = pl.when(second >= _HIGHEST_MS).then(pl.lit(" or more")).otherwise(pl.lit(""))
+    rows = pl.concat(
+        [
+            parts["value"].select(
+                "offset",
+                metric=pl.col("1").replace({query: f"queries: {query}" for query in _QUERIES}),
+                unit=pl.coalesce("3", pl.when(latency).then(pl.lit("ms"))),
+                value=second,
+                bucket_ms=no_number,
+            ),
+            parts["percentile"].select(
+                "offset",
+                metric=pl.format("{}th percentile{}", "1", capped),
+                unit=pl.lit("ms"),
+                value=second,
+                bucket_ms=no_number,
+            ),
+            *(
+                parts["fairness"].select(
+                    "offset",
+                    metric=pl.format("{} of a thread: {}", "1", pl.lit(what)),
+                    unit=pl.when(pl.col("1") == "execution time").then(pl.lit("s")),
+                    value=pl.col(group).cast(pl.Float64),
+                    bucket_ms=no_number,
+                )
+                for what, group in (("avg", "2"), ("stddev", "3"))
+            ),
+            parts["bucket"].select("offset", metric=nothing, unit=nothing, value=second, bucket_ms=first),
+        ]
+    )
+    return rows.sort("offset").drop("offset")
+
+
+def _section(metrics: pl.DataFrame, checkpoints: list[float]) -> pl.Expr:
+    """Section of the values that measure transactions, by the number of their `report`."""
+    what = "transactions" if "transactions" in metrics["metric"] else "events"
+    if not checkpoints:
+        return pl.lit(what)
+    ends = {number: f"{what} until {end:g} s" for number, end in enumerate(checkpoints)}
+    return pl.col("report").replace_strict(ends, default=f"{what} to the end", return_dtype=pl.String)
+
+
+def _metrics(metrics: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
+    name = pl.col("metric")
+    # Of SQL tests, events are the transactions once more.
+    counted = "transactions" if "transactions" in metrics["metric"] else "total number of events"
+    measured = name.is_in([*_LATENCIES, counted]) | name.str.contains("percentile", literal=True)
+    # Every report prints every value, so the n-th of a name belongs to the n-th report.
+    rows = metrics.with_columns(report=pl.int_range(pl.len()).over("metric"))
+    rows = rows.with_columns(section=pl.when(measured).then(section).otherwise(pl.lit(OVERALL)))
+    return TABLES["client_metrics"].parsed().conform(rows.select("section", "metric", "unit", "value"))
+
+
+def _histogram(values: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
+    table = TABLES["client_histogram"].parsed()
+    # A report prints its histogram first.
+    reports = values.with_columns(
+        report=(pl.col("metric") == "total time").fill_null(value=False).cast(pl.Int64).cum_sum()
+    )
+    buckets = reports.filter(pl.col("metric").is_null())
+    if buckets.is_empty():
+        return table.empty()
+    index = ((pl.col("bucket_ms") / _LOWEST_MS).log() / _STEP).round().clip(0, _BUCKETS - 1)
+    edge = _LOWEST_MS * US_PER_MS
+    # The middles of the lowest buckets are the same when printed with three digits.
+    counted = buckets.with_columns(section=section, index=index).group_by("section", "index", maintain_order=True)
+    return table.conform(
+        counted.agg(count=pl.col("value").sum().cast(pl.Int64)).select(
+            "section",
+            "count",
+            bucket_low_us=pl.when(pl.col("index") > 0)
+            .then(edge * ((pl.col("index") - 0.5) * _STEP).exp())
+            .otherwise(0.0),
+            bucket_high_us=pl.when(pl.col("index") < _BUCKETS - 1)
+            .then(edge * ((pl.col("index") + 0.5) * _STEP).exp())
+            .otherwise(float("inf")),
+        )
+    )
+
+
+def _series(status: pl.DataFrame | None) -> pl.DataFrame:
+    table = TABLES["client_series"].parsed()
+    if status is None:
+        return table.empty()
+    text = pl.col("text")
+    percent = pl.coalesce(text.str.extract(r"lat \(ms,([0-9]+)%\)"), text.str.extract(r"ms \(([0-9]+)%\)"))
+    latency = pl.coalesce(text.str.extract(rf"lat \(ms,[0-9]+%\): {_N}"), text.str.extract(rf"time: {_N}ms "))
+    latency_us = latency.cast(pl.Float64) * US_PER_MS
+    rows = status.select(
+        elapsed_s=text.str.extract(_KINDS["status"], 1).cast(pl.Float64),
+        throughput_ops_s=text.str.extract(_KINDS["status"], 2).cast(pl.Float64),
+        # Without a transaction in the interval sysbench prints 0.
+        p90_us=pl.when((percent == "90") & (latency_us > 0)).then(latency_us),
+        p99_us=pl.when((percent == "99") & (latency_us > 0)).then(latency_us),
+    )
+    return table.conform(rows)
+
+
+def _script(sums: Mapping[str, float]) -> str | None:
+    done = sums.get("transactions")
+    if not done:
+        return None
+    mix = "/".join(str(round(sums.get(f"queries: {query}", 0.0) / done)) for query in _QUERIES[:3])
+    return f"SQL {mix}"
+
+
+FORMAT: Final = Sysbench()
