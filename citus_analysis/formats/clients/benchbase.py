@@ -1,0 +1,274 @@
+"""Results of BenchBase: `.summary.json`, `.raw.csv`, `.samples.csv` and `.results*.csv`.
+
+Tables: `clients` and `client_metrics` (the summary), `client_latencies` and `client_histogram` (the raw file),
+`client_series` (samples and results). For example::
+
+    {"Elapsed Time (nanoseconds)": 12003103354, "Benchmark Type": "tpcc", "Measured Requests": 4186, "terminals": "4",
+     "Latency Distribution": {"95th Percentile Latency (microseconds)": 36172, ...},
+     "Throughput (requests/second)": 348.7, "Goodput (requests/second)": 346.1}
+
+    Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds),Worker Id ...
+    2,Payment,1795376143.952135,50558,0,1
+
+Conversion:
+
+- numbers of the summary are metrics under their own names, without their unit: of `OVERALL`, and those of the
+  `Latency Distribution` of the section `all transactions`. `terminals`, `isolation` and so on describe the run;
+- `throughput_ops_s` is Throughput, which counts aborted requests too; `failed_operations` is Throughput less Goodput,
+  times the elapsed time. Warm-up is in none of the numbers, and `Start timestamp` is before it: it is a metric, not the
+  `start_time`;
+- of the raw file, the time (in seconds, whatever its heading says) is when the request began. `client_histogram` counts
+  its latencies to the microsecond: percentiles of `operation_latencies` come from all requests of each transaction,
+  and files of several BenchBase processes merge exactly;
+- of samples and results, `elapsed_s` is the end of the window; the last window may be incomplete, and shows less than
+  was reached. The section of `NAME.results.NewOrder.csv` is `NewOrder`.
+
+Settings of the server (`.params.json`) and of the run (`.config.xml`) are read by
+:mod:`citus_analysis.formats.clients.benchbase_settings`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.core.column_types import TIME
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, count_of
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.operations import OVERALL
+from citus_analysis.schema import TABLES
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
+
+__all__ = ["FORMAT", "SUMMARY_LIMIT_BYTES", "Benchbase"]
+
+SUMMARY_LIMIT_BYTES: Final = 2**20
+_ALL: Final = "all transactions"
+_RAW: Final = b"Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds)"
+_SAMPLES: Final = b"Time (seconds),Requests,Throughput (requests/second),"
+_RESULTS: Final = b"Time (seconds),Throughput (requests/second),"
+_SUMMARY: Final = re.compile(rb'\A\s*\{(?=[\s\S]*"Measured Requests")(?=[\s\S]*"Latency Distribution")')
+_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
+_WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
+_UNKNOWN: Final = "no line of this file of BenchBase"
+_TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
+#: Headings of a window -> column of `client_series`.
+_COLUMNS: Final = {
+    "Requests": "operations",
+    "Throughput": "throughput_ops_s",
+    "Average Latency": "mean_us",
+    "Minimum Latency": "min_us",
+    "Maximum Latency": "max_us",
+    "90th Percentile Latency": "p90_us",
+    "99th Percentile Latency": "p99_us",
+}
+_UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns"}
+_HEADING: Final = re.compile(r"^(.*?)(?: \(([a-z/]+)\))?$")
+
+
+class Benchbase(Format):
+    """Results of BenchBase: summary, raw latencies, samples and results by window."""
+
+    name: ClassVar[str] = "benchbase"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
+    )
+    noise: ClassVar[str] = "the header of CSV files"
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "Measured Requests": "operations",
+            "Average Latency": "mean_us",
+            "Minimum Latency": "min_us",
+            "Maximum Latency": "max_us",
+            "Median Latency": "p50_us",
+            "90th Percentile Latency": "p90_us",
+            "95th Percentile Latency": "p95_us",
+            "99th Percentile Latency": "p99_us",
+        }
+    )
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the header of the CSV files and the keys of the summary."""
+        return 0.95 if head.startswith((_RAW, _SAMPLES, _RESULTS)) or _SUMMARY.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece of a summary; a piece per block of a CSV file, and at its end the histogram."""
+        if content.head.startswith(_RAW):
+            yield from _Raw().pieces(content)
+        elif content.head.startswith((_SAMPLES, _RESULTS)):
+            yield from _windows(content, hints.name)
+        elif _SUMMARY.search(content.head):
+            yield _summary(content)
+        else:
+            raise FormatError("is no result of BenchBase", path=content.path, way_out="choose another --format")
+
+
+@dataclass
+class _Raw:
+    """The state of the parse of a raw file."""
+
+    _first: float | None = None
+    _counts: list[pl.DataFrame] = field(default_factory=list)
+
+    def pieces(self, content: Content) -> Iterator[Parsed]:
+        """Latencies of each block, then their histogram."""
+        for block in content.blocks():
+            yield reject_oversized(block) if block.oversized else self._block(block)
+        counts = self._counts[0] if self._counts else TABLES["client_histogram"].parsed().empty()
+        yield Parsed({"client_histogram": counts}, 0)
+
+    def _block(self, block: Block) -> Parsed:
+        lines, noise = _judged(block, _RAW_LINE)
+        good = lines.filter(pl.col("reason").is_null() & ~pl.col("header"))
+        part = good.select(part=pl.col("text").str.extract_groups(_RAW_LINE)).unnest("part")
+        rows = part.select(
+            section="1",
+            seconds=pl.col("2").cast(pl.Float64),
+            latency_us=pl.col("3").cast(pl.Float64),
+            client_thread=pl.col("4").cast(pl.Int32),
+        )
+        if self._first is None and rows.height:
+            self._first = rows["seconds"][0]
+        began = (pl.col("seconds") * US_PER_S).round().cast(pl.Int64)
+        absolute = pl.col("seconds").is_between(1e9, 1e11)
+        latencies = rows.with_columns(
+            time=pl.when(absolute).then(pl.from_epoch(began, "us").dt.replace_time_zone("UTC")).cast(TIME.polars),
+            elapsed_s=pl.col("seconds") - (self._first or 0.0),
+        ).drop("seconds")
+        self._count(rows)
+        tables = {"client_latencies": TABLES["client_latencies"].parsed().conform(latencies)}
+        return Parsed(tables, int(good["length"].sum()), noise, reject_runs(lines))
+
+    def _count(self, rows: pl.DataFrame) -> None:
+        counted = rows.group_by("section", bucket_low_us="latency_us").agg(count=pl.len().cast(pl.Int64))
+        both = pl.concat([*(one.select(counted.columns) for one in self._counts), counted])
+        summed = both.group_by("section", "bucket_low_us").agg(pl.col("count").sum()).sort("section", "bucket_low_us")
+        whole = summed.with_columns(bucket_high_us=pl.col("bucket_low_us") + 1)
+        self._counts = [TABLES["client_histogram"].parsed().conform(whole)]
+
+
+def _judged(block: Block, pattern: str) -> tuple[pl.DataFrame, int]:
+    """Lines of a block with the `reason` to reject them, whether they are the `header`, and the header's bytes."""
+    text = pl.col("text")
+    lines = line_frame(block.data, block.offset).with_columns(header=pl.col("offset") == 0)
+    lines = lines.with_columns(
+        reason=pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("header") & ~text.str.contains(pattern))
+        .then(pl.lit(_UNKNOWN))
+    )
+    return lines, int(lines.filter(pl.col("header") & pl.col("reason").is_null())["length"].sum())
+
+
+def _windows(content: Content, name: str) -> Iterator[Parsed]:
+    headings = content.head.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split(",")
+    found = _TRANSACTION.search(name)
+    times = [int(line.split(b",", 1)[0]) for line in content.head.splitlines()[1:3] if re.match(rb"[0-9]{1,9},", line)]
+    step = times[1] - times[0] if len(times) > 1 else 0
+    for block in content.blocks():
+        if block.oversized:
+            yield reject_oversized(block)
+            continue
+        lines, noise = _judged(block, _WINDOW)
+        few = ~pl.col("header") & (pl.col("text").str.count_matches(",", literal=True) != len(headings) - 1)
+        lines = lines.with_columns(
+            reason=pl.when(few & pl.col("reason").is_null()).then(pl.lit(_UNKNOWN)).otherwise("reason")
+        )
+        good = lines.filter(pl.col("reason").is_null() & ~pl.col("header"))
+        cells = good.select(cell=pl.col("text").str.split(","))
+        rows = cells.select(
+            section=pl.lit(found.group(1) if found else None, pl.String),
+            elapsed_s=pl.col("cell").list.get(0).cast(pl.Float64) + step,
+            **dict(_values(headings)),
+        )
+        yield Parsed(
+            {"client_series": TABLES["client_series"].parsed().conform(rows)},
+            int(good["length"].sum()),
+            noise,
+            reject_runs(lines),
+        )
+
+
+def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
+    for place, heading in enumerate(headings):
+        name, unit = _named(heading)
+        column = _COLUMNS.get(name)
+        if column is not None:
+            value = pl.col("cell").list.get(place).cast(pl.Float64)
+            yield (
+                column,
+                value * US_PER_MS if unit == "ms" else value.cast(pl.Int64) if column == "operations" else value,
+            )
+
+
+def _named(heading: str) -> tuple[str, str | None]:
+    """Name and unit of a value.
+
+    Example:
+        >>> _named("Median Latency (microseconds)"), _named("Measured Requests")
+        (('Median Latency', 'us'), ('Measured Requests', None))
+    """
+    found = _HEADING.match(heading)
+    name, unit = found.groups() if found else (heading, None)
+    return name, _UNITS.get(unit, unit) if unit else None
+
+
+def _summary(content: Content) -> Parsed:
+    data = content.read(SUMMARY_LIMIT_BYTES)
+    try:
+        told = json.loads(data)
+        latencies = told.pop("Latency Distribution")
+        numbers = {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+        measured = {name: float(value) for name, value in latencies.items()}
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        raise FormatError(f"is no summary of BenchBase: {error}", path=content.path) from error
+    requests = numbers.pop("Measured Requests", None)
+    rows = [
+        *((OVERALL, *_named(name), value) for name, value in numbers.items()),
+        *((_ALL, *_named(name), value) for name, value in measured.items()),
+        *([(_ALL, "Measured Requests", None, requests)] if requests is not None else []),
+    ]
+    finite = [row for row in rows if math.isfinite(row[3])]
+    schema = pl.Schema({"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()})
+    metrics = TABLES["client_metrics"].parsed().conform(pl.DataFrame(finite, schema=schema, orient="row"))
+    return Parsed({"clients": _client(told, numbers, requests), "client_metrics": metrics}, len(data))
+
+
+def _client(told: Mapping[str, object], numbers: Mapping[str, float], requests: float | None) -> pl.DataFrame:
+    nanoseconds = numbers.get("Elapsed Time (nanoseconds)")
+    rate, good = (numbers.get(f"{name} (requests/second)") for name in ("Throughput", "Goodput"))
+    seconds = None if nanoseconds is None else nanoseconds * SECONDS_PER_UNIT["ns"]
+    failed = None if rate is None or good is None or seconds is None else max(0.0, (rate - good) * seconds)
+    bounded = failed is not None and failed <= MAX_COUNT
+    facts = {
+        "tool": "BenchBase",
+        "throughput_ops_s": rate,
+        "runtime_ms": None if seconds is None else seconds * 1000,
+        "threads": _whole(told.get("terminals"), MAX_CLIENTS),
+        "scale_factor": _whole(told.get("scalefactor"), MAX_COUNT),
+        "operations_done": count_of(None if requests is None or not bounded else requests - round(failed or 0.0)),
+        "failed_operations": round(failed) if failed is not None and bounded else None,
+        "measurement_type": "raw",
+        "script": str(told["Benchmark Type"]) if isinstance(told.get("Benchmark Type"), str) else None,
+        "completed": told.get("Final State") == "EXIT" and rate is not None,
+    }
+    return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def _whole(value: object, most: int) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) and int(text) <= most else None
+
+
+FORMAT: Final = Benchbase()

@@ -1,0 +1,81 @@
+"""Settings that BenchBase keeps beside its results: `.params.json` (the server's) and `.config.xml` (the run's).
+
+Table: `settings`. A server's setting is named `settings.NAME`, an element of the configuration by its path
+(`benchbase.works.work.rate`); elements that are repeated have a number (`...transactiontype.2.name`).
+Secrets are redacted: BenchBase leaves the password out of its copy of the configuration, but not every version did.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar, Final
+from xml.etree import ElementTree
+
+import polars as pl
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.redaction import redact_values
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "BenchbaseSettings"]
+
+_LIMIT_BYTES: Final = 2**20
+_DEEPEST: Final = 20
+#: Settings that every PostgreSQL server lists, and no other JSON object at its top.
+_PARAMS: Final = re.compile(rb'\A\s*\{(?=\s*"[A-Za-z_.]+": ?")(?=[\s\S]*"DateStyle":)(?=[\s\S]*"autovacuum":)')
+_CONFIG: Final = re.compile(rb"\A\s*(?:<\?xml[^>]*\?>\s*)?<(?:configuration|parameters)>(?=[\s\S]*<transactiontypes>)")
+
+
+class BenchbaseSettings(Format):
+    """Settings of the server and of the run that BenchBase keeps beside its results."""
+
+    name: ClassVar[str] = "benchbase_settings"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("settings",)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the settings that every server has, and the elements of every configuration."""
+        return 0.9 if _PARAMS.search(head) or _CONFIG.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece."""
+        data = content.read(_LIMIT_BYTES)
+        try:
+            found = _elements(data) if data.lstrip()[:1] == b"<" else _params(data)
+        except (ValueError, TypeError, AttributeError, RecursionError, ElementTree.ParseError) as error:
+            raise FormatError(f"holds no settings of BenchBase: {error}", path=content.path) from error
+        hidden = [(name, str(redact_values(value, name.rpartition(".")[2]))) for name, value in found]
+        rows = pl.DataFrame(hidden, schema={"name": pl.String, "value": pl.String}, orient="row")
+        yield Parsed({"settings": TABLES["settings"].parsed().conform(rows)}, len(data))
+
+
+def _params(data: bytes) -> list[tuple[str, str]]:
+    return [(f"settings.{name}", value) for name, value in json.loads(data).items() if isinstance(value, str)]
+
+
+def _elements(data: bytes) -> list[tuple[str, str]]:
+    if re.search(rb"<!(?:DOCTYPE|ENTITY)", data):
+        raise ValueError("it declares entities")
+    # Without declarations there is nothing that could expand.
+    return list(_leaves(ElementTree.fromstring(data), "benchbase", 0))  # noqa: S314
+
+
+def _leaves(element: ElementTree.Element, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if depth > _DEEPEST:
+        raise ValueError("its elements are nested too deeply")
+    if not len(element):
+        yield path, (element.text or "").strip()
+    often = Counter(child.tag for child in element)
+    seen: Counter[str] = Counter()
+    for child in element:
+        seen[child.tag] += 1
+        number = f".{seen[child.tag]}" if often[child.tag] > 1 else ""
+        yield from _leaves(child, f"{path}.{child.tag}{number}", depth + 1)
+
+
+FORMAT: Final = BenchbaseSettings()

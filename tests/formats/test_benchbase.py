@@ -1,0 +1,93 @@
+"""Files that BenchBase wrote of TPC-C runs against PostgreSQL 15; expected values were read off them by eye."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from citus_analysis.formats import Content, Hints, detect_format, format_named
+from tests.formats.clients import SAMPLES
+
+RECORDED = SAMPLES / "benchbase"
+TABLES = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "settings", "rejects")
+
+
+def parsed(path: Path) -> dict[str, pl.DataFrame]:
+    found = detect_format(Content(path))
+    assert found is not None
+    pieces = list(format_named(found.name).parse(Content(path), Hints(path.name)))
+    accounted = sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces)
+    assert accounted == path.stat().st_size
+    return {table: pl.concat([piece.frame(table) for piece in pieces]) for table in TABLES}
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.iterdir()), ids=lambda path: path.name)
+def test_every_file_is_recognised_and_none_of_it_rejected(path: Path) -> None:
+    found = detect_format(Content(path))
+    assert found is not None
+    assert found.name == ("benchbase_settings" if path.name.endswith(("params.json", "config.xml")) else "benchbase")
+    assert parsed(path)["rejects"].is_empty()
+
+
+def test_the_summary_is_the_client() -> None:
+    tables = parsed(RECORDED / "tpcc-2023.summary.json")
+    client = tables["clients"].row(0, named=True)
+    assert (client["script"], client["threads"], client["operations_done"]) == ("tpcc", 4, 4186)
+    assert (client["failed_operations"], client["completed"]) == (0, True)
+    assert client["throughput_ops_s"] == pytest.approx(4186 / 12.003103354)
+    metrics = {row["metric"]: row for row in tables["client_metrics"].iter_rows(named=True)}
+    assert metrics["95th Percentile Latency"]["value"] == 36172
+    assert (metrics["95th Percentile Latency"]["unit"], metrics["Measured Requests"]["value"]) == ("us", 4186)
+
+
+def test_aborted_requests_are_failures() -> None:
+    client = parsed(RECORDED / "tpcc-2023-aborts.summary.json")["clients"].row(0, named=True)
+    assert (client["operations_done"], client["failed_operations"]) == (850, 564)
+
+
+def test_raw_latencies_and_their_histogram_are_exact() -> None:
+    tables = parsed(RECORDED / "tpcc-2023.raw.csv")
+    latencies = tables["client_latencies"]
+    assert latencies.height == 600
+    assert latencies.row(0, named=True)["section"] == "Payment"
+    assert latencies.row(0, named=True)["latency_us"] == 50558
+    assert str(latencies["time"][0]) == "2026-11-22 19:35:43.952135+00:00"
+    counted = tables["client_histogram"].group_by("section").agg(pl.col("count").sum()).sort("section")
+    assert counted.rows() == latencies.group_by("section").agg(pl.len().cast(pl.Int64)).sort("section").rows()
+    assert (
+        tables["client_histogram"]["bucket_high_us"] - tables["client_histogram"]["bucket_low_us"]
+    ).unique().to_list() == [1]
+
+
+def test_windows_are_series() -> None:
+    samples = parsed(RECORDED / "tpcc-2023.samples.csv")["client_series"]
+    assert samples["elapsed_s"].to_list()[:3] == [1, 2, 3]
+    assert samples["operations"].to_list()[:3] == [206, 227, 257]
+    assert samples["p99_us"][0] == 122803
+    orders = parsed(RECORDED / "tpcc-2023.results.NewOrder.csv")["client_series"]
+    assert orders["section"].unique().to_list() == ["NewOrder"]
+    assert orders["elapsed_s"].to_list() == [5, 10, 15]
+    assert orders["p90_us"].to_list() == pytest.approx([45043, 23666, 22501])
+
+
+def test_settings_of_server_and_run() -> None:
+    server = dict(parsed(RECORDED / "tpcc-2023.params.json")["settings"].select("name", "value").iter_rows())
+    assert server["settings.autovacuum"] == "on"
+    run = dict(parsed(RECORDED / "tpcc-2023.config.xml")["settings"].select("name", "value").iter_rows())
+    assert run["benchbase.terminals"] == "4"
+    assert run["benchbase.transactiontypes.transactiontype.2.name"] == "Payment"
+
+
+def test_a_password_in_a_configuration_is_redacted(tmp_path: Path) -> None:
+    told = tmp_path / "tpcc.config.xml"
+    text = (RECORDED / "tpcc-2023.config.xml").read_text(encoding="utf-8")
+    told.write_text(text.replace("<batchsize>", "<password>s3cr3t-word</password>\n<batchsize>"), encoding="utf-8")
+    assert "s3cr3t-word" not in str(parsed(told)["settings"].rows())
+
+
+def test_damaged_rows_are_rejected(tmp_path: Path) -> None:
+    damaged = tmp_path / "tpcc.raw.csv"
+    damaged.write_bytes((RECORDED / "tpcc-2023.raw.csv").read_bytes() + b"2,Payment,17\n")
+    tables = parsed(damaged)
+    assert tables["rejects"]["excerpt"].to_list() == ["2,Payment,17"]
+    assert tables["client_latencies"].height == 600
