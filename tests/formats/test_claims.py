@@ -72,7 +72,7 @@ def test_no_file_of_the_corpus_is_taken_for_that_of_a_client_that_did_not_run() 
     assert [(path.name, name) for path, name in claims(CORPUS) if name in _OTHER_CLIENTS] == []
 
 
-@pytest.mark.parametrize("tool", ["sysbench", "go_tpc", "hammerdb", "benchbase"])
+@pytest.mark.parametrize("tool", ["sysbench", "go_tpc", "hammerdb", "benchbase", "hdrhistogram"])
 def test_no_other_format_is_half_as_sure_of_a_recorded_file(tool: str) -> None:
     for path in sorted((SAMPLES / tool).iterdir()):
         head = Content(path).head
