@@ -59,6 +59,20 @@ def test_raw_latencies_and_their_histogram_are_exact() -> None:
     ).unique().to_list() == [1]
 
 
+def test_raw_latencies_are_summed_up_by_transaction() -> None:
+    tables = parsed(RECORDED / "tpcc-2023.raw.csv")
+    orders = tables["client_latencies"].filter(pl.col("section") == "NewOrder")["latency_us"].to_numpy()
+    told = tables["client_metrics"].filter(pl.col("section") == "NewOrder").select("metric", "value")
+    assert dict(told.iter_rows()) == pytest.approx(
+        {
+            "Average Latency": orders.mean(),
+            "Maximum Latency": orders.max(),
+            "Measured Requests": len(orders),
+            "Minimum Latency": orders.min(),
+        }
+    )
+
+
 def test_windows_are_series() -> None:
     samples = parsed(RECORDED / "tpcc-2023.samples.csv")["client_series"]
     assert samples["elapsed_s"].to_list()[:3] == [1, 2, 3]

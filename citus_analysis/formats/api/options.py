@@ -17,7 +17,17 @@ from typing import Final
 
 from citus_analysis.errors import UnknownNameError
 
-__all__ = ["BUILT_IN_OPTIONS", "DATE_ORDER", "FIRST_REPORT", "LOG_LINE_PREFIX", "TIMEZONE", "VMSTAT_UNIT", "Option"]
+__all__ = [
+    "BUILT_IN_OPTIONS",
+    "DATE_ORDER",
+    "FIRST_REPORT",
+    "HDR_CORRECTION",
+    "HDR_UNIT",
+    "LOG_LINE_PREFIX",
+    "TIMEZONE",
+    "VMSTAT_UNIT",
+    "Option",
+]
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,16 @@ VMSTAT_UNIT: Final = Option(
     "unit of the memory columns; `vmstat -S` changes it without a trace in the output; without it, `K`",
     (("k", "1000 bytes"), ("K", "1024 bytes"), ("m", "1000000 bytes"), ("M", "1048576 bytes")),
 )
+HDR_UNIT: Final = Option(
+    "hdr_unit",
+    "unit of the values of an HdrHistogram log, which does not name it; without it, us",
+    (("ns", "nanoseconds"), ("us", "microseconds"), ("ms", "milliseconds")),
+)
+HDR_CORRECTION: Final = Option(
+    "hdr_correction",
+    "whether an HdrHistogram log is corrected for coordinated omission; without it, the name of its section decides",
+    (("raw", "as measured"), ("corrected", "measured from the scheduled start, or corrected afterwards")),
+)
 
 #: Options of the formats of this package, in the order of the help; other packages add their own.
-BUILT_IN_OPTIONS: Final = (LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT)
+BUILT_IN_OPTIONS: Final = (LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT, HDR_UNIT, HDR_CORRECTION)

@@ -126,7 +126,7 @@ class _Raw:
         for block in content.blocks():
             yield reject_oversized(block) if block.oversized else self._block(block)
         counts = self._counts[0] if self._counts else TABLES["client_histogram"].parsed().empty()
-        yield Parsed({"client_histogram": counts}, 0)
+        yield Parsed({"client_histogram": counts, "client_metrics": _measured(counts)}, 0)
 
     def _block(self, block: Block) -> Parsed:
         lines, noise = _judged(block, _RAW_LINE)
@@ -156,6 +156,22 @@ class _Raw:
         summed = both.group_by("section", "bucket_low_us").agg(pl.col("count").sum()).sort("section", "bucket_low_us")
         whole = summed.with_columns(bucket_high_us=pl.col("bucket_low_us") + 1)
         self._counts = [TABLES["client_histogram"].parsed().conform(whole)]
+
+
+def _measured(counts: pl.DataFrame) -> pl.DataFrame:
+    """Number, mean and extremes of each transaction's latencies, as the summary states them of all."""
+    low, weight = pl.col("bucket_low_us"), pl.col("count")
+    values = {
+        ("Measured Requests", None): weight.sum().cast(pl.Float64),
+        ("Average Latency", "us"): (low * weight).sum() / weight.sum(),
+        ("Minimum Latency", "us"): low.min(),
+        ("Maximum Latency", "us"): low.max(),
+    }
+    parts = [
+        counts.group_by("section").agg(metric=pl.lit(name), unit=pl.lit(unit, pl.String), value=value)
+        for (name, unit), value in values.items()
+    ]
+    return TABLES["client_metrics"].parsed().conform(pl.concat(parts).sort("section", "metric"))
 
 
 def _judged(block: Block, pattern: str) -> tuple[pl.DataFrame, int]:

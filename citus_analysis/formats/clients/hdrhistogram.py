@@ -35,7 +35,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import Option
+from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
 from citus_analysis.formats.clients._report_lines import judged
 from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
@@ -43,18 +43,8 @@ from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
-__all__ = ["FORMAT", "HDR_CORRECTION", "HDR_UNIT", "Hdrhistogram"]
+__all__ = ["FORMAT", "Hdrhistogram"]
 
-HDR_UNIT: Final = Option(
-    "hdr_unit",
-    "unit of the values of an HdrHistogram log, which does not name it; without it, us",
-    (("ns", "nanoseconds"), ("us", "microseconds"), ("ms", "milliseconds")),
-)
-HDR_CORRECTION: Final = Option(
-    "hdr_correction",
-    "whether an HdrHistogram log is corrected for coordinated omission; without it, the name of its section decides",
-    (("raw", "as measured"), ("corrected", "measured from the scheduled start, or corrected afterwards")),
-)
 _N: Final = r"[0-9]{1,15}(?:[.][0-9]{1,9})?"
 _INTERVAL: Final = rf"^(?:Tag=([^,]{{1,100}}),)?({_N}),({_N}),({_N}),(HIST[A-Za-z0-9+/=]+)$"
 _KINDS: Final = {
