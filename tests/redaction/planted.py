@@ -73,6 +73,14 @@ def _files() -> dict[str, str]:
         "sysbench.out": _mixed(_read(_DATA / "commands" / "sysbench-1.0.20.log")).replace(
             "--pgsql-user=postgres", f"--pgsql-user=postgres --{NAME}", 1
         ),
+        "sysbench.log": _mixed(_read(_DATA / "clients" / "sysbench" / "1.0.20-histogram-p99.log")),
+        "go-tpc.log": _mixed(_read(_DATA / "clients" / "go_tpc" / "1.0.12-plain.log")),
+        "hammerdb.log": _mixed(_read(_DATA / "clients" / "hammerdb" / "4.12-console.log")),
+        "tpcc.raw.csv": _mixed(_read(_DATA / "clients" / "benchbase" / "tpcc-2023.raw.csv")),
+        "tpcc.config.xml": _read(_DATA / "clients" / "benchbase" / "tpcc-2023.config.xml").replace(
+            "<batchsize>", f"<password>{HARD}</password><batchsize>"
+        ),
+        "READ.hlog": _mixed(_read(_DATA / "clients" / "hdrhistogram" / "tagged.hlog")),
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),
         "vmstat.out": _mixed(_read(_DATA / "samplers" / "vmstat-default.out")),

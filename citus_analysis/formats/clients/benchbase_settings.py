@@ -47,7 +47,7 @@ class BenchbaseSettings(Format):
         data = content.read(_LIMIT_BYTES)
         try:
             found = _elements(data) if data.lstrip()[:1] == b"<" else _params(data)
-        except (ValueError, TypeError, AttributeError, RecursionError, ElementTree.ParseError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError, ElementTree.ParseError) as error:
             raise FormatError(f"holds no settings of BenchBase: {error}", path=content.path) from error
         hidden = [(name, str(redact_values(value, name.rpartition(".")[2]))) for name, value in found]
         rows = pl.DataFrame(hidden, schema={"name": pl.String, "value": pl.String}, orient="row")
