@@ -10,7 +10,7 @@ from typing import Final
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
-from citus_analysis.scaling.queueing.laws import TOLERANCE
+from citus_analysis.runs.concurrency import TOLERANCE
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["BUSY"]

@@ -17,7 +17,7 @@ from citus_analysis.published.checks._registry import Finding, Severity
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
 from citus_analysis.runs import CONFIGURATION
-from citus_analysis.scaling.queueing.laws import concurrency
+from citus_analysis.runs.concurrency import concurrency
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
 from citus_analysis.texts.counted_words import counted

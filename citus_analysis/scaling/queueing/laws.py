@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import polars as pl
@@ -18,14 +17,10 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind, tables_of
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.operations import adds_up
+from citus_analysis.runs.concurrency import TOLERANCE, concurrency
 from citus_analysis.units import US_PER_S
 
 __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
-
-
-#: Rounding of reported means and run times explains this much; more is a contradiction.
-TOLERANCE: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -105,35 +100,6 @@ def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
     if found.is_empty():
         raise InsufficientDataError("no run has both a throughput and latencies")
     return found
-
-
-def concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
-    """The rows of :func:`little_runs`, none where no run has both a throughput and latencies."""
-    busy = (
-        latencies.filter(
-            (pl.col("role").cast(pl.String) == "main") & adds_up("operation") & pl.col("mean_us").is_finite()
-        )
-        .group_by("run_id", "resource")
-        .agg(busy_us=(pl.col("mean_us") * pl.col("operations")).sum())
-    )
-    measured = runs.filter((pl.col("throughput_ops_s") > 0) & (pl.col("operations_done") > 0))
-    in_system = pl.col("throughput_ops_s") * pl.col("response_time_us") / US_PER_S
-    return (
-        measured.join(busy, on=["run_id", "resource"], maintain_order="left")
-        .select(
-            "run_id",
-            "resource",
-            "threads",
-            "throughput_ops_s",
-            response_time_us=pl.col("busy_us") / pl.col("operations_done"),
-        )
-        .with_columns(
-            in_system=in_system,
-            share_in_system=in_system / pl.col("threads"),
-            client_time_us=pl.col("threads") / pl.col("throughput_ops_s") * US_PER_S - pl.col("response_time_us"),
-            contradicts=in_system > (1 + TOLERANCE) * pl.col("threads"),
-        )
-    )
 
 
 def utilisation(throughput_ops_s: ArrayLike, demand_us: ArrayLike, servers: ArrayLike = 1) -> Floats:
