@@ -37,7 +37,7 @@ done
 while :; do
   date -u "+sampled %Y-%m-%d %H:%M:%S.%N"
   grep -s -H "" /proc/pressure/* /proc/net/dev /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat \\
-    $of_servers
+    $of_servers /sys/fs/cgroup/*client*/cpu.stat /sys/fs/cgroup/cpu/*client*/cpu.stat
   sleep "$1"
 done
 """
