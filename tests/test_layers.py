@@ -65,6 +65,7 @@ FOLDERS = {
     "formats": ("sources", "api", "times", "reading", "catalogue clients perf samplers serverlog snapshots"),
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),
+    "bottleneck": ("evidence",),
     "runner": ("experiment_file", "planning", "hosts", "systems", "records", "observe drivers", "execution"),
     "stats": ("series", "estimate", "compare"),
     "dataset": ("storage", "discover", "ingesting", "query"),

@@ -2,18 +2,29 @@
 
 - samples in runs: `align_to_runs`, `one_source`; over time: `cpu_over_time`, `device_over_time`, `checkpoint_marks`;
 - summaries: `resource_utilization`, and from it `saturation` (`saturation_frame`);
+- what limits a configuration: `study_bottleneck` (a `BottleneckStudy` by `Thresholds`), also as
+  `citus_analysis.bottleneck(dataset)`; `balance` over nodes, `session_waits`, `variance_of` statements;
 - connections over time: `connections_over_time`, `connection_balance`; two configurations: `cpu_contrasts`;
 - where CPU time goes: `top_symbols`, `mean_symbols`, `cpu_share_by_object`, `symbols_of_stacks`, `stack_tree`;
 - all of it for a report: `study_resources`.
 """
 
+import sys
+from types import ModuleType
+
 from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
+from citus_analysis.bottleneck.evidence.balance import Balance, balance, jain_index
+from citus_analysis.bottleneck.evidence.variance import separators, variance_of
+from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
+from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.measured_resources import ResourceStudy, study_resources
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks, top_symbols
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.saturation import Saturation, saturation, saturation_frame
 from citus_analysis.bottleneck.stacks import stack_tree
+from citus_analysis.bottleneck.study import BottleneckStudy, study_bottleneck
+from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.bottleneck.timeline import (
     checkpoint_marks,
     cpu_over_time,
@@ -22,29 +33,54 @@ from citus_analysis.bottleneck.timeline import (
 )
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.displays import public
+from citus_analysis.core.frames import TableSource
 
 __all__ = [
+    "Balance",
+    "BottleneckStudy",
     "CpuContrast",
     "ResourceStudy",
     "Saturation",
+    "Thresholds",
+    "Verdict",
     "align_to_runs",
+    "balance",
     "checkpoint_marks",
+    "client_sessions",
     "connection_balance",
     "connections_over_time",
     "cpu_contrasts",
     "cpu_over_time",
     "cpu_share_by_object",
     "device_over_time",
+    "jain_index",
     "mean_symbols",
     "one_source",
     "resource_utilization",
     "saturation",
     "saturation_frame",
+    "separators",
+    "session_waits",
     "stack_tree",
+    "study_bottleneck",
     "study_resources",
     "symbols_of_stacks",
     "throttling_over_time",
     "top_symbols",
+    "variance_of",
 ]
 
 __dir__ = public(__all__)
+
+
+class _Callable(ModuleType):
+    """`citus_analysis.bottleneck(dataset)` beside the functions of the package: the name is both."""
+
+    def __call__(
+        self, dataset: TableSource, resources: str = "*", *, thresholds: Thresholds | None = None
+    ) -> BottleneckStudy:
+        """:func:`study_bottleneck` of a dataset."""
+        return study_bottleneck(dataset, resources, thresholds=thresholds)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -7,14 +7,13 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.core.defaults import SATURATED_PERCENT
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["LEAST_SAMPLES", "NEAR_PERCENT", "RULE", "SATURATED_PERCENT", "Saturation", "saturation", "saturation_frame"]
 
-#: Mean utilisation from which a component has no capacity to speak of left.
-SATURATED_PERCENT: Final = 90.0
 #: Mean utilisation from which queues in front of a component grow fast (at 70 % a single server's response time
 #: is 3.3 service times).
 NEAR_PERCENT: Final = 70.0

@@ -11,10 +11,30 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ASSURANCE", "FIT_RESAMPLES", "LEVEL", "MARGIN", "METRIC", "POWER", "RESAMPLES", "SEED", "SKIP_FIRST"]
+__all__ = [
+    "ASSURANCE",
+    "FIT_RESAMPLES",
+    "LEVEL",
+    "MARGIN",
+    "METRIC",
+    "OUTSIDE_PERCENT",
+    "POWER",
+    "RESAMPLES",
+    "SATURATED_PERCENT",
+    "SEED",
+    "SKIP_FIRST",
+    "WAITING_PERCENT",
+]
 
 #: Confidence level of intervals; tests use 1 - LEVEL.
 LEVEL: Final[float] = 0.95
+#: Mean utilisation from which a component has no capacity to speak of left.
+SATURATED_PERCENT: Final[float] = 90.0
+#: Share of the clients' session time in one class of waits from which it limits them: without it, throughput at the
+#: same number of threads could grow by 1 / (1 - share), 1.4-fold.
+WAITING_PERCENT: Final[float] = 30.0
+#: Share of the clients' session time outside the servers from which more time passes there than in them.
+OUTSIDE_PERCENT: Final[float] = 50.0
 #: Chance with which a planned number of runs is to be enough, as the spread is known from few runs only.
 ASSURANCE: Final[float] = 0.8
 #: Chance with which planned runs, or a test whose power is stated, show a difference that is there.

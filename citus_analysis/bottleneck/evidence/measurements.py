@@ -1,0 +1,224 @@
+"""What was measured of each resource in each run: utilisation, saturation and errors as one long table.
+
+Every frame here has the columns `resource`, `run_id`, `node`, `part` (CPU, device ...), `aspect`, `metric`, `value`,
+`unit`, `samples` and `source_id`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.waits import time_shares
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.utilization import resource_utilization
+
+__all__ = ["ASPECTS", "COLUMNS", "PARTS", "checkpoints_measured", "hosts_measured", "sessions_measured", "throttling"]
+
+PARTS: Final = (
+    "CPU",
+    "device",
+    "memory",
+    "network",
+    "connections",
+    "locks",
+    "WAL and checkpoints",
+    "load generator",
+)
+ASPECTS: Final = ("utilisation", "saturation", "errors")
+COLUMNS: Final = (
+    "resource",
+    "run_id",
+    "node",
+    "part",
+    "aspect",
+    "metric",
+    "value",
+    "unit",
+    "samples",
+    "source_id",
+)
+_RUN: Final = ("resource", "run_id")
+_NODE: Final = (*_RUN, "node")
+_WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"
+_CLIENTS: Final = r"(?i)client|driver|ycsb|pgbench|loadgen"
+_MEMORY: Final = r"(\d+(?:\.\d+)?) GiB memory"
+_KB_PER_GIB: Final = 1024 * 1024
+
+
+def measured(rows: pl.DataFrame, part: str, aspect: str, metric: str, unit: str) -> pl.DataFrame:
+    """Rows with `value`, `samples` and `source_id` as measurements of one metric; values that are null are left out."""
+    named = rows.with_columns(
+        pl.col("node").cast(pl.String),
+        pl.col("value").cast(pl.Float64),
+        pl.col("samples").cast(pl.Int64),
+        part=pl.lit(part),
+        aspect=pl.lit(aspect),
+        metric=pl.lit(metric),
+        unit=pl.lit(unit),
+    )
+    return named.drop_nulls("value").select(COLUMNS)
+
+
+def _means(samples: pl.DataFrame, value: pl.Expr, *, total_by: str = "") -> pl.DataFrame:
+    """Mean of a value over the samples of each run and node; with `total_by`, of its sum over a sample's rows."""
+    rows = samples.with_columns(value=value).drop_nulls("value")
+    if total_by:
+        rows = rows.group_by(*_NODE, "source_id", "sample").agg(pl.col("value").sum())
+    return rows.group_by(_NODE).agg(pl.col("value").mean(), samples=pl.len(), source_id=pl.col("source_id").first())
+
+
+def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[pl.DataFrame]:
+    """CPU, devices, memory and network of each node.
+
+    Args:
+        tables: `cpu_samples`, `device_samples`, `vm_samples`, `pressure_samples`, `net_samples`, `throttle_samples`
+            and `settings`.
+        runs: the runs.
+    """
+    used = resource_utilization(tables["cpu_samples"], tables["device_samples"], runs).rename({"n": "samples"})
+    cpu = used.filter(pl.col("component") == "cpu")
+    devices = used.filter(pl.col("component") == "device").sort("mean_percent", descending=True, nulls_last=True)
+    busiest = devices.unique(_NODE, keep="first", maintain_order=True)
+    return [
+        measured(cpu.with_columns(value="mean_percent"), "CPU", "utilisation", "busy", "%"),
+        measured(cpu.with_columns(value="steal_percent"), "CPU", "saturation", "stolen", "%"),
+        measured(busiest.with_columns(value="mean_percent"), "device", "utilisation", "busy (busiest device)", "%"),
+        measured(busiest.with_columns(value="queue_length"), "device", "saturation", "queue length", "requests"),
+        measured(busiest.with_columns(value="await_ms"), "device", "saturation", "time of requests", "ms"),
+        *_pressures(align_to_runs(tables["pressure_samples"], runs)),
+        *_memory(align_to_runs(tables["vm_samples"], runs), tables["settings"]),
+        *_network(align_to_runs(tables["net_samples"], runs)),
+        *throttling(tables["throttle_samples"], runs),
+    ]
+
+
+def _pressures(pressure: pl.DataFrame) -> list[pl.DataFrame]:
+    places = {"cpu": "CPU", "io": "device", "memory": "memory"}
+    some = pressure.filter(pl.col("scope").cast(pl.String) == "some")
+    kind = pl.col("pressure").cast(pl.String)
+    return [
+        measured(_means(some.filter(kind == name), pl.col("stalled_percent")), part, "saturation", "stalled", "%")
+        for name, part in places.items()
+    ]
+
+
+def _memory(vm: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
+    size = settings.filter(pl.col("name") == "hardware").select(
+        "resource", size=pl.col("value").str.extract(_MEMORY).cast(pl.Float64) * _KB_PER_GIB
+    )
+    sized = vm.join(size.unique("resource", keep="first"), on="resource", how="left")
+    free = pl.col("free_kb") + pl.col("buffer_kb").fill_null(0) + pl.col("cache_kb").fill_null(0)
+    used = (1 - free / pl.col("size")) * 100
+    swapped = pl.col("swap_in_kb_s") + pl.col("swap_out_kb_s")
+    return [
+        measured(_means(sized, used), "memory", "utilisation", "used, without caches", "%"),
+        measured(_means(vm, swapped), "memory", "saturation", "swapped", "kB/s"),
+        measured(_means(vm, pl.col("runnable")), "CPU", "saturation", "runnable processes", "processes"),
+    ]
+
+
+def _network(net: pl.DataFrame) -> list[pl.DataFrame]:
+    both = {name: pl.col(f"receive_{name}_per_s") + pl.col(f"transmit_{name}_per_s") for name in ("drops", "errors")}
+    rate = pl.col("receive_kb_s") + pl.col("transmit_kb_s")
+    return [
+        measured(_means(net, rate, total_by="interface"), "network", "utilisation", "received and sent", "kB/s"),
+        measured(_means(net, both["drops"], total_by="interface"), "network", "saturation", "dropped", "packets/s"),
+        measured(_means(net, both["errors"], total_by="interface"), "network", "errors", "errors", "packets/s"),
+    ]
+
+
+def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]:
+    """Share of enforcement periods in which a quota stopped the servers' and the clients' control groups.
+
+    The runner samples the groups that server processes are in, and those whose name contains `client`. A group is the
+    load generator's if its path contains `client`, `driver`, `ycsb`, `pgbench` or `loadgen`, else the servers'. Of
+    several groups the one that was held back most counts; the root, which is the whole host, does not.
+    """
+    path = pl.col("control_group")
+    inside = align_to_runs(throttle, runs).filter(~path.str.contains(_WHOLE_HOST))
+    clients = path.str.contains(_CLIENTS)
+    found = []
+    for mine, part in ((~clients, "CPU"), (clients, "load generator")):
+        groups = inside.filter(mine)
+        shares = groups.group_by(*_NODE, "control_group").agg(
+            value=100 * pl.col("throttled_periods").sum() / pl.col("periods").sum(),
+            samples=pl.col("periods").count(),
+            source_id=pl.col("source_id").first(),
+        )
+        # Without a quota the kernel counts no periods, and the quotient is not a number.
+        shares = shares.with_columns(pl.col("value").fill_nan(0.0)).sort("value", descending=True)
+        most = shares.unique(_NODE, keep="first", maintain_order=True)
+        found.append(measured(most, part, "saturation", "periods stopped by a quota", "%"))
+    return found
+
+
+def sessions_measured(sessions: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
+    """Connections in use, and the share of the clients' session time in waits and outside the servers."""
+    limits = settings.filter(pl.col("name") == "settings.max_connections").select(
+        "resource", limit=pl.col("value").cast(pl.Float64, strict=False)
+    )
+    open_ = sessions.group_by(*_NODE, "source_id", "sample").agg(open=pl.len())
+    used = open_.join(limits.unique("resource", keep="first"), on="resource", how="left")
+    found = [
+        measured(
+            _means(used, pl.col("open") / pl.col("limit") * 100),
+            "connections",
+            "utilisation",
+            "of max_connections",
+            "%",
+        )
+    ]
+    shares = time_shares(sessions).with_columns(node=pl.lit(None, pl.String), value="percent", samples="n")
+    source = sessions.group_by(_RUN).agg(pl.col("source_id").first())
+    places = {
+        "lock": ("locks", "saturation", "session time in lock waits"),
+        "WAL": ("WAL and checkpoints", "saturation", "session time in WAL waits"),
+        "I/O": ("device", "saturation", "session time in I/O waits"),
+        "client": ("load generator", "utilisation", "session time outside the servers"),
+    }
+    seen = shares.join(source, on=_RUN)
+    everywhere = seen.unique(_RUN, keep="first").with_columns(value=pl.lit(0.0)).drop("doing")
+    for doing, place in places.items():
+        mine = seen.filter(pl.col("doing") == doing)
+        rest = everywhere.join(mine, on=_RUN, how="anti")
+        found.append(measured(pl.concat([mine, rest], how="diagonal"), *place, "%"))
+    return found
+
+
+def checkpoints_measured(
+    checkpoints: pl.DataFrame, runs: pl.DataFrame, logs: pl.DataFrame, settings: pl.DataFrame
+) -> list[pl.DataFrame]:
+    """Share of each run with a checkpoint under way, and the mean distance between those that WAL requested.
+
+    Where `log_checkpoints` is on and a log without checkpoints is there (`logs`: run, node, `source_id`), it is 0.
+    """
+    window = runs.select(
+        *_RUN,
+        begin=pl.coalesce("measured_from", "start_time"),
+        until=pl.coalesce("measured_until", "end_time"),
+    ).drop_nulls()
+    begin = pl.coalesce("start_time", pl.col("end_time") - pl.duration(milliseconds=pl.col("total_s") * 1000))
+    placed = checkpoints.with_columns(start_time=begin).join(window, on=_RUN)
+    during = placed.filter((pl.col("start_time") < pl.col("until")) & (pl.col("end_time") > pl.col("begin")))
+    overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
+    length = (pl.col("until") - pl.col("begin")).dt.total_milliseconds()
+    of_wal = pl.col("reason").str.contains(r"\b(?:wal|xlog)\b")
+    distance = pl.col("start_time").filter(of_wal).sort().diff().dt.total_milliseconds().mean() / 1000
+    counts = during.group_by(_NODE).agg(
+        share=100 * overlap.dt.total_milliseconds().sum() / length.first(),
+        distance=distance,
+        samples=pl.len(),
+        source_id=pl.col("source_id").first(),
+    )
+    logged = settings.filter((pl.col("name") == "settings.log_checkpoints") & (pl.col("value") == "on"))
+    without = logs.join(logged, on="resource", how="semi").join(counts, on=_NODE, how="anti")
+    shares = pl.concat(
+        [counts, without.select(*_NODE, "source_id", share=pl.lit(0.0), samples=0)], how="diagonal_relaxed"
+    )
+    part = "WAL and checkpoints"
+    return [
+        measured(shares.with_columns(value="share"), part, "utilisation", "time with a checkpoint under way", "%"),
+        measured(counts.with_columns(value="distance"), part, "saturation", "between checkpoints for WAL", "s"),
+    ]

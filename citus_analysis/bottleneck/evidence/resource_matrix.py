@@ -1,0 +1,81 @@
+"""The matrix of resources by utilisation, saturation and errors, for each configuration and node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.measurements import ASPECTS, PARTS
+from citus_analysis.stats import mean_interval
+
+__all__ = ["TO_RECORD", "matrix_of"]
+
+#: What measures an empty cell. Cells that are not named here have no meaning: a CPU makes no errors that are counted.
+TO_RECORD: Final = {
+    ("CPU", "utilisation"): "CPU time beside the servers with iostat or vmstat (samplers.iostat)",
+    ("CPU", "saturation"): "pressure and quotas with the runner's sampler of the kernel's counters (samplers.host)",
+    ("device", "utilisation"): "devices with `iostat -x -t 1` (samplers.iostat)",
+    ("device", "saturation"): "devices with `iostat -x -t 1` (samplers.iostat)",
+    ("device", "errors"): "server logs (target.collect_logs)",
+    ("memory", "utilisation"): "memory with vmstat, and its size under `hardware` in config.yml",
+    ("memory", "saturation"): "swapping with `vmstat -n -t 1` (samplers.vmstat)",
+    ("memory", "errors"): "server logs (target.collect_logs)",
+    ("network", "utilisation"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
+    ("network", "saturation"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
+    ("network", "errors"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
+    ("connections", "utilisation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
+    ("connections", "errors"): "server logs (target.collect_logs)",
+    ("locks", "saturation"): "sessions with snapshots of pg_stat_activity (samplers.activity), or log_lock_waits = on",
+    ("locks", "errors"): "server logs (target.collect_logs)",
+    ("WAL and checkpoints", "utilisation"): "checkpoints with log_checkpoints = on",
+    ("WAL and checkpoints", "saturation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
+    ("WAL and checkpoints", "errors"): "server logs (target.collect_logs)",
+    ("load generator", "utilisation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
+    ("load generator", "saturation"): "latencies of the clients' operations",
+    ("load generator", "errors"): "the load generator's output",
+}
+_METRIC: Final = ("node", "part", "aspect", "metric", "unit")
+
+
+def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str], level: float) -> pl.DataFrame:
+    """Means over runs of every metric, with intervals, and one row for each cell that nothing was measured of.
+
+    Args:
+        measured: columns of :data:`citus_analysis.bottleneck.evidence.measurements.COLUMNS`.
+        runs: the runs, with the columns of `configuration`.
+        configuration: columns that identify a configuration.
+        level: confidence level of the intervals.
+
+    Returns:
+        `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low`, `high` (null for a single run), `unit`,
+        `runs`, `samples`, `source_id` (of the first run), `not_measured` (what to record; null where there is a value).
+    """
+    others = [name for name in configuration if name != "resource"]
+    placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
+    cells = placed.group_by(*configuration, *_METRIC, maintain_order=True).agg(
+        values=pl.col("value"), samples=pl.col("samples").sum(), source_id=pl.col("source_id").first()
+    )
+    ends = [mean_interval(values, level) for values in cells["values"].to_list()]
+    known = cells.drop("values").with_columns(
+        value=pl.Series([one.estimate for one in ends], dtype=pl.Float64),
+        low=pl.Series([one.ends[0] for one in ends], dtype=pl.Float64),
+        high=pl.Series([one.ends[1] for one in ends], dtype=pl.Float64),
+        runs=pl.Series([one.n for one in ends], dtype=pl.Int64),
+    )
+    whole = pl.concat([known, _empty_cells(known, runs, configuration)], how="diagonal")
+    order = {"part": PARTS, "aspect": ASPECTS}
+    ranks = [pl.col(name).replace_strict(list(of), list(range(len(of)))) for name, of in order.items()]
+    return whole.select(
+        *configuration, "node", "part", "aspect", "metric", "value", "low", "high", "unit", "runs", "samples",
+        "source_id", "not_measured",
+    ).sort(*configuration, *ranks, "metric", "node", nulls_last=True)  # fmt: skip
+
+
+def _empty_cells(known: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+    rows = [
+        {"part": part, "aspect": aspect, "not_measured": f"record {what}"} for (part, aspect), what in TO_RECORD.items()
+    ]
+    wanted = runs.select(configuration).unique(maintain_order=True).join(pl.DataFrame(rows), how="cross")
+    return wanted.join(known, on=[*configuration, "part", "aspect"], how="anti", nulls_equal=True)

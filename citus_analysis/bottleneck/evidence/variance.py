@@ -1,0 +1,134 @@
+"""Where the variance of T comes from, and what separates slow statements from the others.
+
+T is the sum of the parent's own time, the child's, and what lies between (L), so that Var(T) is the sum of the three
+variances and twice the three covariances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.defaults import SEED
+from citus_analysis.stats.compare.families import holm
+from citus_analysis.stats.compare.ranks import cliffs_delta, mann_whitney_p
+
+__all__ = ["LEAST_STATEMENTS", "MOST_STATEMENTS", "TERMS", "separators", "variance_of"]
+
+#: Fewer statements than these say nothing of a variance.
+LEAST_STATEMENTS: Final = 30
+#: Statements of a group that are compared; of more, so many are drawn.
+MOST_STATEMENTS: Final = 20_000
+#: Names of the terms: the variances, then the covariances (each counted twice).
+TERMS: Final = ("parent", "child", "between", "parent and child", "parent and between", "child and between")
+_PARTS: Final = ("parent_us", "child_us", "between_us")
+_RUN: Final = ("resource", "run_id")
+
+
+def _taken_apart(statements: pl.DataFrame) -> pl.DataFrame:
+    """Remote statements whose child is known, with `parent_us`, `child_us` and `between_us`, which add up to T."""
+    known = pl.all_horizontal(pl.col("total_us", "wait_us", "child_us").is_not_null())
+    return statements.filter(~pl.col("failed").fill_null(value=False) & known).with_columns(
+        parent_us=pl.col("total_us") - pl.col("wait_us"), between_us=pl.col("wait_us") - pl.col("child_us")
+    )
+
+
+def variance_of(statements: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+    """Var(T) of each configuration and kind of statement, term by term.
+
+    Args:
+        statements: the table `statements`.
+        runs: the runs, with the columns of `configuration`.
+        configuration: columns that identify a configuration.
+
+    Returns:
+        `configuration`, `statement_kind`, `term` (one of :data:`TERMS`), `value_us2` (a covariance counted twice),
+        `share` of Var(T), `variance_us2` (Var(T), over n), `n` statements. The terms of a group add up to Var(T).
+    """
+    others = [name for name in configuration if name != "resource"]
+    apart = _taken_apart(statements).join(runs.select(*_RUN, *others), on=_RUN)
+    keys = [*configuration, "statement_kind"]
+    a, b, c = (pl.col(name) for name in _PARTS)
+    pairs = {TERMS[3]: (a, b), TERMS[4]: (a, c), TERMS[5]: (b, c)}
+    terms = {name: part.var(ddof=0) for name, part in zip(TERMS[:3], (a, b, c), strict=True)}
+    terms |= {name: 2 * pl.cov(*pair, ddof=0) for name, pair in pairs.items()}
+    grouped = (
+        apart.group_by(keys)
+        .agg(**terms, variance_us2=pl.col("total_us").var(ddof=0), n=pl.len())
+        .filter((pl.col("n") >= LEAST_STATEMENTS) & (pl.col("variance_us2") > 0))
+    )
+    return (
+        grouped.unpivot(TERMS, index=[*keys, "variance_us2", "n"], variable_name="term", value_name="value_us2")
+        .with_columns(share=pl.col("value_us2") / pl.col("variance_us2"))
+        .sort(*keys, "share", descending=[False] * len(keys) + [True], nulls_last=True)
+    )
+
+
+def separators(
+    statements: pl.DataFrame, checkpoints: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]
+) -> pl.DataFrame:
+    """What separates slow statements from the others: T of those with a property against T of those without.
+
+    The properties are the node and the shard of a statement, whether it was executed on another node, whether a
+    checkpoint was under way, and whether it was parsed (the first use in its connection). The tests are Mann and
+    Whitney's, adjusted within each configuration and kind of statement by Holm's procedure; statements of one run
+    depend on each other, so a small p-value alone decides nothing: read the effect size. Of a group with more than
+    :data:`MOST_STATEMENTS`, so many are drawn.
+
+    Returns:
+        `configuration`, `statement_kind`, `property`, `n_with`, `n_without`, `median_with_us`, `median_without_us`,
+        `cliffs_delta` (-1 to 1; above 0: slower with the property), `p_value` (adjusted).
+    """
+    others = [name for name in configuration if name != "resource"]
+    usable = statements.filter(pl.col("total_us").is_not_null() & ~pl.col("failed").fill_null(value=False))
+    marked = _under_checkpoint(usable, checkpoints).join(runs.select(*_RUN, *others), on=_RUN)
+    keys = [*configuration, "statement_kind"]
+    rows: list[dict[str, object]] = []
+    for key, group in marked.group_by(keys, maintain_order=True):
+        drawn = group.sample(MOST_STATEMENTS, seed=SEED) if group.height > MOST_STATEMENTS else group
+        found = [{**dict(zip(keys, key, strict=True)), **row} for row in _contrasts(drawn)]
+        adjusted = holm([float(str(row["p_value"])) for row in found]).tolist() if found else []
+        rows += [row | {"p_value": p} for row, p in zip(found, adjusted, strict=True)]
+    if not rows:
+        return pl.DataFrame()
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return frame.with_columns(_size=pl.col("cliffs_delta").abs()).sort(
+        *keys, "_size", descending=[False] * len(keys) + [True], nulls_last=True
+    ).drop("_size")  # fmt: skip
+
+
+def _contrasts(group: pl.DataFrame) -> Iterator[dict[str, object]]:
+    properties = {
+        "checkpoint under way": pl.col("_checkpoint"),
+        "first use in its connection": pl.col("parse_us").fill_null(0) > 0,
+        "executed on another node": pl.col("executed").cast(pl.String) == "remote",
+        **{f"node {node}": pl.col("node") == node for node in group["node"].drop_nulls().unique().sort()},
+        **{f"shard {shard}": pl.col("shard_id") == shard for shard in group["shard_id"].drop_nulls().unique().sort()},
+    }
+    for name, condition in properties.items():
+        has = group.select(condition.fill_null(value=False)).to_series()
+        with_, without = group.filter(has)["total_us"], group.filter(~has)["total_us"]
+        if min(with_.len(), without.len()) < LEAST_STATEMENTS:
+            continue
+        yield {
+            "property": name,
+            "n_with": with_.len(),
+            "n_without": without.len(),
+            "median_with_us": with_.median(),
+            "median_without_us": without.median(),
+            "cliffs_delta": cliffs_delta(with_.to_numpy(), without.to_numpy()),
+            "p_value": mann_whitney_p(with_.to_numpy(), without.to_numpy()),
+        }
+
+
+def _under_checkpoint(statements: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """Statements with `_checkpoint`: whether the newest checkpoint of their node that began before had not ended."""
+    begun = checkpoints.select(
+        "resource", "run_id", "node", begun=pl.coalesce("start_time", "end_time"), ended="end_time"
+    ).drop_nulls()
+    joined = statements.sort("start_time").join_asof(
+        begun.sort("begun"), left_on="start_time", right_on="begun", by=[*_RUN, "node"], check_sortedness=False
+    )
+    return joined.with_columns(_checkpoint=(pl.col("start_time") <= pl.col("ended")).fill_null(value=False))

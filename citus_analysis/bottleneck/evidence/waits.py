@@ -1,0 +1,121 @@
+"""What sessions did at the moments of the snapshots: average active sessions by wait event.
+
+A session that clients opened is a *parent*; one that another node opened for it (Citus: `worker_query`) is a *child*.
+PostgreSQL shows an active Citus parent that waits for its workers under ClientRead, as if it waited for its client
+(https://github.com/citusdata/citus/issues/8539): such a session is labelled `waits for workers`. What its children on
+the workers did is joined by the parent's global pid.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
+
+__all__ = ["GPID_NODE", "client_sessions", "session_waits", "time_shares"]
+
+_RUN: Final = ("resource", "run_id")
+#: A global pid is the node's id times this, plus the process id.
+GPID_NODE: Final = 10_000_000_000
+#: The application names of sessions that only observe.
+_OBSERVERS: Final = ("citus-analysis",)
+_MAINTENANCE: Final = r"^(?:Citus (?:Maintenance|Metadata)|citus_rebalancer)"
+_WAL_EVENTS: Final = r"(?i)^wal"
+_TIME: Final = "sample_time"
+
+
+def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
+    """Client backends of the snapshots from within runs, with `role` (parent, child), `state` and `waits`.
+
+    Args:
+        activity: the table `activity_samples`.
+        runs: the table `runs`.
+
+    Returns:
+        Rows of `activity` with `role`, `doing` (`working` for active sessions without a wait, else a class of waits:
+        `lock`, `WAL`, `I/O`, `other wait`, `waits for workers`, `client` for a session that has nothing to do) and
+        `event` (type and name of the wait event).
+    """
+    frame = as_polars(activity).with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
+    own = pl.col("application").is_in(_OBSERVERS) | pl.col("application").fill_null("").str.contains(_MAINTENANCE)
+    backends = frame.filter((pl.col("backend_type") == "client backend") & ~own.fill_null(value=False))
+    inside = align_to_runs(backends.with_columns(since_boot=pl.lit(value=False)), runs)
+    application = pl.col("application").fill_null("")
+    child = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
+    citus = child.any().over(_RUN)
+    kind, event = pl.col("wait_event_type").cast(pl.String), pl.col("wait_event").cast(pl.String)
+    active = pl.col("state") == "active"
+    doing = (
+        pl.when(~active.fill_null(value=False))
+        .then(pl.lit("client"))
+        .when(kind.is_null())
+        .then(pl.lit("working"))
+        .when(kind == "Lock")
+        .then(pl.lit("lock"))
+        .when(event.str.contains(_WAL_EVENTS))
+        .then(pl.lit("WAL"))
+        .when((event == "ClientRead") & citus & ~child)
+        .then(pl.lit("waits for workers"))
+        .when(kind == "Client")
+        .then(pl.lit("client"))
+        .when(kind == "IO")
+        .then(pl.lit("I/O"))
+        .otherwise(pl.lit("other wait"))
+    )
+    return inside.with_columns(
+        role=pl.when(child).then(pl.lit("child")).otherwise(pl.lit("parent")),
+        doing=doing,
+        event=pl.concat_str([kind, event], separator=": ").fill_null("on CPU or ready to run"),
+    )
+
+
+def session_waits(sessions: pl.DataFrame, nodes: Frame | None = None) -> pl.DataFrame:
+    """Average active sessions by node, role and wait event, for each run.
+
+    Args:
+        sessions: what :func:`client_sessions` returned.
+        nodes: the table `nodes`, which names the node of a child's parent.
+
+    Returns:
+        `resource`, `run_id`, `node`, `role`, `parent_node` (of children), `doing`, `event`, `snapshots` (of the node
+        within the run), `average_sessions` (sessions seen so, over snapshots).
+        A session that waits for a lock in one of two snapshots is half a session on average.
+    """
+    snapshots = sessions.group_by(*_RUN, "node").agg(snapshots=pl.col("sample").n_unique())
+    busy = sessions.filter(pl.col("doing") != "client")
+    named = _with_parent_nodes(busy, nodes)
+    keys = [*_RUN, "node", "role", "parent_node", "doing", "event"]
+    return (
+        named.group_by(keys)
+        .agg(seen=pl.len())
+        .join(snapshots, on=[*_RUN, "node"])
+        .with_columns(average_sessions=pl.col("seen") / pl.col("snapshots"))
+        .drop("seen")
+        .sort(*_RUN, "average_sessions", "node", "event", descending=[False, False, True, False, False])
+    )
+
+
+def _with_parent_nodes(sessions: pl.DataFrame, nodes: Frame | None) -> pl.DataFrame:
+    parent_id = pl.when(pl.col("role") == "child").then(pl.col("gpid") // GPID_NODE).alias("_nodeid")
+    if nodes is None:
+        return sessions.with_columns(parent_node=pl.lit(None, pl.String))
+    names = as_polars(nodes).select("resource", pl.col("nodeid").cast(pl.Int64).alias("_nodeid"), parent_node="node")
+    return sessions.with_columns(parent_id).join(
+        names.unique(["resource", "_nodeid"], keep="first"), on=["resource", "_nodeid"], how="left"
+    )
+
+
+def time_shares(sessions: pl.DataFrame) -> pl.DataFrame:
+    """How the clients' sessions (parents) of each run divided their time, in per cent.
+
+    Returns:
+        `resource`, `run_id`, `doing`, `percent`, `n` (sessions seen, over all snapshots of all nodes).
+    """
+    parents = sessions.filter(pl.col("role") == "parent")
+    counted = parents.group_by(*_RUN, "doing").agg(n=pl.len())
+    total = pl.col("n").sum().over(_RUN)
+    return counted.with_columns(percent=pl.col("n") / total * 100, n=total).sort(*_RUN, "doing")

@@ -1,0 +1,283 @@
+"""The first limit of a run's throughput, from what was measured; "none found" and "undecided" are verdicts too.
+
+The rules are asked in this order, and the first that holds names the limit:
+
+1. the server refused connections, or fewer threads connected than were asked for;
+2. a control group's quota stopped the servers or the load generator;
+3. the client was limited to a rate, and asked for no more;
+4. the clients' sessions waited for locks, or for WAL: behind checkpoints where they follow each other closely;
+5. all clients' sessions were on one of several nodes;
+6. a CPU or a device was saturated;
+7. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
+
+Waits come before utilisation: a session that waits for a lock needs no CPU time, however busy other programs keep it.
+Quotas come before both, for they also stop the program that takes the snapshots of sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.balance import Balance
+from citus_analysis.bottleneck.thresholds import Thresholds
+from citus_analysis.core.displays import Shown
+
+__all__ = ["LIMITS", "Confidence", "RunFacts", "Verdict", "judge", "verdict_frame"]
+
+Confidence = Literal["high", "medium", "low", "none"]
+LIMITS: Final = (
+    "connections",
+    "CPU quota",
+    "load generator",
+    "rate of the client",
+    "locks",
+    "checkpoints",
+    "WAL",
+    "one node",
+    "CPU",
+    "device",
+    "none found",
+    "undecided",
+)
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is known of the runs of one configuration.
+
+    Attributes:
+        values: mean over runs of each (part, metric), at the node where it is largest.
+        nodes: the node of each of these values; None where it is of no node.
+        balance: the client's sessions over the nodes; None where one node or none was seen.
+        rate_limited: whether the client was limited to a rate.
+        reached_share: throughput over that rate; None where the rate is not known.
+        missing_threads: threads that never connected.
+    """
+
+    values: dict[tuple[str, str], float]
+    nodes: dict[tuple[str, str], str | None]
+    balance: Balance | None = None
+    rate_limited: bool = False
+    reached_share: float | None = None
+    missing_threads: int = 0
+
+    def value(self, part: str, metric: str) -> float | None:
+        """A value; None where it was not measured."""
+        return self.values.get((part, metric))
+
+    def at(self, part: str, metric: str) -> str:
+        """` of node N`, or nothing."""
+        node = self.nodes.get((part, metric))
+        return "" if node is None else f" of node {node}"
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
+    """The first limit of one configuration.
+
+    Attributes:
+        configuration: columns that identify it.
+        limit: one of :data:`LIMITS`.
+        node: the node that it is at; None where it is at none.
+        evidence: what was measured, in words.
+        confidence: `high`, `medium` or `low`; `none` where nothing is claimed.
+        decide: what would decide, or confirm, the verdict.
+        n: runs.
+    """
+
+    configuration: dict[str, object]
+    limit: str
+    node: str | None
+    evidence: tuple[str, ...]
+    confidence: Confidence
+    decide: tuple[str, ...] = field(default=())
+    n: int = 0
+
+    def __str__(self) -> str:
+        where = "" if self.node is None else f" (node {self.node})"
+        return f"{self.limit}{where}, confidence {self.confidence}: {'; '.join(self.evidence)}"
+
+
+@dataclass(frozen=True)
+class _Found:
+    limit: str
+    evidence: tuple[str, ...]
+    confidence: Confidence
+    node: str | None = None
+    decide: tuple[str, ...] = ()
+
+
+_Rule = Callable[[RunFacts, Thresholds], "_Found | None"]
+_QUOTA: Final = "periods stopped by a quota"
+_OUTSIDE: Final = ("load generator", "session time outside the servers")
+_LITTLE: Final = ("load generator", "threads outside operations (Little)")
+
+
+def judge(facts: RunFacts, limits: Thresholds, configuration: dict[str, object], n: int) -> Verdict:
+    """The verdict on one configuration by the rules of this module.
+
+    Example:
+        >>> busy = RunFacts({("CPU", "busy"): 97.0}, {("CPU", "busy"): "1"})
+        >>> print(judge(busy, Thresholds(), {"resource": "w2"}, 3))
+        CPU (node 1), confidence medium: the CPU of node 1 was busy 97 % of the time
+    """
+    for rule in _RULES:
+        found = rule(facts, limits)
+        if found is not None:
+            break
+    else:
+        found = _nothing(facts, limits)
+    return Verdict(configuration, found.limit, found.node, found.evidence, found.confidence, found.decide, n)
+
+
+def _connections(facts: RunFacts, _limits: Thresholds) -> _Found | None:
+    key = ("connections", "refused connections")
+    refused = facts.values.get(key, 0.0)
+    if not refused and not facts.missing_threads:
+        return None
+    evidence = []
+    if refused:
+        evidence.append(f"the server{facts.at(*key)} refused connections ({refused:.3g} a run)")
+    if facts.missing_threads:
+        evidence.append(f"{facts.missing_threads} client threads never connected")
+    return _Found("connections", tuple(evidence), "high" if refused else "medium", facts.nodes.get(key))
+
+
+def _quota(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    for part, limit, who in (("CPU", "CPU quota", "the servers"), ("load generator", "load generator", "the clients")):
+        share = facts.value(part, _QUOTA)
+        if share is not None and share >= limits.throttled_percent:
+            text = f"a quota stopped the control group of {who}{facts.at(part, _QUOTA)} in {share:.0f} % of the periods"
+            return _Found(limit, (text,), "high", facts.nodes.get((part, _QUOTA)))
+    return None
+
+
+def _rate(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    if not facts.rate_limited:
+        return None
+    if facts.reached_share is not None:
+        if facts.reached_share < limits.reached_share:
+            return None
+        text = f"the client was limited to a rate and reached {facts.reached_share * 100:.0f} % of it"
+        return _Found("none found", (text,), "high", decide=("a run without a rate limit shows the limit",))
+    outside = facts.values.get(_OUTSIDE)
+    if outside is None or outside < limits.outside_percent:
+        return None
+    text = f"the client was limited to a rate, and its sessions had nothing to do {outside:.0f} % of the time"
+    return _Found("none found", (text,), "high", decide=("a run without a rate limit shows the limit",))
+
+
+def _locks(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    share = facts.value("locks", "session time in lock waits")
+    if share is None or share < limits.waiting_percent:
+        return None
+    evidence = [f"sessions waited for locks {share:.0f} % of their time"]
+    logged = facts.value("locks", "lock waits longer than deadlock_timeout")
+    if logged:
+        evidence.append(f"the logs report {logged:.0f} long lock waits a run")
+    return _Found("locks", tuple(evidence), "high" if logged else "medium")
+
+
+def _wal(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    part = "WAL and checkpoints"
+    share = facts.value(part, "session time in WAL waits")
+    if share is None or share < limits.waiting_percent:
+        return None
+    waited = f"sessions waited for WAL {share:.0f} % of their time"
+    distance = facts.value(part, "between checkpoints for WAL")
+    if distance is not None and distance < limits.checkpoint_distance_s:
+        close = f"checkpoints that WAL requested began every {distance:.1f} s"
+        under_way = facts.value(part, "time with a checkpoint under way") or 0.0
+        decide = ("a run with a larger max_wal_size shows what the checkpoints cost",)
+        evidence = (close, f"one was under way {under_way:.0f} % of the time", waited)
+        return _Found("checkpoints", evidence, "medium", facts.nodes.get((part, "between checkpoints for WAL")), decide)
+    return _Found("WAL", (waited,), "medium", decide=("a run with synchronous_commit = off shows what commits cost",))
+
+
+def _one_node(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    split = facts.balance
+    if split is None or split.jain > limits.jain_index or split.p_value > limits.uneven_p:
+        return None
+    if max(split.counts) < split.n:
+        return None
+    node = split.nodes[split.counts.index(max(split.counts))]
+    decide = ("the same load over all nodes, and CPU samples of each node's own host, show what it costs",)
+    return _Found("one node", (f"client sessions: {split}",), "medium", node, decide)
+
+
+def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    for part, metric, noun in (("CPU", "busy", "CPU"), ("device", "busy (busiest device)", "busiest device")):
+        value = facts.value(part, metric)
+        if value is None or value < limits.saturated_percent:
+            continue
+        evidence = [f"the {noun}{facts.at(part, metric)} was busy {value:.0f} % of the time"]
+        stalled = facts.value(part, "stalled")
+        if stalled is not None:
+            evidence.append(f"tasks were stalled for it {stalled:.0f} % of the time")
+        outside = facts.values.get(_OUTSIDE)
+        strong = stalled is not None and stalled >= limits.outside_percent and part == "CPU"
+        decide: tuple[str, ...] = ()
+        if outside is not None and outside >= limits.outside_percent:
+            evidence.append(f"the clients' sessions had nothing to do {outside:.0f} % of the time")
+            decide = ("the load generator on a host of its own shows whether it or the servers need the CPU",)
+        return _Found(
+            part, tuple(evidence), "high" if strong and not decide else "medium", facts.nodes[part, metric], decide
+        )
+    return None
+
+
+def _load_generator(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    signs: tuple[tuple[tuple[str, str], str, Confidence], ...] = (
+        (_OUTSIDE, "the clients' sessions had nothing to do", "medium"),
+        (_LITTLE, "client threads were outside operations (start-up included)", "low"),
+    )
+    for key, words, confidence in signs:
+        share = facts.values.get(key)
+        if share is not None and share >= limits.outside_percent:
+            decide = ("CPU samples of the load generator's host, or a second load generator, confirm it",)
+            return _Found("load generator", (f"{words} {share:.0f} % of the time",), confidence, decide=decide)
+    return None
+
+
+def _nothing(facts: RunFacts, limits: Thresholds) -> _Found:
+    needed = {
+        "CPU": ("CPU", "busy"),
+        "devices": ("device", "busy (busiest device)"),
+        "sessions": _OUTSIDE,
+    }
+    missing = [name for name, key in needed.items() if key not in facts.values]
+    if missing:
+        decide = tuple(f"samples of {name} would decide" for name in missing)
+        logged = facts.value("locks", "lock waits longer than deadlock_timeout")
+        if logged and _OUTSIDE not in facts.values:
+            return _Found("locks", (f"the logs report {logged:.0f} long lock waits a run",), "low", decide=decide)
+        return _Found(
+            "undecided", (f"nothing measured is at a limit; {', '.join(missing)} not measured",), "none", decide=decide
+        )
+    busy = facts.values[needed["CPU"]]
+    text = f"CPU {busy:.0f} % busy, no class of waits above {limits.waiting_percent:.0f} % of the session time"
+    return _Found("none found", (text,), "medium", decide=("more client threads show which limit comes first",))
+
+
+_RULES: Final[Sequence[_Rule]] = (_connections, _quota, _rate, _locks, _wal, _one_node, _hosts, _load_generator)
+
+
+def verdict_frame(verdicts: Sequence[Verdict]) -> pl.DataFrame:
+    """Verdicts as a frame, one row per configuration."""
+    rows = [
+        {
+            **verdict.configuration,
+            "limit": verdict.limit,
+            "node": verdict.node,
+            "confidence": verdict.confidence,
+            "evidence": "; ".join(verdict.evidence),
+            "would_decide": "; ".join(verdict.decide),
+            "runs": verdict.n,
+        }
+        for verdict in verdicts
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -1,0 +1,253 @@
+"""What limits the throughput of each configuration: the matrix of resources, and a verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.balance import Balance, balance
+from citus_analysis.bottleneck.evidence.measured_errors import clients_measured, log_errors, log_errors_measured
+from citus_analysis.bottleneck.evidence.measurements import checkpoints_measured, hosts_measured, sessions_measured
+from citus_analysis.bottleneck.evidence.resource_matrix import matrix_of
+from citus_analysis.bottleneck.evidence.variance import separators, variance_of
+from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
+from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
+from citus_analysis.bottleneck.thresholds import Thresholds
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import with_operations
+from citus_analysis.runs.measured_windows import within_measured
+from citus_analysis.runs.run_selection import check_known, matching
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["BottleneckStudy", "study_bottleneck"]
+
+_RUN: Final = ["resource", "run_id"]
+#: What identifies a configuration: runs that differ in nothing but the iteration.
+CONFIGURATION: Final = ("resource", "operation", "workers", "threads", "drivers", "records", "operations")
+_SAMPLES: Final = (
+    *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
+    *("activity_samples", "checkpoints", "settings", "nodes", "client_errors", "operation_latencies"),
+)
+_STATEMENTS: Final = (
+    *("resource", "run_id", "node", "pid", "shard_id", "executed", "failed", "start_time", "end_time"),
+    *("total_us", "wait_us", "child_us", "parse_us", "statement_kind"),
+)
+
+
+@runtime_checkable
+class _Lazy(Protocol):
+    def scan(self, name: str, /) -> pl.LazyFrame:
+        """A table as a lazy frame."""
+
+
+@dataclass(frozen=True, repr=False)
+class BottleneckStudy(Shown):
+    """What limits each configuration, with the measurements behind it.
+
+    Attributes:
+        verdicts: one per configuration.
+        matrix: per configuration, node, resource and aspect (utilisation, saturation, errors): the metric's mean over
+            runs with its interval and source, or what to record (`not_measured`).
+        waits: average active sessions by node, role and wait event, for each run.
+        balance: client sessions over nodes for each configuration that has several nodes.
+        variance: variance of T by its terms, for each configuration with exact traces.
+        separators: what separates slow statements from the others.
+        thresholds: the values that the verdicts rest on.
+        warnings: what a reader must know.
+        n: runs.
+        method: how the verdicts come about.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    matrix: pl.DataFrame
+    waits: pl.DataFrame
+    balance: pl.DataFrame
+    variance: pl.DataFrame
+    separators: pl.DataFrame
+    thresholds: Thresholds
+    warnings: tuple[str, ...] = field(default=())
+    n: int = 0
+    method: str = "ordered rules over means of runs (citus_analysis.bottleneck.first_limits)"
+
+    def summary_lines(self) -> list[str]:
+        """One line per configuration, then the warnings."""
+        lines = [f"{' '.join(_words(one.configuration))}: {one}" for one in self.verdicts]
+        return [
+            f"Limits of {counted(len(self.verdicts), 'configuration')}, {counted(self.n, 'run')}",
+            *lines,
+            *self.warnings,
+        ]
+
+    def summary_table(self) -> pl.DataFrame:
+        """One row per configuration."""
+        return self.to_polars()
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per configuration: limit, node, confidence, evidence, what would decide."""
+        return verdict_frame(self.verdicts)
+
+
+def study_bottleneck(
+    dataset: TableSource, resources: str = "*", *, thresholds: Thresholds | None = None, level: float = LEVEL
+) -> BottleneckStudy:
+    """What limits the throughput of each configuration of a dataset.
+
+    Runs that failed enter too: a server that refuses connections makes runs fail.
+
+    Args:
+        dataset: a dataset, or another source of its tables.
+        resources: glob patterns, separated by commas.
+        thresholds: from which values on a measurement is a sign of a limit.
+        level: confidence level of the intervals over runs.
+
+    Raises:
+        InsufficientDataError: there is no run.
+        UnknownNameError: no run is of a resource that a pattern matches.
+    """
+    limits = thresholds or Thresholds()
+    everything = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(everything, resources)
+    runs = with_operations(matching(everything, resources))
+    if runs.is_empty():
+        raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
+    tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _SAMPLES}
+    sessions = client_sessions(tables["activity_samples"], runs)
+    measured = _measured(dataset, tables, runs, sessions)
+    matrix = matrix_of(measured, runs, CONFIGURATION, level)
+    splits = _balances(sessions, tables["nodes"], runs)
+    statements = _statements(dataset, runs)
+    return BottleneckStudy(
+        verdicts=tuple(_verdicts(matrix, splits, runs, limits)),
+        matrix=matrix,
+        waits=session_waits(sessions, tables["nodes"]),
+        balance=_balance_frame(splits),
+        variance=variance_of(statements, runs, CONFIGURATION),
+        separators=separators(statements, tables["checkpoints"], runs, CONFIGURATION),
+        thresholds=limits,
+        warnings=tuple(_warnings(matrix, sessions)),
+        n=runs.height,
+    )
+
+
+def _lazy(dataset: TableSource, name: str) -> pl.LazyFrame:
+    return dataset.scan(name) if isinstance(dataset, _Lazy) else as_polars(dataset.table(name)).lazy()
+
+
+def _measured(
+    dataset: TableSource, tables: dict[str, pl.DataFrame], runs: pl.DataFrame, sessions: pl.DataFrame
+) -> pl.DataFrame:
+    chosen = runs["resource"].unique().implode()
+    counts = log_errors(_lazy(dataset, "log_events").filter(pl.col("resource").is_in(chosen)))
+    parts = [
+        *hosts_measured(tables, runs),
+        *sessions_measured(sessions, tables["settings"]),
+        *checkpoints_measured(tables["checkpoints"], runs, counts.unique([*_RUN, "node"]), tables["settings"]),
+        *log_errors_measured(counts),
+        *clients_measured(runs, tables["operation_latencies"], tables["client_errors"]),
+    ]
+    return pl.concat(parts)
+
+
+def _statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+    chosen = runs["resource"].unique().implode()
+    rows = _lazy(dataset, "statements").filter(pl.col("resource").is_in(chosen)).select(_STATEMENTS).collect()
+    return within_measured(rows, runs).rows
+
+
+def _balances(
+    sessions: pl.DataFrame, nodes: pl.DataFrame, runs: pl.DataFrame
+) -> list[tuple[dict[str, object], Balance]]:
+    """Client sessions over nodes: over those that have any, or over all where only one has."""
+    opened = (
+        sessions.filter(pl.col("role") == "parent")
+        .group_by(*_RUN, "node")
+        .agg(opened=pl.struct("pid", "backend_start").n_unique())
+        .join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
+    )
+    found = []
+    for key, group in opened.group_by(CONFIGURATION, maintain_order=True):
+        counts = {
+            str(n): int(c) for n, c in group.group_by("node").agg(pl.col("opened").sum()).sort("node").iter_rows()
+        }
+        if len(counts) == 1:
+            counts |= {node: 0 for node in _alternatives(nodes, str(key[0])) if node not in counts}
+        if len(counts) > 1:
+            found.append((dict(zip(CONFIGURATION, key, strict=True)), balance(list(counts.values()), list(counts))))
+    return found
+
+
+def _alternatives(nodes: pl.DataFrame, resource: str) -> list[str]:
+    """Nodes that clients could query: all of a cluster with several workers; with one worker there is no choice."""
+    mine = nodes.filter(pl.col("resource") == resource).drop_nulls("node")
+    workers = mine.filter(pl.col("groupid") != 0)["node"].n_unique()
+    return [str(node) for node in mine["node"].unique().sort()] if workers > 1 else []
+
+
+def _balance_frame(splits: list[tuple[dict[str, object], Balance]]) -> pl.DataFrame:
+    rows = [
+        {
+            **key,
+            "node": node,
+            "sessions": count,
+            "jain_index": split.jain,
+            "p_value": split.p_value,
+            "method": split.method,
+        }
+        for key, split in splits
+        for node, count in zip(split.nodes, split.counts, strict=True)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _verdicts(
+    matrix: pl.DataFrame, splits: list[tuple[dict[str, object], Balance]], runs: pl.DataFrame, limits: Thresholds
+) -> list[Verdict]:
+    verdicts = []
+    values = matrix.filter(pl.col("value").is_not_null())
+    for key, group in runs.group_by(CONFIGURATION, maintain_order=True):
+        configuration = dict(zip(CONFIGURATION, key, strict=True))
+        mine = values.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.lit(v)) for c, v in configuration.items()))
+        split = next((one for known, one in splits if known == configuration), None)
+        verdicts.append(judge(_facts(mine, group, split), limits, configuration, group.height))
+    return verdicts
+
+
+def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None) -> RunFacts:
+    # The largest value of all nodes; of distances the smallest.
+    smallest = pl.when(pl.col("unit") == "s").then(-pl.col("value")).otherwise("value")
+    top = values.sort(smallest, descending=True).unique(["part", "metric"], keep="first", maintain_order=True)
+    rows = list(top.select("part", "metric", "value", "node").iter_rows())
+    reached = (runs["throughput_ops_s"] / runs["target_ops_s"]).min()
+    missing = (runs["threads"] - runs["connected_threads"]).max()
+    return RunFacts(
+        values={(part, metric): value for part, metric, value, _ in rows},
+        nodes={(part, metric): node for part, metric, _, node in rows},
+        balance=split,
+        rate_limited=bool(runs["rate_limited"].fill_null(value=False).all()),
+        reached_share=float(reached) if isinstance(reached, float) else None,
+        missing_threads=max(0, int(missing)) if isinstance(missing, int) else 0,
+    )
+
+
+def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame) -> list[str]:
+    stopped = matrix.filter((pl.col("metric") == "periods stopped by a quota") & (pl.col("part") == "CPU"))
+    warnings = []
+    if sessions.is_empty():
+        warnings.append("No snapshots of sessions: waits are not known (the runner records them, samplers.activity).")
+    if stopped.filter(pl.col("value") > 0).height and not sessions.is_empty():
+        warnings.append(
+            "A quota stopped servers together with the session that takes the snapshots: they show the servers only "
+            "while they run, so shares of session time are biased towards waiting for the client."
+        )
+    return warnings
+
+
+def _words(configuration: dict[str, object]) -> list[str]:
+    return [
+        str(value) for name, value in configuration.items() if name in ("resource", "operation") and value is not None
+    ]

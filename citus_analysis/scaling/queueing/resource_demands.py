@@ -1,0 +1,146 @@
+"""What an operation costs each node, and the throughput at which the first resource would be saturated.
+
+References:
+    Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models (utilisation law).
+    Lazowska, E. D. et al. (1984). Quantitative System Performance, chapter 5 (asymptotic bounds).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import with_operations
+from citus_analysis.runs.run_selection import matching
+from citus_analysis.scaling.queueing.blocked import blocked_time
+from citus_analysis.scaling.queueing.laws import service_demand
+from citus_analysis.scaling.queueing.whatif_results import WhatIf
+
+__all__ = ["first_to_saturate", "predictions", "resource_demands"]
+
+_RUN: Final = ("resource", "run_id")
+_PREDICTED_FROM: Final = (
+    *("runs", "operation_latencies", "statements", "settings"),
+    *("cpu_samples", "device_samples", "match_quality", "nodes"),
+)
+_CORES: Final = r"(\d+) cores?"
+#: Metric of the matrix -> what it is a demand of, its unit, and whether it is a share of a capacity (has a bound).
+_OF_MATRIX: Final = {
+    ("CPU", "busy"): ("CPU time", "us", True),
+    ("device", "busy (busiest device)"): ("device time", "us", True),
+    ("network", "received and sent"): ("network", "kB", False),
+}
+
+
+def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFrame:
+    """Demand of an operation at each node, by the utilisation law D = U m / X, and the bound X / U that follows.
+
+    The time of a CPU counts all programs of the host: what another program uses is not told apart. A bound assumes
+    that an operation costs as much at any load.
+
+    Args:
+        dataset: what the study was made of.
+        study: what :func:`citus_analysis.bottleneck.study_bottleneck` returned.
+
+    Returns:
+        The configuration, `node`, `demand` (CPU time, device time, network, context switches, WAL), `per_operation`,
+        `unit`, `utilisation_percent`, `throughput_ops_s` (mean of the runs), `bound_ops_s` (null where there is no
+        capacity to reach), `of_bound_percent`, `runs`.
+    """
+    runs = with_operations(as_polars(dataset.table("runs")).with_columns(pl.col("phase").cast(pl.String)))
+    done = runs.filter(pl.col("throughput_ops_s") > 0)
+    rates = done.group_by(CONFIGURATION).agg(pl.col("throughput_ops_s").mean(), runs=pl.len())
+    cores = as_polars(dataset.table("settings")).filter(pl.col("name") == "hardware")
+    sized = cores.select("resource", cores=pl.col("value").str.extract(_CORES).cast(pl.Float64))
+    parts = [
+        _from_matrix(study.matrix, rates, sized.unique("resource", keep="first")),
+        _switches(as_polars(dataset.table("vm_samples")), done, rates),
+        _wal(as_polars(dataset.table("server_counters")), done, rates),
+    ]
+    found = pl.concat(parts, how="diagonal").sort(*CONFIGURATION, "demand", "node", nulls_last=True)
+    return found.select(*CONFIGURATION, "node", "demand", "per_operation", "unit", *_BESIDE)
+
+
+def predictions(dataset: TableSource, resources: str = "*", *, level: float = LEVEL) -> tuple[WhatIf, ...]:
+    """What :func:`citus_analysis.scaling.queueing.blocked.blocked_time` predicts; nothing where runs lack traces.
+
+    Args:
+        dataset: a dataset.
+        resources: glob patterns, separated by commas.
+        level: confidence level.
+    """
+    tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
+    try:
+        return blocked_time(tables, level=level)
+    except InsufficientDataError:
+        return ()
+
+
+def _from_matrix(matrix: pl.DataFrame, rates: pl.DataFrame, sized: pl.DataFrame) -> pl.DataFrame:
+    found = []
+    joined = matrix.drop("runs").join(rates, on=CONFIGURATION, nulls_equal=True).join(sized, on="resource", how="left")
+    for (part, metric), (demand, unit, bounded) in _OF_MATRIX.items():
+        rows = joined.filter((pl.col("part") == part) & (pl.col("metric") == metric) & pl.col("value").is_not_null())
+        servers = pl.col("cores") if part == "CPU" else pl.lit(1.0)
+        if bounded:
+            rows = rows.with_columns(servers=servers).drop_nulls("servers")
+            share = (rows["value"] / 100).to_numpy()
+            demands = service_demand(share, rows["throughput_ops_s"].to_numpy(), rows["servers"].to_numpy())
+            rows = rows.with_columns(
+                per_operation=pl.Series(demands),
+                utilisation_percent="value",
+                bound_ops_s=pl.when(pl.col("value") > 0).then(pl.col("throughput_ops_s") / pl.col("value") * 100),
+                of_bound_percent="value",
+            )
+        else:
+            rows = rows.with_columns(per_operation=pl.col("value") / pl.col("throughput_ops_s"))
+        found.append(_demand(rows, demand, unit))
+    return pl.concat(found, how="diagonal")
+
+
+_BESIDE: Final = ("utilisation_percent", "throughput_ops_s", "bound_ops_s", "of_bound_percent", "runs")
+
+
+def _demand(rows: pl.DataFrame, demand: str, unit: str) -> pl.DataFrame:
+    return rows.select(
+        *CONFIGURATION,
+        pl.col("node").cast(pl.String),
+        "per_operation",
+        *(name for name in _BESIDE if name in rows.columns),
+        demand=pl.lit(demand),
+        unit=pl.lit(unit),
+    )
+
+
+def _switches(vm: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+    inside = align_to_runs(vm, runs).join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
+    means = inside.group_by(*CONFIGURATION, "node").agg(rate=pl.col("context_switches_per_s").mean()).drop_nulls("rate")
+    joined = means.join(rates, on=CONFIGURATION, nulls_equal=True)
+    per_operation = pl.col("rate") / pl.col("throughput_ops_s")
+    return _demand(joined.with_columns(per_operation=per_operation), "context switches", "switches")
+
+
+def _wal(counters: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+    view, counter = pl.col("view").cast(pl.String), pl.col("counter").cast(pl.String)
+    written = counters.filter((view == "pg_stat_wal") & (counter == "wal_bytes")).drop_nulls("value")
+    done = runs.select(*_RUN, *CONFIGURATION[1:], "operations_done").filter(pl.col("operations_done") > 0)
+    sums = written.group_by(*_RUN, "node").agg(pl.col("value").sum()).join(done, on=_RUN)
+    per_run = sums.with_columns(per_operation=pl.col("value") / pl.col("operations_done"))
+    means = per_run.group_by(*CONFIGURATION, "node").agg(pl.col("per_operation").mean())
+    return _demand(means.join(rates, on=CONFIGURATION, nulls_equal=True), "WAL", "bytes")
+
+
+def first_to_saturate(demands: pl.DataFrame) -> pl.DataFrame:
+    """The resource with the lowest bound of each configuration: the first to saturate if load grows.
+
+    Args:
+        demands: what :func:`resource_demands` returned.
+    """
+    bounded = demands.drop_nulls("bound_ops_s").sort("bound_ops_s")
+    return bounded.unique(CONFIGURATION, keep="first", maintain_order=True).sort(*CONFIGURATION, nulls_last=True)
