@@ -16,7 +16,7 @@ from citus_analysis.published import published
 from citus_analysis.report.comparison_text import base_variant
 from citus_analysis.report.engine.notebooks import Scalar, report_parameters
 from citus_analysis.report.scalability import Axis, check_base
-from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.runs.run_selection import Selection, check_known, select_runs
 from citus_analysis.serverlogs import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
@@ -91,7 +91,12 @@ def _published(_dataset: Dataset, values: Values) -> None:
         raise UnknownNameError(f"metric of table {values['table']}", values["size"], metrics)
 
 
+def _bottleneck(dataset: Dataset, values: Values) -> None:
+    check_known(dataset.table("runs"), values["resources"])
+
+
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
+    "bottleneck": _bottleneck,
     "comparison": _comparison,
     "profile": _profile,
     "published": _published,

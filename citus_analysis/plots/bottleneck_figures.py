@@ -1,0 +1,114 @@
+"""Figures of limits: the matrix of utilisations, waits of sessions, and the terms of a variance."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.core.frames import Frame
+from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text
+
+__all__ = ["plot_percentages", "plot_variance", "plot_waits"]
+
+_ROW: Final = 26
+#: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
+_LABEL: Final = 20
+#: Dark enough on white that the number in the cell can be read on either end.
+_SCALE: Final = ((0.0, "#f7fbff"), (0.5, "#9ecae1"), (0.9, "#E69F00"), (1.0, "#D55E00"))
+
+
+def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of session time") -> go.Figure:
+    """All measurements in per cent as a heat map: configurations against metrics, the largest of all nodes.
+
+    Args:
+        matrix: columns `resource`, `part`, `metric`, `value`, `unit`.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(matrix, "matrix", "resource", "part", "metric", "value", "unit")
+    shares = frame.filter((pl.col("unit") == "%") & pl.col("value").is_not_null())
+    named = shares.with_columns(metric=pl.format("{}: {}", "part", "metric"))
+    largest = named.group_by("resource", "metric", maintain_order=True).agg(pl.col("value").max())
+    wide = largest.pivot("metric", index="resource", values="value").sort("resource")
+    metrics = [name for name in wide.columns if name != "resource"]
+    values = wide.select(metrics).to_numpy().T
+    figure = new_figure(title, height=220 + 2 * _ROW * max(1, len(metrics)))
+    figure.add_heatmap(
+        x=[text(name) for name in wide["resource"]] if metrics else [],
+        y=["<br>".join(wrap(text(name), _LABEL)) for name in metrics],
+        z=values,
+        zmin=0,
+        zmax=100,
+        colorscale=[list(stop) for stop in _SCALE],
+        xgap=1,
+        ygap=1,
+        texttemplate="%{z:.0f}" if wide.height <= 16 else "",
+        hovertemplate="%{x}<br>%{y}<br>%{z:.1f} %<extra></extra>",
+        showscale=False,
+    )
+    return figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": 10}).update_xaxes(tickangle=-45)
+
+
+def plot_waits(waits: Frame, *, title: str = "Average active sessions by wait event") -> go.Figure:
+    """Average active sessions as stacked bars: one bar for each resource, one colour for each role and event.
+
+    Args:
+        waits: columns `resource`, `run_id`, `role`, `doing`, `event`, `average_sessions`.
+        title: what is shown, in words.
+    """
+    columns = ("resource", "run_id", "role", "doing", "event", "average_sessions")
+    frame = with_columns_of(waits, "waits", *columns)
+    labelled = frame.with_columns(
+        series=pl.format(
+            "{}: {}",
+            "role",
+            pl.when(pl.col("doing") == "waits for workers").then(pl.lit("waits for workers")).otherwise("event"),
+        )
+    )
+    sums = labelled.group_by("resource", "run_id", "series").agg(pl.col("average_sessions").sum())
+    means = (
+        sums.group_by("resource", "series")
+        .agg(pl.col("average_sessions").sum())
+        .join(sums.group_by("resource").agg(runs=pl.col("run_id").n_unique()), on="resource")
+        .with_columns(sessions=pl.col("average_sessions") / pl.col("runs"))
+        .sort("sessions", descending=True)
+    )
+    figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
+    for number, (name, part) in enumerate(groups(means, "series")):
+        colour = style_of(number)[0] if number < 7 else GREY
+        figure.add_bar(
+            x=part["sessions"].to_numpy(),
+            y=[text(resource) for resource in part["resource"]],
+            orientation="h",
+            name=text(name),
+            marker={"color": colour},
+            hovertemplate="%{x:.2f} sessions<extra>%{fullData.name}</extra>",
+        )
+    figure.update_xaxes(title_text="average active sessions").update_yaxes(automargin=True)
+    return figure.update_layout(barmode="stack")
+
+
+def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figure:
+    """Share of each term of Var(T), side by side for each configuration and kind of statement; a covariance may be < 0.
+
+    Args:
+        variance: columns `resource`, `statement_kind`, `term`, `share`.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(variance, "variance", "resource", "statement_kind", "term", "share")
+    named = frame.with_columns(row=pl.format("{} {}", "resource", pl.col("statement_kind").cast(pl.String)))
+    figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
+    for number, (term, part) in enumerate(groups(named, "term")):
+        figure.add_bar(
+            x=(part["share"] * 100).to_numpy(),
+            y=[text(row) for row in part["row"]],
+            orientation="h",
+            name=text(term),
+            marker={"color": style_of(number)[0]},
+            hovertemplate="%{x:.1f} %<extra>%{fullData.name}</extra>",
+        )
+    figure.update_xaxes(title_text="share of Var(T) [%]", zeroline=True).update_yaxes(automargin=True)
+    return figure.update_layout(barmode="relative")

@@ -1,0 +1,98 @@
+"""The bottleneck report: sentences made of verdicts, figures made of measurements, and the page as a whole."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.plots import plot_percentages, plot_variance, plot_waits
+from citus_analysis.report.bottleneck_text import (
+    bottleneck_sentences,
+    demand_sentences,
+    generator_sentence,
+    what_if_sentences,
+)
+from citus_analysis.report.engine.render import render_report
+from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, predictions, resource_demands
+
+LIMITS = Path(__file__).parents[1] / "data" / "limits"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("limits") / "dataset"
+    ingest([LIMITS], out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def limited(folder: Path) -> Dataset:
+    return open_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def study(limited: Dataset) -> BottleneckStudy:
+    return study_bottleneck(limited)
+
+
+def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckStudy) -> None:
+    head, generator, *each = bottleneck_sentences(study)
+    assert head.startswith("First limits of 8 configurations: ")
+    assert generator == "Is it the load generator? Yes in 1 of 8 configurations: starved-w0-t8-c."
+    assert len(each) == 8
+    said = "\n".join(each)
+    assert "the first limit is locks, confidence high: sessions waited for locks 89 % of their time" in said
+    assert "idle-w0-t4-paced, paced: no limit was found: the client was limited to a rate" in said
+    assert "client sessions: 8 on node 0, 0 on node 1, 0 on node 2" in said
+
+
+def test_whether_it_is_the_load_generator_needs_sessions(limited: Dataset) -> None:
+    assert generator_sentence(study_bottleneck(limited, "lock-*")) == (
+        "Is it the load generator? In none of 1 configuration."
+    )
+
+
+def test_demands_name_the_closest_bound(limited: Dataset, study: BottleneckStudy) -> None:
+    (sentence,) = demand_sentences(first_to_saturate(resource_demands(limited, study)))
+    assert sentence.startswith("Closest to its bound is ")
+    assert "CPU time of node 0 would be used up at" in sentence
+    assert "are not known" in demand_sentences(pl.DataFrame())[0]
+
+
+def test_without_traces_nothing_is_predicted(limited: Dataset) -> None:
+    assert predictions(limited) == ()
+    assert what_if_sentences(()) == ["No prediction: no run has both traced statements and the client's latencies."]
+
+
+def test_figures_show_what_was_measured(study: BottleneckStudy) -> None:
+    heat = plot_percentages(study.matrix).data[0]
+    assert len(heat.x) == 8
+    assert max(value for row in heat.z for value in row if value == value) == pytest.approx(100, abs=1)
+    names = {trace.name for trace in plot_waits(study.waits).data}
+    assert {"parent: waits for workers", "parent: Lock: relation"} <= names
+
+
+def test_terms_of_a_variance_are_stacked() -> None:
+    rows = {"resource": "w2", "statement_kind": "insert", "term": ["parent", "child"], "share": [1.25, -0.25]}
+    figure = plot_variance(pl.DataFrame(rows))
+    assert [float(trace.x[0]) for trace in figure.data] == [125.0, -25.0]
+    with pytest.raises(UsageError, match="lacks share"):
+        plot_variance(pl.DataFrame({"resource": [], "statement_kind": [], "term": []}))
+
+
+def test_the_page_is_written_with_its_tables(folder: Path, tmp_path: Path) -> None:
+    render_report("bottleneck", folder, tmp_path)
+    page = (tmp_path / "bottleneck.html").read_text(encoding="utf-8")
+    assert "the first limit is locks" in page
+    written = {path.name for path in (tmp_path / "bottleneck").iterdir()}
+    assert {"verdicts.csv", "percentages.csv", "not_measured.csv", "demands.csv", "balance.csv", "waits.csv"} <= written
+    verdicts = pl.read_csv(tmp_path / "bottleneck" / "verdicts.csv")
+    assert verdicts.height == 8
+
+
+def test_unknown_resources_are_refused_before_the_page_is_made(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="lok"):
+        render_report("bottleneck", folder, tmp_path, {"resources": "lok-*"})
