@@ -138,8 +138,14 @@ def functions_of_frames(package: ModuleType) -> set[str]:
 
 
 PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
-#: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest.
-OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration"}
+#: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest or of
+#: the bottleneck study, which hand polars frames to one another.
+OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration"} | {
+    "client_sessions",
+    "separators",
+    "session_waits",
+    "variance_of",
+}
 
 
 def test_no_function_of_frames_is_left_out() -> None:

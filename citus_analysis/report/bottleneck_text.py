@@ -16,7 +16,7 @@ from citus_analysis.texts.number_text import readable
 __all__ = ["bottleneck_sentences", "demand_sentences", "generator_sentence", "what_if_sentences"]
 
 #: So many configurations get a sentence of their own; the table has all.
-_MOST: Final = 8
+_MOST: Final = 4
 _WORDS: Final = {
     "connections": "the number of connections",
     "CPU quota": "the CPU quota of the servers",
@@ -31,8 +31,8 @@ _WORDS: Final = {
 _GENERATOR: Final = "load generator"
 
 
-def bottleneck_sentences(study: BottleneckStudy) -> list[str]:
-    """How often which limit came first, then a sentence for each configuration, the most certain first."""
+def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
+    """How often which limit came first, then a sentence for at most `most` configurations, the surest first."""
     counts: dict[str, int] = {}
     for one in study.verdicts:
         counts[one.limit] = counts.get(one.limit, 0) + 1
@@ -41,9 +41,7 @@ def bottleneck_sentences(study: BottleneckStudy) -> list[str]:
     head += f"{listed([f'{limit} ({number})' for limit, number in ordered])}."
     rank = {"high": 0, "medium": 1, "low": 2, "none": 3}
     certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
-    sentences = [head, generator_sentence(study), *(_sentence(one) for one in certain[:_MOST])]
-    left = len(study.verdicts) - _MOST
-    return [*sentences, f"The table has {left} more."] if left > 0 else sentences
+    return [head, generator_sentence(study), *(_sentence(one) for one in certain[:most])]
 
 
 def _sentence(verdict: Verdict) -> str:

@@ -81,7 +81,7 @@ def test_a_quoted_pattern_names_the_files_that_the_shell_would_have_named(
         (b"\xfd7zXZ\x00" + bytes(100), "a.bin: is compressed with xz (decompress it first"),
         (
             b"hello\n",
-            "a.bin: no format recognises it (name the format with --format, if it is one of activity, command_output, ",
+            "a.bin: no format recognises it (name the format with --format, if it is one of activity, ",
         ),
     ],
 )

@@ -79,6 +79,11 @@ SENT = pl.DataFrame(
     {"time": [datetime(2026, 1, 1, tzinfo=UTC)], "sent_by": ["clients"], "mean_ms": [1.5], "n": [3]}
     | {"text": ["SELECT 1"], "statement_kind": ["select"], "total_s": [2.0], "share_percent": [100.0]}
 )
+LIMITS = pl.DataFrame(
+    {"resource": ["a"], "run_id": ["r"], "part": ["CPU"], "metric": ["busy"], "value": [50.0], "unit": ["%"]}
+    | {"role": ["parent"], "doing": ["waits"], "event": ["IO"], "average_sessions": [2.5]}
+    | {"statement_kind": ["select"], "term": ["parent"], "share": [0.5]}
+)
 RATES = pl.DataFrame({"system": ["citus"], "source": ["thesis"], "table": ["4.2"], "label": ["A"], "value": [9043.0]})
 CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_series": {
@@ -100,6 +105,9 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_counts_over_time": {"counts": (lambda t: plots.plot_counts_over_time(t, "n", by="sent_by"), lambda: SENT)},
     "plot_shares": {"statements": (plots.plot_shares, lambda: SENT)},
     "plot_measured_rates": {"rates": (plots.plot_measured_rates, lambda: RATES)},
+    "plot_percentages": {"matrix": (plots.plot_percentages, lambda: LIMITS)},
+    "plot_waits": {"waits": (plots.plot_waits, lambda: LIMITS)},
+    "plot_variance": {"variance": (plots.plot_variance, lambda: LIMITS)},
     "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
     "plot_nodes": {
         "samples": (plot_nodes, lambda: NODES),

@@ -97,7 +97,7 @@ def test_figures_show_both_intervals_and_all_models(study: PublishedStudy) -> No
     figure = plot_stated_intervals(study.summaries)
     assert isinstance(figure, go.Figure)
     assert [trace.name for trace in figure.data] == ["as stated", "Student's t"]
-    names = {trace.name for trace in plot_fits(study.summaries, study.fit).data if trace.name}
+    names = {trace.name.partition(",")[0] for trace in plot_fits(study.summaries, study.fit).data if trace.name}
     assert {"USL", "Amdahl", "Gustafson", "Linear"} <= names
 
 

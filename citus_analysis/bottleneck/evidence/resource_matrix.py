@@ -49,8 +49,9 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
         level: confidence level of the intervals.
 
     Returns:
-        `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low`, `high` (null for a single run), `unit`,
-        `runs`, `samples`, `source_id` (of the first run), `not_measured` (what to record; null where there is a value).
+        `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low` (0 at least) and `high` (null for one run),
+        `unit`, `runs`, `samples`, `source_id` (of the first run), `not_measured` (what to record; null where there is a
+        value).
     """
     others = [name for name in configuration if name != "resource"]
     placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
@@ -60,7 +61,8 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
     ends = [mean_interval(values, level) for values in cells["values"].to_list()]
     known = cells.drop("values").with_columns(
         value=pl.Series([one.estimate for one in ends], dtype=pl.Float64),
-        low=pl.Series([one.ends[0] for one in ends], dtype=pl.Float64),
+        # No measurement here can be negative.
+        low=pl.Series([one.ends[0] for one in ends], dtype=pl.Float64).clip(lower_bound=0.0),
         high=pl.Series([one.ends[1] for one in ends], dtype=pl.Float64),
         runs=pl.Series([one.n for one in ends], dtype=pl.Int64),
     )
