@@ -48,7 +48,7 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
 
 
 def _is_said_again(name: str, row: Mapping[str, object], words: Sequence[str]) -> bool:
-    """Whether the name of a system begins the name of its set-up: `citus-binary` of `citus` needs no `citus` before it."""
+    """Whether the name of a system begins that of its set-up: `citus-binary` needs no `citus` before it."""
     return (
         name == "system" and "family" in words and _word("family", row["family"]).startswith(str(row["system"] or " "))
     )

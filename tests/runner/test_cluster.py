@@ -122,7 +122,7 @@ def test_a_sampled_client_with_a_rate_needs_no_warm_up(server: OwnServer, tmp_pa
     assert (times["loaded"] - times["prepared"]).total_seconds() < 3  # else fifteen seconds of load come first
     ingest([tmp_path / "out"], tmp_path / "dataset")
     done = open_dataset(tmp_path / "dataset").runs()["monitor_operations"].item()
-    assert 80 <= done <= 130
+    assert 60 <= done <= 240  # 40 a second for three seconds; without a rate, thousands
 
 
 def test_control_groups_of_servers_are_sampled(tmp_path: Path) -> None:
