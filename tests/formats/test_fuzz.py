@@ -13,7 +13,7 @@ from tests.formats.fuzzing import mutated, problem_of, seeds
 _SHORT: Final = range(40)
 #: 17 formats, five times this many cases each: 20,400.
 _SHARD: Final = 240
-_SHARDS: Final = 5
+_SHARDS: Final = 3
 
 
 def problems(folder: Path, name: str, numbers: range) -> list[str]:
