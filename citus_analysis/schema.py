@@ -361,7 +361,7 @@ class Table:
 
         Example:
             >>> TABLES["rejects"].no_rows().shape
-            (0, 8)
+            (0, 6)
         """
         return self._no_rows
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from citus_analysis import bottleneck, scaling, spans, stats
+from citus_analysis.bottleneck.study import CONFIGURATION
 from citus_analysis.core.frames import Frame
 from citus_analysis.dataset import Dataset
 from citus_analysis.published import (
@@ -37,6 +38,9 @@ def table(dataset: Dataset, name: str) -> pl.DataFrame:
     return frame.filter(pl.col("resource") == RESOURCE) if name in ("log_events", "nodes", "statements") else frame
 
 
+DEMANDS = pl.DataFrame(
+    {name: ["w2"] for name in CONFIGURATION} | {"node": ["1"], "demand": ["CPU time"], "bound_ops_s": [900.0]}
+)
 CONNECTIONS = pl.DataFrame(
     {
         "run_id": ["r"] * 4,
@@ -86,6 +90,7 @@ CALLS: dict[str, Call] = {
     "in_milliseconds": lambda d, k: spans.in_milliseconds(k(d.statements().select("total_us"))),
     "measured_rates": lambda _, k: measured_rates(k(published("thesis")), k(audit().findings)),
     "rates_not_measured": lambda _, k: rates_not_measured(k(published("thesis")), k(audit().findings)),
+    "first_to_saturate": lambda _, k: scaling.first_to_saturate(k(DEMANDS)),
     "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
     "audit_runs": lambda d, k: audit_runs(k(d.runs())),
     "published_numbers": lambda _, k: published_numbers(k(published("thesis"))),
@@ -139,10 +144,11 @@ def functions_of_frames(package: ModuleType) -> set[str]:
 
 PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
 #: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest or of
-#: the bottleneck study, which hand polars frames to one another.
+#: the bottleneck study, which hand polars frames to one another; or they give frames one by one.
 OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration"} | {
     "client_sessions",
     "separators",
+    "reproduced",
     "session_waits",
     "variance_of",
 }

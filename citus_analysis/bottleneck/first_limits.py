@@ -271,7 +271,7 @@ def verdict_frame(verdicts: Sequence[Verdict]) -> pl.DataFrame:
     rows = [
         {
             **verdict.configuration,
-            "limit": verdict.limit,
+            "first_limit": verdict.limit,
             "node": verdict.node,
             "confidence": verdict.confidence,
             "evidence": "; ".join(verdict.evidence),

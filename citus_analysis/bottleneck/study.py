@@ -19,7 +19,7 @@ from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import with_operations
+from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.texts.counted_words import counted
@@ -27,8 +27,8 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["BottleneckStudy", "study_bottleneck"]
 
 _RUN: Final = ["resource", "run_id"]
-#: What identifies a configuration: runs that differ in nothing but the iteration.
-CONFIGURATION: Final = ("resource", "operation", "workers", "threads", "drivers", "records", "operations")
+#: What identifies a configuration: a resource, which has one system and its settings, its size and the load.
+CONFIGURATION: Final = ("resource", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
     *("activity_samples", "checkpoints", "settings", "nodes", "client_errors", "operation_latencies"),
@@ -110,9 +110,7 @@ def study_bottleneck(
         UnknownNameError: no run is of a resource that a pattern matches.
     """
     limits = thresholds or Thresholds()
-    everything = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
-    check_known(everything, resources)
-    runs = with_operations(matching(everything, resources))
+    runs = configured_runs(dataset, resources)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _SAMPLES}
@@ -132,6 +130,17 @@ def study_bottleneck(
         warnings=tuple(_warnings(matrix, sessions)),
         n=runs.height,
     )
+
+
+def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
+    """All runs of the chosen resources, failed ones too, with the columns of :data:`CONFIGURATION`.
+
+    Raises:
+        UnknownNameError: no run is of a resource that a pattern matches.
+    """
+    everything = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(everything, resources)
+    return described(with_operations(matching(everything, resources)), as_polars(dataset.table("settings")))
 
 
 def _lazy(dataset: TableSource, name: str) -> pl.LazyFrame:

@@ -19,9 +19,17 @@ from citus_analysis.report.engine.notebooks import Parameter, report_names, repo
 from citus_analysis.report.engine.render import ProgressCallback, Rendered, ReportResult, render_report, render_reports
 
 if TYPE_CHECKING:
+    from citus_analysis.report.bottleneck_text import bottleneck_sentences, demand_sentences, what_if_sentences
     from citus_analysis.report.comparison_text import ComparisonPanels, comparison_panels, comparison_sentences
     from citus_analysis.report.engine.page import Page
     from citus_analysis.report.profile_text import profile_sentences, profile_warnings
+    from citus_analysis.report.published_text import (
+        band_sentence,
+        findings_table,
+        monitoring_sentence,
+        published_sentences,
+        published_warnings,
+    )
     from citus_analysis.report.resources_text import resource_sentences, throttling_warnings
     from citus_analysis.report.scalability import ScalingPanels, outside_series, scaling_panels
     from citus_analysis.report.scalability_text import (
@@ -31,6 +39,13 @@ if TYPE_CHECKING:
         model_sentences,
         opening_sentences,
         scalability_warnings,
+    )
+    from citus_analysis.report.server_text import (
+        change_sentences,
+        group_tables,
+        ratio_table,
+        server_sentences,
+        shown_statements,
     )
     from citus_analysis.report.side_by_side import (
         SideBySide,
@@ -53,21 +68,31 @@ __all__ = [
     "ReportResult",
     "ScalingPanels",
     "SideBySide",
+    "band_sentence",
+    "bottleneck_sentences",
+    "change_sentences",
     "comparison_panels",
     "comparison_sentences",
     "configuration_table",
+    "demand_sentences",
+    "findings_table",
+    "group_tables",
     "growth_sentences",
     "hardware_by_size",
     "hardware_sentence",
     "intensity_table",
     "model_sentences",
     "monitoring_overhead",
+    "monitoring_sentence",
     "opening_sentences",
     "outside_series",
     "overhead_sentences",
     "overhead_table",
     "profile_sentences",
     "profile_warnings",
+    "published_sentences",
+    "published_warnings",
+    "ratio_table",
     "render_report",
     "render_reports",
     "report_names",
@@ -75,10 +100,19 @@ __all__ = [
     "resource_sentences",
     "scalability_warnings",
     "scaling_panels",
+    "server_sentences",
+    "shown_statements",
     "systems_by_workload",
     "throttling_warnings",
+    "what_if_sentences",
 ]
 
+_BOTTLENECK = ("bottleneck_sentences", "demand_sentences", "what_if_sentences")
+_PUBLISHED = (
+    *("band_sentence", "findings_table", "monitoring_sentence"),
+    *("published_sentences", "published_warnings"),
+)
+_SERVER = ("change_sentences", "group_tables", "ratio_table", "server_sentences", "shown_statements")
 _COMPARISON = ("ComparisonPanels", "comparison_panels", "comparison_sentences")
 _SCALABILITY = ("ScalingPanels", "outside_series", "scaling_panels")
 _SENTENCES = (
@@ -108,6 +142,9 @@ __getattr__ = imported_lazily(
         "profile_warnings": "citus_analysis.report.profile_text",
         "resource_sentences": "citus_analysis.report.resources_text",
         "throttling_warnings": "citus_analysis.report.resources_text",
+        **dict.fromkeys(_BOTTLENECK, "citus_analysis.report.bottleneck_text"),
+        **dict.fromkeys(_PUBLISHED, "citus_analysis.report.published_text"),
+        **dict.fromkeys(_SERVER, "citus_analysis.report.server_text"),
         **dict.fromkeys(_COMPARISON, "citus_analysis.report.comparison_text"),
         **dict.fromkeys(_SCALABILITY, "citus_analysis.report.scalability"),
         **dict.fromkeys(_SENTENCES, "citus_analysis.report.scalability_text"),

@@ -13,10 +13,10 @@ from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["band_sentence", "findings_table", "monitoring_sentence", "opening_sentences", "study_warnings"]
+__all__ = ["band_sentence", "findings_table", "monitoring_sentence", "published_sentences", "published_warnings"]
 
 
-def opening_sentences(study: PublishedStudy, table: str) -> list[str]:
+def published_sentences(study: PublishedStudy, table: str) -> list[str]:
     """Findings of the audit, and of the new computation of one table."""
     return [_audited(study), *_contradictions(study), _narrow(study, table), f"{_grown(study)} {_modelled(study)}"]
 
@@ -116,7 +116,7 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
     return f"The band spans the {level:.0%} bands of all models that the means do not reject: {names}."
 
 
-def study_warnings(study: PublishedStudy) -> list[str]:
+def published_warnings(study: PublishedStudy) -> list[str]:
     """How the numbers of the new computation may be read."""
     notes = [
         "The models are fitted to values constructed from the published means and standard deviations, "

@@ -6,6 +6,8 @@
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
 - networks: `mva`, `mva_multiclass`, and with stations of all kinds `solve_closed`;
 - gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
+- what an operation needs of each node: `resource_demands`, `first_to_saturate`; gains by the rules above:
+  `predictions`;
 - `cost_figures`.
 """
 
@@ -28,6 +30,7 @@ from citus_analysis.scaling.queueing.laws import (
 )
 from citus_analysis.scaling.queueing.mva import NetworkSolution, mva, mva_multiclass
 from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_closed
+from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, predictions, resource_demands
 from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.scaling.relative import ScalePoint, efficiency, psi, relative_scaling, speedup
@@ -64,6 +67,7 @@ __all__ = [
     "blocked_time",
     "cost_figures",
     "efficiency",
+    "first_to_saturate",
     "fit",
     "fit_model",
     "fit_usl",
@@ -73,8 +77,10 @@ __all__ = [
     "little_runs",
     "mva",
     "mva_multiclass",
+    "predictions",
     "psi",
     "relative_scaling",
+    "resource_demands",
     "scale_runs",
     "service_demand",
     "solve_closed",

@@ -2,13 +2,17 @@
 
 - `server_profile` gives everything at once, `compare_servers` two windows or two logs beside each other;
 - `LogWindow`, `WindowedLogs`: which logs, which time;
-- `read_statements`, `summarise_statements`: executions, and tables of them.
+- `read_statements`, `summarise_statements`, `over_time`: executions, and tables of them;
+- `summarise_lock_waits`, `errors_over_time`, `connection_times`, `summarise_sessions`: tables of the other records.
 """
 
 from citus_analysis.core.displays import public
+from citus_analysis.serverlogs.activity_tables import summarise_lock_waits
+from citus_analysis.serverlogs.error_tables import errors_over_time
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.profile_comparison import ServerComparison, compare_servers
 from citus_analysis.serverlogs.server_profile import ServerProfile, profile_logs, server_profile
+from citus_analysis.serverlogs.session_tables import connection_times, summarise_sessions
 from citus_analysis.serverlogs.statement_records import read_statements
 from citus_analysis.serverlogs.statement_tables import over_time, summarise_statements
 
@@ -19,10 +23,14 @@ __all__ = [
     "ServerProfile",
     "WindowedLogs",
     "compare_servers",
+    "connection_times",
+    "errors_over_time",
     "over_time",
     "profile_logs",
     "read_statements",
     "server_profile",
+    "summarise_lock_waits",
+    "summarise_sessions",
     "summarise_statements",
 ]
 

@@ -7,13 +7,13 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.serverlogs.log_window import WindowedLogs
+from citus_analysis.spans.analyse.tail import autovacuum_seconds
 from citus_analysis.units import US_PER_S
 
 __all__ = ["read_autovacuum", "read_lock_waits", "read_temp_files", "summarise_lock_waits"]
 
 #: `process 12 still waiting for ShareLock on transaction 9 after 1000.1 ms`, `process 12 acquired ShareLock on ...`
 _LOCK: Final = r"^process \d+ .*?(?P<mode>\w+Lock) on (?P<target>[a-z][a-z ]*[a-z])(?: [0-9(\[]|\b)"
-_ELAPSED: Final = r"elapsed:? ([0-9.]+) s"
 
 
 def read_lock_waits(logs: WindowedLogs) -> pl.DataFrame:
@@ -78,7 +78,7 @@ def read_autovacuum(logs: WindowedLogs) -> pl.DataFrame:
     """
     message = pl.col("message")
     number = {
-        "elapsed_s": message.str.extract(_ELAPSED, 1).cast(pl.Float64),
+        "elapsed_s": autovacuum_seconds(),
         "tuples_removed": message.str.extract(r"tuples: (\d+) removed", 1).cast(pl.Int64),
         "pages_removed": message.str.extract(r"pages: (\d+) removed", 1).cast(pl.Int64),
     }

@@ -97,12 +97,14 @@ class ServerProfile(Shown):
     @property
     def begin(self) -> datetime | None:
         """Time of the first record; None where no time is known."""
-        return self.sources["first_time"].min()  # type: ignore[return-value] # polars types a column of times by use
+        first = self.sources["first_time"].min()
+        return first if isinstance(first, datetime) else None
 
     @property
     def end(self) -> datetime | None:
         """Time of the last record; None where no time is known."""
-        return self.sources["last_time"].max()  # type: ignore[return-value] # see `begin`
+        last = self.sources["last_time"].max()
+        return last if isinstance(last, datetime) else None
 
     def of(self, *kinds: str) -> int:
         """Number of records of these kinds."""

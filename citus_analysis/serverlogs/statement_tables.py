@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import polars as pl
@@ -71,8 +72,8 @@ def _percentile(time: pl.Expr, percent: int) -> pl.Expr:
 
 def interval_of(times: pl.Series) -> int:
     """The shortest of :data:`INTERVALS` (seconds) that divides the time covered into a readable number of parts."""
-    ends = times.min(), times.max()
-    covered = 0.0 if None in ends else (ends[1] - ends[0]).total_seconds()  # type: ignore[operator,union-attr]
+    first, last = times.min(), times.max()
+    covered = (last - first).total_seconds() if isinstance(first, datetime) and isinstance(last, datetime) else 0.0
     return next((length for length in INTERVALS if covered / length <= _MOST_INTERVALS), max(INTERVALS))
 
 

@@ -52,6 +52,18 @@ def test_reports_hold_no_logic_of_their_own(path: Path) -> None:
             assert len(cell["source"]) <= 40
 
 
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_reports_import_what_a_reader_would_type(path: Path) -> None:
+    """The package, polars, and the defaults of the parameters: no module that is not public."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    trees = [ast.parse("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert names <= {"citus_analysis", "polars"}
+    assert modules <= {"citus_analysis.core.defaults"}
+
+
 def test_cell_ids_are_unique_and_stable() -> None:
     document = {"cells": [{"cell_type": "code", "metadata": {"x": 1}, "source": "1", "outputs": [1]}] * 2}
     stripped = strip_notebook(document)

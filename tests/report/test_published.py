@@ -20,7 +20,12 @@ from citus_analysis.published.published_study import (
     study_published,
 )
 from citus_analysis.report import render_report
-from citus_analysis.report.published_text import band_sentence, monitoring_sentence, opening_sentences, study_warnings
+from citus_analysis.report.published_text import (
+    band_sentence,
+    monitoring_sentence,
+    published_sentences,
+    published_warnings,
+)
 from citus_analysis.texts.counted_words import listed
 from tests.recordings import RECORDED
 
@@ -60,14 +65,14 @@ def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: Pub
 
 
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
-    text = " ".join(opening_sentences(study, "5.7"))
+    text = " ".join(published_sentences(study, "5.7"))
     assert "13 contradictions" in text
     assert "table 5.6 of thesis" in text
     assert "72,727 operations/s" in text
     assert "imply 5, 5, 3, 4, 4 repetitions and have 46% to 71%" in text
     assert "From 2 to 32 workers throughput grew 4.68 times" in text
     assert "do not support a peak" in text
-    assert any("not to measurements" in line for line in study_warnings(study))
+    assert any("not to measurements" in line for line in published_warnings(study))
 
 
 def test_four_runs_cannot_say_that_monitoring_is_free() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -61,9 +62,11 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
     ends = [mean_interval(values, level) for values in cells["values"].to_list()]
     known = cells.drop("values").with_columns(
         value=pl.Series([one.estimate for one in ends], dtype=pl.Float64),
-        # No measurement here can be negative.
+        # No measurement here can be negative, and no share above the whole.
         low=pl.Series([one.ends[0] for one in ends], dtype=pl.Float64).clip(lower_bound=0.0),
-        high=pl.Series([one.ends[1] for one in ends], dtype=pl.Float64),
+        high=pl.Series([one.ends[1] for one in ends], dtype=pl.Float64).clip(
+            upper_bound=cells["unit"].eq("%").replace_strict({True: 100.0, False: math.inf})
+        ),
         runs=pl.Series([one.n for one in ends], dtype=pl.Int64),
     )
     whole = pl.concat([known, _empty_cells(known, runs, configuration)], how="diagonal")

@@ -142,7 +142,7 @@ def _files(folder: Path, below: str) -> Iterator[str]:
     Texts, not paths: a dataset of thousands of sources has tens of thousands of files, and each ingest looks at all.
     """
     top = os.fspath(folder)
-    for root, _, names in os.walk(os.path.join(top, below)):  # noqa: PTH118
+    for root, _, names in os.walk(os.path.join(top, below)):  # noqa: PTH118 - texts are wanted
         beginning = root[len(top) :].lstrip(os.sep)
         yield from (f"{beginning}/{name}" for name in names)
 

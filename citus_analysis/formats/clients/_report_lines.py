@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
 
 import polars as pl
 
-from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
+from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["MAX_CLIENTS", "MAX_COUNT", "count_of", "judged"]
+__all__ = ["MAX_CLIENTS", "MAX_COUNT", "Report", "count_of", "judged", "pieces_of"]
 
 MAX_COUNT: Final = 10**15
 MAX_CLIENTS: Final = 2**31 - 1
+
+
+class Report(Protocol):
+    """The state of the parse of one file that holds the report of one run."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a line that only this tool prints was seen."""
+
+    def block(self, block: Block) -> Parsed:
+        """The rows of a block of lines."""
+
+    def finish(self) -> Parsed:
+        """The rows that need the whole file: the client, its values and its errors."""
+
+
+def pieces_of(report: Report, content: Content, tool: str) -> Iterator[Parsed]:
+    """A piece for each block of a report, and one for the whole.
+
+    Raises:
+        FormatError: no line is the tool's.
+    """
+    for block in content.blocks():
+        yield reject_oversized(block) if block.oversized else report.block(block)
+    if not report.recognised:
+        raise FormatError(f"holds no line of {tool}", path=content.path, way_out="choose another --format")
+    yield report.finish()
 
 
 def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.DataFrame:

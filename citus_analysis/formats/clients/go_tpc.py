@@ -34,12 +34,11 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import count_of, judged
+from citus_analysis.formats.clients._report_lines import count_of, judged, pieces_of
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
-from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import FAILED, OVERALL, is_counted_once
 from citus_analysis.schema import TABLES
@@ -117,12 +116,7 @@ class GoTpc(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        report = _Report()
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else report.block(block)
-        if not report.recognised:
-            raise FormatError("holds no line of go-tpc", path=content.path, way_out="choose another --format")
-        yield report.finish()
+        return pieces_of(_Report(), content, "go-tpc")
 
 
 @dataclass

@@ -8,8 +8,10 @@ counter), `client_errors`. For example::
     Vuser 1:8 Active Virtual Users configured
     Vuser 1:TEST RESULT : System achieved 12014 NOPM from 27661 PostgreSQL TPM
     27540 PostgreSQL tpm @ Thu Jun 30 22:43:41 UTC 2022
-    >>>>> SUMMARY OF 8 ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : 904548ms
-    >>>>> PROC: NEWORD
+
+and in the time profile, after the lines `>>>>> SUMMARY OF 8 ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : 904548ms` and
+`>>>>> PROC: NEWORD`::
+
     CALLS: 322104	MIN: 2.269ms	AVG: 9.236ms	MAX: 36.366ms	TOTAL: 2975206.250ms
     P99: 14.197ms	P95: 12.399ms	P50: 9.087ms	SD: 1808.882	RATIO: 41.115%
 
@@ -45,11 +47,10 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.core.column_types import TIME
-from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
-from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
@@ -132,12 +133,7 @@ class Hammerdb(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """The series in a piece per block; the client, its values and its errors come last."""
-        report = _Report()
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else report.block(block)
-        if not report.recognised and not _SIGN.search(content.head):
-            raise FormatError("holds no line of HammerDB", path=content.path, way_out="choose another --format")
-        yield report.finish()
+        return pieces_of(_Report(recognised=bool(_SIGN.search(content.head))), content, "HammerDB")
 
 
 @dataclass

@@ -44,8 +44,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.core.column_types import TIME
-from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
@@ -56,6 +55,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
+from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -74,7 +74,6 @@ _SIGNS: Final = re.compile(
 )
 _UNKNOWN: Final = "no line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
-_LONG: Final = "too long for a line of a pgbench report"
 _REJECTED: Final = "rejected"
 #: Longer run times are times since 1970 (`--progress-timestamp`).
 _LONGEST_RUN_S: Final = 1e9
@@ -113,12 +112,7 @@ class Pgbench(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        report = _Report()
-        for block in content.blocks():
-            yield report.block(block)
-        if not report.recognised:
-            raise FormatError("holds no line of a pgbench report", path=content.path, way_out="choose another --format")
-        yield report.finish()
+        return pieces_of(_Report(), content, "a pgbench report")
 
 
 @dataclass
@@ -141,8 +135,6 @@ class _Report:
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the report."""
-        if block.oversized:
-            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
         lines = with_sections(self._judged(line_frame(block.data, block.offset)), self._section, self._commands)
         of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
         self._kinds |= of_kind.keys()

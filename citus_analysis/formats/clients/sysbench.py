@@ -43,11 +43,10 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
-from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
@@ -118,12 +117,7 @@ class Sysbench(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Series in a piece per block; the client, its values and its errors come last."""
-        report = _Report()
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else report.block(block)
-        if report.version is None:
-            raise FormatError("holds no line of sysbench", path=content.path, way_out="choose another --format")
-        yield report.finish()
+        return pieces_of(_Report(), content, "sysbench")
 
 
 @dataclass
@@ -136,6 +130,11 @@ class _Report:
     _checkpoints: list[float] = field(default_factory=list)
     _values: list[pl.DataFrame] = field(default_factory=list)
     _errors: pl.DataFrame = field(default_factory=no_messages)
+
+    @property
+    def recognised(self) -> bool:
+        """Whether the line with sysbench's version was seen."""
+        return self.version is not None
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block; the values of the report are kept for the end."""

@@ -12,11 +12,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
-from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy
+from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy, configured_runs
 from citus_analysis.core.defaults import LEVEL
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import with_operations
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.scaling.queueing.blocked import blocked_time
 from citus_analysis.scaling.queueing.laws import service_demand
@@ -32,8 +31,8 @@ _PREDICTED_FROM: Final = (
 _CORES: Final = r"(\d+) cores?"
 #: Metric of the matrix -> what it is a demand of, its unit, and whether it is a share of a capacity (has a bound).
 _OF_MATRIX: Final = {
-    ("CPU", "busy"): ("CPU time", "us", True),
-    ("device", "busy (busiest device)"): ("device time", "us", True),
+    ("CPU", "busy"): ("CPU time", "µs", True),
+    ("device", "busy (busiest device)"): ("device time", "µs", True),
     ("network", "received and sent"): ("network", "kB", False),
 }
 
@@ -53,8 +52,7 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
         `unit`, `utilisation_percent`, `throughput_ops_s` (mean of the runs), `bound_ops_s` (null where there is no
         capacity to reach), `of_bound_percent`, `runs`.
     """
-    runs = with_operations(as_polars(dataset.table("runs")).with_columns(pl.col("phase").cast(pl.String)))
-    done = runs.filter(pl.col("throughput_ops_s") > 0)
+    done = configured_runs(dataset).filter(pl.col("throughput_ops_s") > 0)
     rates = done.group_by(CONFIGURATION).agg(pl.col("throughput_ops_s").mean(), runs=pl.len())
     cores = as_polars(dataset.table("settings")).filter(pl.col("name") == "hardware")
     sized = cores.select("resource", cores=pl.col("value").str.extract(_CORES).cast(pl.Float64))
@@ -136,11 +134,12 @@ def _wal(counters: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.
     return _demand(means.join(rates, on=CONFIGURATION, nulls_equal=True), "WAL", "bytes")
 
 
-def first_to_saturate(demands: pl.DataFrame) -> pl.DataFrame:
+@in_callers_kind
+def first_to_saturate(demands: Frame) -> pl.DataFrame:
     """The resource with the lowest bound of each configuration: the first to saturate if load grows.
 
     Args:
         demands: what :func:`resource_demands` returned.
     """
-    bounded = demands.drop_nulls("bound_ops_s").sort("bound_ops_s")
+    bounded = as_polars(demands).drop_nulls("bound_ops_s").sort("bound_ops_s")
     return bounded.unique(CONFIGURATION, keep="first", maintain_order=True).sort(*CONFIGURATION, nulls_last=True)

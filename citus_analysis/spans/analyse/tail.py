@@ -193,6 +193,14 @@ def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     return corrected
 
 
+def autovacuum_seconds() -> pl.Expr:
+    """How long autovacuum worked, from its `message`; null where that part of the message was not kept.
+
+    PostgreSQL 9.6 and before write `elapsed 0.12 sec`, later versions `elapsed: 0.12 s`.
+    """
+    return pl.col("message").str.extract(r"elapsed:? ([0-9.]+) s", 1).cast(pl.Float64)
+
+
 @in_callers_kind
 def autovacuum_intervals(log_events: Frame) -> pl.DataFrame:
     """When autovacuum ran: `resource`, `iteration`, `node`, `start_time`, `end_time`.
@@ -200,7 +208,7 @@ def autovacuum_intervals(log_events: Frame) -> pl.DataFrame:
     A record is printed when a run ended and says how long it took; where that part of the message was not kept,
     start and end are the same.
     """
-    seconds = pl.col("message").str.extract(r"elapsed: ([0-9.]+) s").cast(pl.Float64).fill_null(0.0)
+    seconds = autovacuum_seconds().fill_null(0.0)
     end = pl.col("log_time").cast(pl.Datetime("us", "UTC"))
     return (
         as_polars(log_events)
