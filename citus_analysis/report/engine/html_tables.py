@@ -24,8 +24,8 @@ __all__ = ["html_table"]
 
 #: Columns with texts longer than this many characters get room, or they become towers of single words.
 _LONG: Final = 36
-#: Texts of at most so many characters stay on one line.
-_SHORT: Final = 14
+#: Texts of at most so many characters, such as a ratio with its interval, stay on one line.
+_SHORT: Final = 22
 #: From so many rows on, a text that they share is said once.
 _SEVERAL: Final = 3
 #: Tables of more columns are printed across the sheet.
