@@ -151,8 +151,10 @@ def _quota(facts: RunFacts, limits: Thresholds) -> _Found | None:
     for part, limit, who in (("CPU", "CPU quota", "the servers"), ("load generator", "load generator", "the clients")):
         share = facts.value(part, _QUOTA)
         if share is not None and share >= limits.throttled_percent:
-            text = f"a quota stopped the control group of {who}{facts.at(part, _QUOTA)} in {share:.0f} % of the periods"
-            return _Found(limit, (text,), "high", facts.nodes.get((part, _QUOTA)))
+            node = facts.nodes.get((part, _QUOTA))
+            host = "" if node is None else f" on the host of node {node}"
+            text = f"a quota stopped a control group of {who}{host} in {share:.0f} % of the periods"
+            return _Found(limit, (text,), "high", node)
     return None
 
 

@@ -73,7 +73,12 @@ def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
     return _stretches(frame, series, metric).select(series, "elapsed_s", metric)
 
 
-def _stretches(frame: pl.DataFrame, series: str, metric: str, most: int = _MOST_POINTS) -> pl.DataFrame:
+def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MOST_POINTS) -> pl.DataFrame:
+    """Means of each series over stretches of time, which are as long as the time between its samples at least.
+
+    Nodes are not sampled at the same moments: in shorter stretches, some of them would be missing.
+    """
+    most = min(at_most, max(1, frame.height // frame[series].n_unique()))
     begin, end = frame["elapsed_s"].min(), frame["elapsed_s"].max()
     first, last = float(str(begin)), float(str(end))
     width = (last - first) / most or 1.0
@@ -163,8 +168,7 @@ def plot_node_heat_map(
     figure = new_figure(title or f"{label(metric)} over time and nodes", x="elapsed_s", height=150 + 16 * len(names))
     if frame.is_empty():
         return figure
-    most = min(_MOST_COLUMNS, max(1, frame.height // len(names)))
-    cells = _stretches(frame, series, metric, most)
+    cells = _stretches(frame, series, metric, _MOST_COLUMNS)
     grid = cells.pivot(series, index="elapsed_s", values=metric, aggregate_function="mean").sort("elapsed_s")
     scale = {"zmin": 0, "zmax": 100} if metric.endswith("_percent") else {"zmin": 0}
     figure.add_heatmap(

@@ -11,6 +11,7 @@ from citus_analysis.report.sentence_parts import joint_text
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
+from citus_analysis.texts.number_text import percent
 from citus_analysis.units import US_PER_MS
 
 __all__ = ["profile_sentences", "profile_warnings"]
@@ -32,7 +33,7 @@ def _entered(study: ProfileStudy) -> str:
         return f"{entered}; the statements that waited for another node are unknown: no task was logged for {remote}."
     if not tasks:
         return f"{entered}; none of them waited for another node."
-    share = "all" if exact == tasks else f"{exact / tasks:.2%} of"
+    share = "all" if exact == tasks else f"{percent(exact / tasks, 2)} of"
     return f"{entered}; {share} {counted(tasks, 'task')} on other nodes were paired exactly with their execution."
 
 

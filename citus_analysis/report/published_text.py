@@ -12,6 +12,7 @@ from citus_analysis.published.published_study import PublishedStudy
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import percent
 
 __all__ = ["band_sentence", "findings_table", "monitoring_sentence", "published_sentences", "published_warnings"]
 
@@ -54,7 +55,7 @@ def _narrow(study: PublishedStudy, table: str) -> str:
         return f"Table {table} states no intervals."
     share = (shown["stated_high"] - shown["stated_low"]) / (shown["high"] - shown["low"])
     ns = ", ".join(map(str, shown["n"]))
-    low, high = (f"{share.quantile(q, 'nearest'):.0%}" for q in (0.0, 1.0))
+    low, high = (percent(float(share.quantile(q, "nearest") or 0.0)) for q in (0.0, 1.0))
     known = "imply" if "interval" in set(shown["n_from"]) else "accompany"
     return (
         f"The intervals of table {table} {known} {ns} repetitions and have {low} to {high} of the width "
@@ -67,7 +68,7 @@ def _grown(study: PublishedStudy) -> str:
     return (
         f"From {first[study.size]:g} to {last[study.size]:g} {study.size} throughput grew "
         f"{last['speedup']:.2f} times [{last['speedup_low']:.2f}, {last['speedup_high']:.2f}], an efficiency of "
-        f"{last['efficiency']:.0%} [{last['efficiency_low']:.0%}, {last['efficiency_high']:.0%}]."
+        f"{percent(last['efficiency'])} [{percent(last['efficiency_low'])}, {percent(last['efficiency_high'])}]."
     )
 
 
@@ -87,7 +88,7 @@ def monitoring_sentence(comparison: Comparison) -> str:
     return (
         f"Whether monitoring costs throughput is {verdict} by {counted(comparison.mean_a.n, 'run')} each: monitored "
         f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
-        f"the margin is ± {comparison.margin:.0%}{needed}."
+        f"the margin is ± {percent(comparison.margin)}{needed}."
     )
 
 
@@ -111,9 +112,9 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
     if not fit.candidates:
         return "No band is shown: the means reject each model."
     if fit.decided is not None:
-        return f"The {level:.0%} band is that of {model_name(fit.decided)}, the model that the means select."
+        return f"The {percent(level)} band is that of {model_name(fit.decided)}, the model that the means select."
     names = listed([model_name(name) for name in fit.candidates])
-    return f"The band spans the {level:.0%} bands of all models that the means do not reject: {names}."
+    return f"The band spans the {percent(level)} bands of all models that the means do not reject: {names}."
 
 
 def published_warnings(study: PublishedStudy) -> list[str]:

@@ -16,7 +16,7 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.scaling import MODELS
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
 from citus_analysis.texts.natural_order import natural_key
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__ = [
     "IN_OPENING",
@@ -96,7 +96,7 @@ def _equal(panels: Sequence[Panel]) -> list[str]:
     found = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
     if not found:
         return []
-    margin = f"{found[0].curve.growth.margin:.0%}".replace("%", " %")
+    margin = percent(found[0].curve.growth.margin)
     places = [f"{_with(p).strip() or 'throughout'} ({range_of(p.curve.growth)} times)" for p in found]
     return [f"throughput stays the same within {margin} {listed(places)}"]
 

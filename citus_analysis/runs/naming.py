@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.runs.setups import monitored_text, setting_text
+from citus_analysis.runs.setups import monitored_text, repeats_system, setting_text
 from citus_analysis.texts.counted_words import counted, size_text
 
 __all__ = ["series_names"]
@@ -42,16 +42,10 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
     words = [name for name in possible if name in always or series[name].n_unique() > 1]
     names = []
     for row in series.iter_rows(named=True):
-        parts = [_word(name, row[name]) for name in words if not _is_said_again(name, row, words)]
+        repeated = "system" if "family" in words and repeats_system(row.get("system"), row["family"]) else ""
+        parts = [_word(name, row[name]) for name in words if name != repeated]
         names.append(", ".join(part for part in parts if part) or str(row.get("family") or row.get("system") or "runs"))
     return pl.Series("series", names, dtype=pl.String)
-
-
-def _is_said_again(name: str, row: Mapping[str, object], words: Sequence[str]) -> bool:
-    """Whether the name of a system begins that of its set-up: `citus-binary` needs no `citus` before it."""
-    return (
-        name == "system" and "family" in words and _word("family", row["family"]).startswith(str(row["system"] or " "))
-    )
 
 
 def _word(name: str, value: object) -> str:

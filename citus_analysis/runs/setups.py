@@ -38,6 +38,7 @@ __all__ = [
     "monitored_text",
     "operation_name",
     "operation_of",
+    "repeats_system",
     "setting_text",
     "stratum_text",
     "with_operations",
@@ -228,7 +229,7 @@ def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
 
 
 def _variant(row: _VariantRow, varying: Container[str]) -> str:
-    system = row["system"] if "system" in varying else ""
+    system = row["system"] if "system" in varying and not repeats_system(row["system"], row.get("family")) else ""
     protocol = row["query_mode"] if "query_mode" in varying else ""
     family, drivers = row.get("family") or "", row.get("drivers")
     generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
@@ -237,6 +238,16 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
     of_system = [row.get("limit"), row.get("settings"), held, monitored]
     parts = [system, family or _MAIN_FAMILY, generators, protocol, *of_system]
     return ", ".join(part for part in parts if part)
+
+
+def repeats_system(system: str | None, family: str | None) -> bool:
+    """Whether the name of a set-up begins with that of its system, which need not be said before it then.
+
+    Example:
+        >>> repeats_system("citus", "citus-binary"), repeats_system("citus", "binary"), repeats_system(None, "binary")
+        (True, False, False)
+    """
+    return bool(system) and (family or "").startswith(str(system))
 
 
 def monitored_text(monitored: bool | None) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "in_full",
     "interval_words",
     "p_text",
+    "percent",
     "readable",
     "with_interval",
     "with_readable_times",
@@ -114,6 +115,16 @@ def interval_words(estimate: float, low: float | None = None, high: float | None
     """
     ends = _ends(estimate, low, high)
     return f"{_short(estimate, estimate)} ({ends[0]} to {ends[1]})" if ends else _short(estimate, estimate)
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in per cent.
+
+    Example:
+        >>> percent(0.95), percent(0.99573, 2)
+        ('95 %', '99.57 %')
+    """
+    return f"{100 * share:.{digits}f} %"
 
 
 def p_text(p: float | None) -> str:

@@ -112,11 +112,11 @@ def with_quality(given: Tables, **counts: int) -> Tables:
         ),
         (
             {"tasks": 9, "exact": 0, "children": 0},
-            "0.00% of 9 tasks on other nodes were paired",
+            "0.00 % of 9 tasks on other nodes were paired",
             "log_line_prefix = '%m [%p] [%v] : ",
         ),
         ({"tasks": 0, "exact": 0, "children": 0}, "none of them waited for another node.", None),
-        ({"tasks": 9, "exact": 0, "children": 9}, "0.00% of 9 tasks on other nodes were paired", None),
+        ({"tasks": 9, "exact": 0, "children": 9}, "0.00 % of 9 tasks on other nodes were paired", None),
     ],
 )
 def test_what_the_logs_leave_out_is_said(

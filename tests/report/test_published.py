@@ -55,11 +55,11 @@ def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: Pub
     candidates = study.fit.candidates
     assert study.fit.decided is None
     assert band_sentence(study.fit, 0.95) == (
-        "The band spans the 95% bands of all models that the means do not reject: "
+        "The band spans the 95 % bands of all models that the means do not reject: "
         f"{listed([model_name(name) for name in candidates])}."
     )
     decided = replace(study.fit, decided="usl")
-    assert band_sentence(decided, 0.9) == "The 90% band is that of USL, the model that the means select."
+    assert band_sentence(decided, 0.9) == "The 90 % band is that of USL, the model that the means select."
     none_left = replace(study.fit, decided=None, rejected=dict.fromkeys(study.fit.fits, "lack of fit"))
     assert band_sentence(none_left, 0.95) == "No band is shown: the means reject each model."
 
@@ -69,7 +69,7 @@ def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     assert "13 contradictions" in text
     assert "table 5.6 of thesis" in text
     assert "72,727 operations/s" in text
-    assert "imply 5, 5, 3, 4, 4 repetitions and have 46% to 71%" in text
+    assert "imply 5, 5, 3, 4, 4 repetitions and have 46 % to 71 %" in text
     assert "From 2 to 32 workers throughput grew 4.68 times" in text
     assert "do not support a peak" in text
     assert any("not to measurements" in line for line in published_warnings(study))

@@ -106,16 +106,6 @@ def test_the_report_shows_it(name: str, reports: dict[str, ReportResult]) -> Non
     assert sum(sizes) < 400_000
 
 
-def test_reports_import_the_public_names_only() -> None:
-    for name in ("profile", "resources"):
-        cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-        code = "".join(line for cell in cells if cell["cell_type"] == "code" for line in cell["source"])
-        assert set(re.findall(r"^(?:import|from) .*$", code, re.MULTILINE)) <= {
-            "import citus_analysis as ca",
-            "import polars as pl",
-        }
-
-
 def test_defaults_are_those_of_the_library() -> None:
     from citus_analysis.core import defaults
 

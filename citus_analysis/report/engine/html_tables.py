@@ -28,6 +28,8 @@ _LONG: Final = 36
 _SHORT: Final = 22
 #: From so many rows on, a text that they share is said once.
 _SEVERAL: Final = 3
+#: So few rows are shown, too, rather than left out.
+_SPARED: Final = 5
 #: Tables of more columns are printed across the sheet.
 _WIDE: Final = 9
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
@@ -43,23 +45,31 @@ class _Column:
     cells: Sequence[str]
 
 
-def html_table(frame: pl.DataFrame, caption: str) -> str:
-    """A frame as an HTML table with a caption; all text is escaped.
+def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
+    """The first rows of a frame as an HTML table with a caption; all text is escaped.
 
     An estimate with its interval in two more columns (`x`, `x_low`, `x_high`, or `mean`, `low`, `high`) becomes one
-    column of `0.64 [0.51, 0.79]`. A text that all rows share, such as the method, moves into the caption.
+    column of `0.64 [0.51, 0.79]`. A text that all rows of the frame share, such as the method, moves into the caption;
+    a column without any value is left out.
+
+    Args:
+        frame: the table.
+        caption: what it shows; the number of rows left out is added.
+        rows: how many rows are shown; a few more are, rather than left out.
     """
     if frame.is_empty():
         return f'<p class="none"><b>{escape(caption.rstrip("."))}</b>: none.</p>'
+    if frame.height > rows + _SPARED:
+        caption += f" {rows} of {frame.height:,} rows; all are in the CSV file."
     same = _same_throughout(frame)
     caption += f" In all rows: {', '.join(f'{label(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
-    columns = _columns(frame.drop(same))
+    shown = frame.drop(same, *_without_values(frame))
+    columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
-    rows = zip(*(one.cells for one in columns), strict=True)
     body = "".join(
         "<tr>" + "".join(f"<td{kind}>{text}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
-        for row in rows
+        for row in zip(*(one.cells for one in columns), strict=True)
     )
     wide = " wide" if len(columns) > _WIDE else ""
     return (
@@ -88,6 +98,12 @@ def _same_throughout(frame: pl.DataFrame) -> list[str]:
         return []
     wordy = [name for name in frame.columns[1:] if frame[name].dtype == pl.String or name == "level"]
     return [name for name in wordy if frame[name].n_unique() == 1 and frame[name][0] not in (None, "")]
+
+
+def _without_values(frame: pl.DataFrame) -> list[str]:
+    """Columns of texts in which no row has one; never the first column."""
+    texts = [name for name in frame.columns[1:] if frame[name].dtype == pl.String]
+    return [name for name in texts if frame[name].is_in(["", None], nulls_equal=True).all()]
 
 
 def _plain(value: object) -> str:

@@ -106,9 +106,8 @@ class Page:
     def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 20, folded: bool = False) -> None:
         """Show a table (at most `rows` rows of it; folded: on request) and write all of it as `name`.csv."""
         self._write(name, table)
-        cut = f" {rows} of {table.height:,} rows; all are in the CSV file." if table.height > rows else ""
         place = {"csv": f"{name}.csv"} if table.height else {"empty": True}
-        html = html_table(table.head(rows), caption + cut)
+        html = html_table(table, caption, rows)
         if folded:
             html = f'<details class="fold"><summary>{escape(caption)}</summary>{html}</details>'
         _display({"text/html": html, "text/plain": f"{caption}\n{table}"}, {METADATA_KEY: place})
