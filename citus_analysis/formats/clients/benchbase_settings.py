@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 from xml.etree import ElementTree
 
 import polars as pl
+from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from citus_analysis.errors import FormatError
@@ -60,7 +61,11 @@ def _params(data: bytes) -> list[tuple[str, str]]:
 
 
 def _elements(data: bytes) -> list[tuple[str, str]]:
-    return list(_leaves(fromstring(data, forbid_dtd=True), "benchbase", 0))
+    try:
+        root = fromstring(data, forbid_dtd=True)
+    except DefusedXmlException as error:
+        raise ValueError("it declares a document type or entities, which are not read") from error
+    return list(_leaves(root, "benchbase", 0))
 
 
 def _leaves(element: ElementTree.Element, path: str, depth: int) -> Iterator[tuple[str, str]]:
