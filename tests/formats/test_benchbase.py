@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.clients import SAMPLES
 
@@ -97,6 +98,17 @@ def test_a_password_in_a_configuration_is_redacted(tmp_path: Path) -> None:
     text = (RECORDED / "tpcc-2023.config.xml").read_text(encoding="utf-8")
     told.write_text(text.replace("<batchsize>", "<password>s3cr3t-word</password>\n<batchsize>"), encoding="utf-8")
     assert "s3cr3t-word" not in str(parsed(told)["settings"].rows())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_configuration_that_declares_entities_is_refused(tmp_path: Path, encoding: str) -> None:
+    """Entities of entities expand to gigabytes, whatever the encoding of the file."""
+    path = tmp_path / "bomb.config.xml"
+    body = "<configuration><transactiontypes>&b;</transactiontypes></configuration>"
+    path.write_text(f'<!DOCTYPE configuration [<!ENTITY b "bbbb">]>{body}', encoding=encoding)
+    kind = format_named("benchbase_settings")
+    with pytest.raises(FormatError, match="holds no settings of BenchBase"):
+        list(kind.parse(Content(path), Hints(path.name)))
 
 
 def test_damaged_rows_are_rejected(tmp_path: Path) -> None:
