@@ -120,9 +120,10 @@ class Kernel:
     Imports of statistics and figures take seconds, several times what a report computes; a kernel that goes on pays
     them once. It lives in a thread of its own: the caller may itself run in an event loop, as every Jupyter cell does.
 
-    Example:
-        >>> with Kernel() as kernel:  # doctest: +SKIP
-        ...     kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
+    In use::
+
+        with Kernel() as kernel:
+            kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
     def __init__(self) -> None:
