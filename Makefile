@@ -93,7 +93,7 @@ bench: setup
 # Refreshes the lock after a change of dependencies in pyproject.toml (needs uv).
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  --extra dev pyproject.toml --output-file requirements.lock --quiet
+	  --all-extras pyproject.toml --output-file requirements.lock --quiet
 
 clean:
 	rm -rf $(VENV) .cache reports/*.html reports/*.ipynb reports/*/ .mypy_cache .pytest_cache .ruff_cache
