@@ -32,6 +32,7 @@ LAYER = {
     "cli": 6,
     "__main__": 7,
     "__init__": 7,
+    "_renamed": 7,
 }
 #: Within a layer only these edges exist: statistics are the floor of layer 2, figures of layer 4.
 WITHIN_LAYER = {

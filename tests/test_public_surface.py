@@ -70,8 +70,8 @@ def test_what_was_read_from_files_is_escaped() -> None:
 
 
 def test_other_names_are_not() -> None:
-    with pytest.raises(AttributeError, match="module 'citus_analysis' has no attribute 'nothing'"):
-        _ = ca.nothing
+    with pytest.raises(AttributeError, match="No citus_analysis attribute nothing"):
+        _ = ca.nothing  # type: ignore[attr-defined] # that is the test
 
 
 def test_importing_is_quick() -> None:

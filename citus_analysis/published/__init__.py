@@ -23,55 +23,20 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from citus_analysis.core.displays import public
-from citus_analysis.core.lazy_names import imported_lazily
-from citus_analysis.published._audit import AuditResult, audit, audit_runs
-from citus_analysis.published._load import published, read_published
-from citus_analysis.published._overview import measured_rates, published_numbers, published_systems, rates_not_measured
-from citus_analysis.published._summaries import published_summaries, runs_like
+import lazy_loader
 
 if TYPE_CHECKING:
-    from citus_analysis.published.published_study import (
-        PublishedStudy,
-        monitoring_comparison,
-        published_identity,
-        reproduced,
-        study_published,
-    )
+    import polars as pl
 
-__all__ = [
-    "AuditResult",
-    "PublishedStudy",
-    "audit",
-    "audit_runs",
-    "measured_rates",
-    "monitoring_comparison",
-    "published",
-    "published_identity",
-    "published_numbers",
-    "published_summaries",
-    "published_systems",
-    "rates_not_measured",
-    "read_published",
-    "reproduced",
-    "runs_like",
-    "study_published",
-]
-
-#: The study of a published table needs models of scalability, which the numbers and their audit do not.
-_STUDY = ("PublishedStudy", "monitoring_comparison", "published_identity", "reproduced", "study_published")
-
-__getattr__ = imported_lazily(__name__, dict.fromkeys(_STUDY, "citus_analysis.published.published_study"))
-
-__dir__ = public(__all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 class _Package(ModuleType):
     """This package, callable as :func:`published`."""
 
     def __call__(self, source: str | None = None, table: str | None = None) -> pl.DataFrame:
+        from citus_analysis.published._load import published
+
         return published(source, table)
 
 

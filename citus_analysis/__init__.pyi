@@ -1,0 +1,30 @@
+# The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from . import bottleneck as bottleneck
+from . import dataset as dataset
+from . import errors as errors
+from . import formats as formats
+from . import plots as plots
+from . import published as published
+from . import report as report
+from . import runner as runner
+from . import runs as runs
+from . import scaling as scaling
+from . import schema as schema
+from . import serverlogs as serverlogs
+from . import spans as spans
+from . import stats as stats
+from . import units as units
+from ._renamed import compare as compare
+from .dataset import Dataset as Dataset
+from .dataset import IngestSummary as IngestSummary
+from .dataset import ingest as ingest
+from .dataset import open_dataset as open_dataset
+from .errors import CitusAnalysisError as CitusAnalysisError
+from .published import AuditResult as AuditResult
+from .published import audit as audit
+from .published import audit_runs as audit_runs
+from .published import read_published as read_published
+from .serverlogs import compare_servers as compare_servers
+from .serverlogs import server_profile as server_profile
+
+__all__: list[str]

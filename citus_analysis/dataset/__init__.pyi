@@ -1,0 +1,10 @@
+# The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .ingesting.ingestion import ingest as ingest
+from .ingesting.summary import IngestSummary as IngestSummary
+from .ingesting.summary import Progress as Progress
+from .query.access import Dataset as Dataset
+from .query.access import open_dataset as open_dataset
+from .storage.files import Vacuumed as Vacuumed
+from .storage.files import vacuum as vacuum
+
+__all__: list[str]
