@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 import click
 
 from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UsageError
 
-__all__ = ["SHARE", "chosen_columns", "column_names", "column_values", "over_configurations"]
+__all__ = ["SHARE", "ChosenColumns", "chosen_columns", "column_names", "column_values", "over_configurations"]
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -42,7 +42,15 @@ def over_configurations(command: _Command) -> _Command:
     return command
 
 
-def chosen_columns(within: Sequence[str], pool: Sequence[str], only: Sequence[str]) -> dict[str, Any]:
+class ChosenColumns(TypedDict):
+    """Columns that tell configurations apart, columns left out of them, and values that rows must have."""
+
+    within: tuple[str, ...] | None
+    pool: tuple[str, ...]
+    only: dict[str, object]
+
+
+def chosen_columns(within: Sequence[str], pool: Sequence[str], only: Sequence[str]) -> ChosenColumns:
     """The values of `--within`, `--pool` and `--only` as `compare_runs` and `scale_runs` take them.
 
     Raises:

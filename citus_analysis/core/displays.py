@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +35,7 @@ class Shown:
     `summary_table`. Dataclasses that are shown so are declared with ``repr=False``.
     """
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     def summary_lines(self) -> list[str]:
         """The result in lines of text; by default one per attribute."""

@@ -15,7 +15,7 @@ Lists of scalars become one value, joined by a comma; lists of mappings count fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -34,7 +34,7 @@ __all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
 _MOST_SETTINGS: Final = 5_000
 
 
-def load_config(data: bytes) -> dict[str, Any]:
+def load_config(data: bytes) -> dict[str, object]:
     """The mapping that a config.yml holds.
 
     Raises:
@@ -46,7 +46,7 @@ def load_config(data: bytes) -> dict[str, Any]:
     return loaded
 
 
-def flatten_settings(config: Mapping[Any, Any]) -> dict[str, str]:
+def flatten_settings(config: Mapping[str, object]) -> dict[str, str]:
     """Dotted names and their values as text, secrets redacted.
 
     Example:

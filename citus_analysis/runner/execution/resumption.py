@@ -129,11 +129,11 @@ def _is_added(run: PlannedRun, experiment: Experiment, before: Ledger, more: Map
     return resource in more and run.iteration > last_iteration(experiment) + before.more[resource]
 
 
-def _without_secrets(experiment: Experiment) -> dict[str, Any]:
-    return cast("dict[str, Any]", redact_values(experiment.model_dump(mode="json")))
+def _without_secrets(experiment: Experiment) -> dict[str, object]:
+    return cast("dict[str, object]", redact_values(experiment.model_dump(mode="json")))
 
 
-def _as_read_today(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_read_today(document: Mapping[str, object]) -> Mapping[str, object]:
     """The document with the defaults of fields that an earlier version did not have."""
     try:
         read = Experiment.model_validate(document)

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.redaction import redact
@@ -154,7 +154,7 @@ class RunLifecycle:
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
 
 
-def _seen(measured: Measured) -> dict[str, Any]:
+def _seen(measured: Measured) -> dict[str, object]:
     """For the journal and `config.yml`."""
     return {**measured.reached.as_facts(), **({"skipped": measured.skipped} if measured.skipped else {})}
 

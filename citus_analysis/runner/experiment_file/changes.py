@@ -21,7 +21,7 @@ __all__ = ["changed_document"]
 _FREE_NAMES: Final = (("matrix", "settings"), ("target", "settings"), ("driver", "properties"))
 
 
-def changed_document(document: Mapping[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
+def changed_document(document: Mapping[str, object], changes: Mapping[str, str]) -> dict[str, object]:
     """A copy of the document with other values in some places.
 
     Args:
@@ -54,7 +54,7 @@ def _inside(outer: Any, step: str, place: str) -> Any:  # noqa: ANN401 - whateve
     return outer[index]
 
 
-def _index(outer: Any, step: str, place: str) -> Any:  # noqa: ANN401 - a key or a position
+def _index(outer: object, step: str, place: str) -> object:
     if isinstance(outer, dict) and step:
         return step
     if isinstance(outer, list) and step.isdecimal() and int(step) < len(outer):

@@ -143,7 +143,7 @@ def _at(field: str, problem: str, value: object) -> ValidationError:
     return ValidationError.from_exception_data("Matrix", [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
-def parse_experiment(document: Mapping[str, Any], *, path: str | PathLike[str] | None = None) -> Experiment:
+def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str] | None = None) -> Experiment:
     """Validate an experiment given as a mapping.
 
     Raises:

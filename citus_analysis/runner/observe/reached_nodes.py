@@ -71,7 +71,7 @@ class Reached:
         node = max(there, key=there.__getitem__)
         return f"all {total} sessions seen were on node {node}, though clients were to query {len(self.asked)} nodes"
 
-    def as_facts(self) -> dict[str, Any]:
+    def as_facts(self) -> dict[str, object]:
         """For the journal and `config.yml`."""
         shares = {node: round(share, 4) for node, share in self.shares().items()}
         facts = {

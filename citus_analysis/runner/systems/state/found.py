@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 from citus_analysis.core.output_files import open_output
 from citus_analysis.errors import InputError, RunnerError
@@ -33,6 +33,33 @@ _PRIVATE_FILE: Final = 0o600
 class _NodeFound:
     node: Node
     values: Mapping[str, str | None]
+
+
+class _NodeFields(TypedDict):
+    """The fields of a `Node`."""
+
+    name: str
+    host: str
+    port: int
+    role: str
+    nodeid: int | None
+    groupid: int | None
+
+
+class _NodeDocument(TypedDict):
+    node: _NodeFields
+    values: dict[str, str | None]
+
+
+class _Document(TypedDict):
+    """The file: values of nodes, groups of Citus -> whether they could have shards, addresses of added workers."""
+
+    coordinator: _NodeFields
+    database: str
+    user: str
+    nodes: list[_NodeDocument]
+    shouldhaveshards: dict[str, bool]
+    added: NotRequired[list[tuple[str, int]]]
 
 
 class Found:
@@ -128,7 +155,7 @@ class Found:
     def _connection(self, node: Node) -> sql.Connecting:
         return sql.connect(node, database=self._database, user=self._user)
 
-    def _load(self, document: Mapping[str, Any]) -> None:
+    def _load(self, document: _Document) -> None:
         self._nodes = {one["node"]["name"]: _NodeFound(Node(**one["node"]), one["values"]) for one in document["nodes"]}
         self._groups = {int(groupid): bool(allowed) for groupid, allowed in document["shouldhaveshards"].items()}
         self._added = [(str(host), int(port)) for host, port in document.get("added", ())]
@@ -191,9 +218,9 @@ def restore_under(lock: ClusterLock, found: Found) -> list[str]:
         lock.release()
 
 
-def _read(path: Path) -> Any:  # noqa: ANN401 - a document of ours
+def _read(path: Path) -> _Document:
     try:
-        return json.loads(path.read_bytes())
+        return cast("_Document", json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be read: {error}", path=path, way_out="restore the settings by hand, then delete it"
