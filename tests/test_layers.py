@@ -54,9 +54,11 @@ WITHIN_LAYER = {
     ("units", "core.displays"),
     ("schema", "core.displays"),
     ("schema", "core.column_types"),
-    ("schema", "units"),
+    ("schema", "core.table_definition"),
+    ("core.table_definition", "core.column_types"),
+    ("core.table_definition", "core.arrow_arrays"),
+    ("core.table_definition", "units"),
     ("core.frames", "errors"),
-    ("schema", "core.arrow_arrays"),
     ("texts.yaml_text", "errors"),
     ("report", "plots"),
 }

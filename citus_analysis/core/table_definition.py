@@ -1,0 +1,275 @@
+"""What a table and a column are: names, types, units and meanings, and rows brought to them.
+
+The tables themselves are defined in :mod:`citus_analysis.schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from citus_analysis.core.arrow_arrays import nulls
+from citus_analysis.core.column_types import ColumnType
+from citus_analysis.units import unit_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+__all__ = ["IDENTITY_COLUMNS", "PARTITION_KEY", "Column", "Rows", "Table"]
+
+PARTITION_KEY: Final = "resource"
+
+#: Columns that say where a row comes from; filled in by the dataset layer, never by a format.
+IDENTITY_COLUMNS: Final = ("source_id", "resource", "run_id", "iteration", "node", "role", "part")
+
+#: Rows as a format may yield them; :meth:`Table.batch` converts both to one record batch.
+Rows: TypeAlias = "pl.DataFrame | pa.RecordBatch"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name (with unit suffix), type and meaning.
+
+    Attributes:
+        source: where its values come from; None if from the source of its table.
+    """
+
+    name: str
+    type: ColumnType
+    meaning: str
+    source: str | None = None
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The corresponding type of polars."""
+        return self.type.polars
+
+    @property
+    def unit(self) -> str | None:
+        """Printable unit, from the name's suffix; None if it has none."""
+        return unit_of(self.name)
+
+    def arrow(self, source: str, *, stored: bool = False) -> pa.Field:
+        """The column as a field of Arrow, with its `unit` (if it has one), `meaning` and `source` as metadata.
+
+        Args:
+            source: source of the table.
+            stored: as in Parquet files: texts and categories are plain texts, and only a source other than that of the
+                table is stated, because footers are read whenever a dataset is opened.
+        """
+        import pyarrow as pa
+
+        own = self.source or (None if stored else source)
+        facts = {"unit": self.unit, "meaning": self.meaning, "source": own}
+        kind = self.type.stored if stored else self.type.arrow
+        return pa.field(self.name, kind, metadata={name: fact for name, fact in facts.items() if fact})
+
+
+@dataclass(frozen=True)
+class _Conversions:
+    """Expressions that bring a column to its type. Built once: building expressions costs as much as a query.
+
+    Attributes:
+        absent: for an absent column.
+        same: for a column of the type.
+        other: for a column of another type.
+    """
+
+    absent: pl.Expr
+    same: pl.Expr
+    other: pl.Expr
+
+    @classmethod
+    def to(cls, column: Column) -> Self:
+        """The expressions for a column."""
+        import polars as pl
+
+        same = pl.col(column.name)
+        return cls(pl.lit(None, column.dtype).alias(column.name), same, same.cast(column.dtype))
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: name, meaning, where its rows come from, and its columns in order."""
+
+    name: str
+    meaning: str
+    source: str
+    columns: tuple[Column, ...]
+    #: Identity columns that the file itself states, so that its format yields them.
+    stated: frozenset[str] = frozenset()
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _dtypes(self) -> dict[str, pl.DataType]:
+        return {column.name: column.dtype for column in self.columns}
+
+    def __getitem__(self, name: str) -> Column:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [column.name for column in self.columns]
+
+    def parsed(self) -> Table:
+        """The part of the table that a format module yields: all but the identity columns it does not state."""
+        return self._parsed
+
+    @cached_property
+    def _parsed(self) -> Table:
+        kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
+        return Table(self.name, self.meaning, self.source, kept, self.stated)
+
+    def arrow(self) -> pa.Schema:
+        """The table as a schema of Arrow.
+
+        The metadata of the schema hold the table's `meaning` and `source`, those of a field the column's `meaning`,
+        `source` and, if it has one, `unit`; all are bytes in UTF-8, as always in Arrow.
+
+        Example:
+            >>> from citus_analysis.schema import TABLES
+            >>> metadata = TABLES["spans"].arrow().field("duration_us").metadata
+            >>> {name.decode(): text.decode() for name, text in metadata.items()}
+            {'unit': 'µs', 'meaning': 'as reported by the server', 'source': 'derived from log_events'}
+        """
+        return self._arrow
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        return self._arrow_schema(self.columns, stored=False)
+
+    def stored(self) -> pa.Schema:
+        """The schema of the table's Parquet files: without the partition key, texts and categories as plain texts.
+
+        Readers derive the same types from a file that has no Arrow schema, as files of older versions; hence old and
+        new files of a table can be read together.
+        """
+        return self._stored
+
+    @cached_property
+    def _stored(self) -> pa.Schema:
+        return self._arrow_schema((c for c in self.columns if c.name != PARTITION_KEY), stored=True)
+
+    def _arrow_schema(self, columns: Iterable[Column], *, stored: bool) -> pa.Schema:
+        import pyarrow as pa
+
+        facts = {"meaning": self.meaning, "source": self.source}
+        return pa.schema([column.arrow(self.source, stored=stored) for column in columns], metadata=facts)
+
+    def polars_schema(self) -> pl.Schema:
+        """Column names and dtypes for polars."""
+        import polars as pl
+
+        return pl.Schema(self._dtypes)
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of this table without rows."""
+        return self._empty.clone()
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(schema=self.polars_schema())
+
+    def require_known(self, names: Iterable[str]) -> None:
+        """Check that every name is a column of this table.
+
+        Raises:
+            ValueError: a name is not.
+        """
+        unknown = [name for name in names if name not in self]
+        if unknown:
+            raise ValueError(f"{self.name} defines no column {', '.join(unknown)}")
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Bring a frame to this table's columns, order and dtypes; absent columns become null.
+
+        Raises:
+            ValueError: the frame has a column that the table does not define.
+        """
+        present = frame.schema
+        if list(present.items()) == list(self._dtypes.items()):
+            return frame
+        self.require_known(present)
+        # Columns that have the type already are not cast: each cast takes time.
+        return frame.select(
+            made.absent if name not in present else made.same if present[name] == dtype else made.other
+            for (name, dtype), made in zip(self._dtypes.items(), self._conversions, strict=True)
+        )
+
+    @cached_property
+    def _conversions(self) -> tuple[_Conversions, ...]:
+        return tuple(_Conversions.to(column) for column in self.columns)
+
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """Rows as a record batch of this table's Arrow schema; absent columns become null.
+
+        Between formats and files, rows are converted by this method alone, and once: rows of this schema are returned
+        as they are.
+
+        Raises:
+            ValueError: there is a column that the table does not define.
+            polars.exceptions.InvalidOperationError: a value does not fit its column.
+
+        Example:
+            >>> import polars as pl
+            >>> from citus_analysis.schema import TABLES
+            >>> TABLES["rejects"].parsed().batch(pl.DataFrame({"byte_offset": [7]})).to_pylist()
+            [{'byte_offset': 7, 'byte_length': None, 'reason': None, 'excerpt': None}]
+        """
+        import pyarrow as pa
+
+        if isinstance(rows, pa.RecordBatch):
+            if rows.schema.equals(self._arrow):
+                return rows
+            given = dict(zip(rows.schema.names, rows.columns, strict=True))
+        else:
+            self.require_known(rows.columns)
+            given = {values.name: _array(values, self[values.name]) for values in rows.iter_columns()}
+        self.require_known(given)
+        columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]
+        # Arrays of another type are cast here.
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def no_rows(self) -> pa.RecordBatch:
+        """No rows of this table.
+
+        Example:
+            >>> from citus_analysis.schema import TABLES
+            >>> TABLES["rejects"].no_rows().shape
+            (0, 6)
+        """
+        return self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self._arrow], schema=self._arrow)
+
+    def frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """A record batch of this table as a polars frame with its dtypes."""
+        import polars as pl
+
+        return self.conform(pl.DataFrame(batch))
+
+
+def _array(values: pl.Series, column: Column) -> pa.Array:
+    if values.null_count() == len(values):
+        return nulls(column.type.arrow, len(values))
+    # Cast through the category, so that an invalid value fails here and not when the dataset is read.
+    typed = values if values.dtype == column.dtype else values.cast(column.dtype)
+    return typed.rechunk().to_arrow()
