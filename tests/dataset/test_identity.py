@@ -96,6 +96,11 @@ def test_facts_are_converted_and_empty_ones_left_out() -> None:
     assert convert_facts(stated, "--meta") == {"threads": 4, "resource": "V3", "timezone": "UTC"}
 
 
+def test_the_space_at_the_end_of_a_prefix_is_kept() -> None:
+    stated = {"log_line_prefix": "%t %d %u [%p] ", "timezone": " UTC "}
+    assert convert_facts(stated, "--meta") == {"log_line_prefix": "%t %d %u [%p] ", "timezone": "UTC"}
+
+
 @pytest.mark.parametrize(("name", "plain"), [("a.log.gz", "a.log"), ("a.ZST", "a"), ("a.bz2", "a"), ("gz", "gz")])
 def test_plain_name(name: str, plain: str) -> None:
     assert plain_name(name) == plain

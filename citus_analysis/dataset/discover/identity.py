@@ -135,12 +135,13 @@ def convert_facts(stated: Mapping[str, str], where: str) -> Facts:
         >>> convert_facts({"threads": "16", "phase": "load"}, "--meta")
         {'threads': 16, 'phase': 'load'}
     """
-    return {name: _converted(name, text.strip(), where) for name, text in stated.items() if text.strip()}
+    return {name: _converted(name, text, where) for name, text in stated.items() if text.strip()}
 
 
 def _converted(name: str, text: str, where: str) -> str | int:
     if name not in FACTS:
         return _option(name, text, where)
+    text = text.strip()
     if name in _NUMBERS:
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
             raise UsageError(f"{name} must be a whole number, not {text!r}", place=where)
@@ -153,10 +154,12 @@ def _converted(name: str, text: str, where: str) -> str | int:
 
 def _option(name: str, text: str, where: str) -> str:
     # Imports every format, which facts do not need.
-    from citus_analysis.formats import known_options
+    from citus_analysis.formats import LOG_LINE_PREFIX, known_options
 
     known = known_options()
     if name not in known:
         raise UnknownNameError(f"fact ({where})", name, (*FACTS, *known))
+    # A log_line_prefix ends with a space, which belongs to it.
+    text = text if name == LOG_LINE_PREFIX.name else text.strip()
     known[name].check(text)
     return text

@@ -215,6 +215,13 @@ def test_unknown_escape(tmp_path: Path) -> None:
         read(written(tmp_path, line("LOG:  x")), log_line_prefix="%z ")
 
 
+@pytest.mark.parametrize("stated", ["%t %d %u [%p] ", "%t %d %u [%p]"])
+def test_a_prefix_may_be_stated_without_the_space_at_its_end(tmp_path: Path, stated: str) -> None:
+    data = "2026-03-01 10:00:02 UTC shop app [7] LOG:  duration: 2.000 ms\n"
+    (row,) = read(written(tmp_path, data.encode()), log_line_prefix=stated).events.iter_rows(named=True)
+    assert (row["database"], row["user"], row["pid"], row["duration_us"]) == ("shop", "app", 7, 2000)
+
+
 def test_a_log_under_no_known_prefix_names_what_was_tried(tmp_path: Path) -> None:
     path = written(tmp_path, b"<<12:00:00 ninety nine>> LOG:  duration: 1 ms\n")
     with pytest.raises(FormatError) as caught:

@@ -79,7 +79,7 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         UsageError: the given prefix is malformed.
     """
     prefix = None if given is None else compile_prefix(given)
-    wanted = () if prefix is None else (prefix, replace(prefix, syslog=True))
+    wanted = () if given is None else _as_stated(given)
     for sample in _samples(content):
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
@@ -90,6 +90,12 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         if found is not None:
             return found
     raise _misfit(content, sample, given)
+
+
+def _as_stated(given: str) -> tuple[Prefix, ...]:
+    """A stated prefix as logs may have it: the space at its end is lost where SHOW prints it, or YAML reads it."""
+    texts = (given,) if given.endswith(" ") else (given, f"{given} ")
+    return tuple(replace(compile_prefix(text), syslog=syslog) for text in texts for syslog in (False, True))
 
 
 def _samples(content: Content) -> Iterator[bytes]:
@@ -106,7 +112,7 @@ def _fitting(sample: bytes, prefix: Prefix) -> int:
 
 def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
-    tried = f"{given!r}, or a common one," if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
+    tried = f"{given!r} or a common one" if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
         way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
     else:
