@@ -1,0 +1,79 @@
+"""Executed notebooks as pages: the text, the code, and what each cell shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import nbformat
+import papermill
+from citus_analysis.report.engine.packed_text import plotly_library
+
+__all__ = ["write_notebooks"]
+
+ROOT: Final = Path(__file__).parents[2]
+DATASET: Final = ROOT / ".cache" / "dataset"
+#: A cell may show a whole table; the page shows its beginning.
+_MOST_CHARACTERS: Final = 20_000
+
+
+def write_notebooks(folder: Path) -> dict[str, str]:
+    """Execute the notebooks of the tour on the dataset that `make report` made, and write a page of each.
+
+    Returns:
+        title -> name of the page.
+    """
+    pages = {}
+    for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        with TemporaryDirectory() as scratch:
+            target = Path(scratch) / source.name
+            papermill.execute_notebook(
+                source, target, {"dataset": str(DATASET)}, cwd=source.parent, progress_bar=False, log_output=False
+            )
+            notebook = nbformat.read(target, as_version=4)
+        name = f"{source.stem}.md"
+        (folder / name).write_text(_page(notebook, source.name), encoding="utf-8")
+        pages[_title(notebook)] = name
+    return pages
+
+
+def _title(notebook: Mapping[str, Any]) -> str:
+    first = next(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    return str(first.partition("\n")[0].lstrip("# "))
+
+
+def _page(notebook: Mapping[str, Any], name: str) -> str:
+    parts: list[str] = []
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "markdown":
+            parts.append(cell["source"])
+        elif "injected-parameters" not in cell["metadata"].get("tags", []):
+            parts.append(f"```python\n{cell['source']}\n```")
+            parts += _outputs(cell["outputs"], number)
+    if any("Plotly.newPlot" in part for part in parts):
+        parts.insert(1, f"<script>{plotly_library()}</script>")
+    return "\n\n".join([*parts, f"This page is `notebooks/{name}`, executed."]) + "\n"
+
+
+def _outputs(outputs: list[Mapping[str, Any]], cell: int) -> Iterator[str]:
+    for number, output in enumerate(outputs):
+        data = output.get("data", {})
+        if "application/vnd.plotly.v1+json" in data:
+            yield _figure(data["application/vnd.plotly.v1+json"], f"figure-{cell}-{number}")
+        elif "text/html" in data:
+            yield f"<div class='output'>{' '.join(data['text/html'].split())}</div>"
+        elif text := data.get("text/plain") or output.get("text"):
+            yield f"```text\n{text[:_MOST_CHARACTERS]}\n```"
+
+
+def _figure(figure: Mapping[str, Any], name: str) -> str:
+    # The text of a script ends at `</`, wherever it is.
+    drawn = json.dumps({"data": figure["data"], "layout": figure["layout"]}).replace("</", "<\\/")
+    options = '{"displayModeBar": false, "responsive": true}'
+    return (
+        f'<div id="{name}"></div><script>{{const drawn = {drawn}; '
+        f'Plotly.newPlot("{name}", drawn.data, drawn.layout, {options});}}</script>'
+    )

@@ -1,0 +1,69 @@
+"""Reference of the library: a page for each package, with every public name and its docstring."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import citus_analysis as ca
+
+__all__ = ["public_packages", "write_reference"]
+
+_ROLE: Final = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
+_TITLE: Final = "citus_analysis"
+
+
+def public_packages() -> list[ModuleType]:
+    """`citus_analysis` and the modules that it exports, in the order in which they are listed."""
+    return [ca, *(found for name in ca.__all__ if isinstance(found := getattr(ca, name), ModuleType))]
+
+
+def write_reference(folder: Path) -> dict[str, str]:
+    """Write a page for each package.
+
+    Returns:
+        title -> name of the page.
+    """
+    pages = {}
+    for package in public_packages():
+        short = package.__name__.removeprefix(f"{_TITLE}.")
+        name = f"library-{short.replace('.', '-')}.md"
+        (folder / name).write_text(_page(package), encoding="utf-8")
+        pages[short] = name
+    return pages
+
+
+def _page(package: ModuleType) -> str:
+    parts = [f"# {package.__name__}", plain_roles(inspect.getdoc(package) or "")]
+    parts += [_entry(package, name) for name in package.__all__]
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(package: ModuleType, name: str) -> str:
+    found = getattr(package, name)
+    public = f"{package.__name__}.{name}"
+    if isinstance(found, ModuleType):
+        summary = (inspect.getdoc(found) or "").partition("\n")[0]
+        return f"### `{public}`\n\n{summary} See [{public}](library-{name}.md)."
+    if not (inspect.isclass(found) or inspect.isfunction(found)):
+        return f"### `{public}`\n\n{_constant(found)}"
+    return f"::: {found.__module__}.{found.__qualname__}\n    options:\n      heading: {public}\n"
+
+
+def _constant(value: object) -> str:
+    shown = " ".join(repr(value).split())
+    return f"Constant: `{shown if len(shown) < 300 else f'{shown[:300]}...'}`"
+
+
+def plain_roles(text: str) -> str:
+    """Docstrings name objects by roles such as :func:`name`; the site shows the name as code."""
+    return _ROLE.sub(r"`\1`", text).replace("``", "`")
+
+
+def module_named(name: str) -> ModuleType:
+    """A module by its dotted name."""
+    return importlib.import_module(name)
