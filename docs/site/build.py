@@ -20,6 +20,8 @@ from docs.site.pages import ROOT, copy_pages
 from docs.site.recorded_reports import copy_reports
 from docs.site.reference import write_reference
 
+__all__ = ["filled", "main", "named"]
+
 STAGE = ROOT / ".cache" / "site"
 
 
@@ -31,40 +33,40 @@ def main() -> None:
     made = {"@notebooks": write_notebooks(pages), "@library": write_reference(pages)}
     copied.add(copy_reports(pages))
     configuration = yaml.safe_load((ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"))
-    named = set(_named(configuration["nav"]))
-    made["@others"] = {_heading(pages / name): name for name in sorted(copied - named)}
-    configuration["nav"] = _filled(configuration["nav"], made)
-    text = yaml.safe_dump(configuration, sort_keys=False).replace("'@root'", str(ROOT))
+    listed = set(named(configuration["nav"]))
+    made["@others"] = {_heading(pages / name): name for name in sorted(copied - listed)}
+    configuration["nav"] = filled(configuration["nav"], made)
+    text = yaml.safe_dump(configuration, sort_keys=False).replace("@root", str(ROOT))
     (STAGE / "mkdocs.yml").write_text(text, encoding="utf-8")
     zensical = [str(Path(sys.executable).with_name("zensical")), "build", "--clean", "--strict"]
-    sys.exit(subprocess.run(zensical, cwd=STAGE, check=False).returncode)
+    sys.exit(subprocess.run(zensical, cwd=STAGE, check=False).returncode)  # noqa: S603 - a program of this environment
 
 
-def _named(entries: object) -> Iterator[str]:
+def named(entries: object) -> Iterator[str]:
     """The pages of the navigation."""
     if isinstance(entries, str):
         yield entries
     elif isinstance(entries, Mapping):
         for entry in entries.values():
-            yield from _named(entry)
+            yield from named(entry)
     elif isinstance(entries, list):
         for entry in entries:
-            yield from _named(entry)
+            yield from named(entry)
 
 
-def _filled(entries: list[Any], made: Mapping[str, Mapping[str, str]]) -> list[Any]:
+def filled(entries: list[Any], made: Mapping[str, Mapping[str, str]]) -> list[Any]:
     """The navigation with pages where their collective name stands."""
-    filled: list[Any] = []
+    entries_made: list[Any] = []
     for entry in entries:
         if isinstance(entry, str) and entry in made:
-            filled += [{title: page} for title, page in made[entry].items()]
+            entries_made += [{title: page} for title, page in made[entry].items()]
         elif isinstance(entry, Mapping):
             ((title, inner),) = entry.items()
             listed = inner if isinstance(inner, list) else [inner] if inner in made else None
-            filled.append({title: inner if listed is None else _filled(listed, made)})
+            entries_made.append({title: inner if listed is None else filled(listed, made)})
         else:
-            filled.append(entry)
-    return filled
+            entries_made.append(entry)
+    return entries_made
 
 
 def _heading(page: Path) -> str:

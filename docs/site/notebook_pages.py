@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import nbformat
 import papermill
+
 from citus_analysis.report.engine.packed_text import plotly_library
 
-__all__ = ["write_notebooks"]
+__all__ = ["page_of", "write_notebooks"]
 
 ROOT: Final = Path(__file__).parents[2]
 DATASET: Final = ROOT / ".cache" / "dataset"
@@ -33,25 +33,26 @@ def write_notebooks(folder: Path) -> dict[str, str]:
             papermill.execute_notebook(
                 source, target, {"dataset": str(DATASET)}, cwd=source.parent, progress_bar=False, log_output=False
             )
-            notebook = nbformat.read(target, as_version=4)
+            notebook = json.loads(target.read_text(encoding="utf-8"))
         name = f"{source.stem}.md"
-        (folder / name).write_text(_page(notebook, source.name), encoding="utf-8")
+        (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")
         pages[_title(notebook)] = name
     return pages
 
 
 def _title(notebook: Mapping[str, Any]) -> str:
-    first = next(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    first = next(_joined(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     return str(first.partition("\n")[0].lstrip("# "))
 
 
-def _page(notebook: Mapping[str, Any], name: str) -> str:
+def page_of(notebook: Mapping[str, Any], name: str) -> str:
+    """An executed notebook of the given name as a page in Markdown."""
     parts: list[str] = []
     for number, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "markdown":
-            parts.append(cell["source"])
+            parts.append(_joined(cell["source"]))
         elif "injected-parameters" not in cell["metadata"].get("tags", []):
-            parts.append(f"```python\n{cell['source']}\n```")
+            parts.append(f"```python\n{_joined(cell['source'])}\n```")
             parts += _outputs(cell["outputs"], number)
     if any("Plotly.newPlot" in part for part in parts):
         parts.insert(1, f"<script>{plotly_library()}</script>")
@@ -64,9 +65,14 @@ def _outputs(outputs: list[Mapping[str, Any]], cell: int) -> Iterator[str]:
         if "application/vnd.plotly.v1+json" in data:
             yield _figure(data["application/vnd.plotly.v1+json"], f"figure-{cell}-{number}")
         elif "text/html" in data:
-            yield f"<div class='output'>{' '.join(data['text/html'].split())}</div>"
-        elif text := data.get("text/plain") or output.get("text"):
+            yield f"<div class='output'>{' '.join(_joined(data['text/html']).split())}</div>"
+        elif text := _joined(data.get("text/plain") or output.get("text") or ""):
             yield f"```text\n{text[:_MOST_CHARACTERS]}\n```"
+
+
+def _joined(text: str | list[str]) -> str:
+    """Files of notebooks hold texts as lists of lines."""
+    return "".join(text)
 
 
 def _figure(figure: Mapping[str, Any], name: str) -> str:

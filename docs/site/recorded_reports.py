@@ -22,7 +22,12 @@ def copy_reports(folder: Path) -> str:
     """
     made = ROOT / "reports"
     shutil.copytree(made, folder / "recorded", ignore=shutil.ignore_patterns("*.ipynb", "*.md"))
-    lines = ["# Reports of the recordings", "", "`make report` made these of `data/recorded`; each page stands alone.", ""]
+    lines = [
+        "# Reports of the recordings",
+        "",
+        "`make report` made these of `data/recorded`; each page stands alone.",
+        "",
+    ]
     for page in sorted(made.glob("*.html")):
         title = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find("title")
         # HTML and not a link of Markdown: the target is no page of the site's own.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -13,7 +12,6 @@ import citus_analysis as ca
 
 __all__ = ["public_packages", "write_reference"]
 
-_ROLE: Final = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _TITLE: Final = "citus_analysis"
 
 
@@ -38,7 +36,8 @@ def write_reference(folder: Path) -> dict[str, str]:
 
 
 def _page(package: ModuleType) -> str:
-    parts = [f"# {package.__name__}", plain_roles(inspect.getdoc(package) or "")]
+    own = {"members": "[]", "show_root_heading": "false"}
+    parts = [f"# {package.__name__}", _directive(package.__name__, own)]
     parts += [_entry(package, name) for name in package.__all__]
     return "\n\n".join(parts) + "\n"
 
@@ -51,19 +50,14 @@ def _entry(package: ModuleType, name: str) -> str:
         return f"### `{public}`\n\n{summary} See [{public}](library-{name}.md)."
     if not (inspect.isclass(found) or inspect.isfunction(found)):
         return f"### `{public}`\n\n{_constant(found)}"
-    return f"::: {found.__module__}.{found.__qualname__}\n    options:\n      heading: {public}\n"
+    return _directive(f"{found.__module__}.{found.__qualname__}", {"heading": public})
+
+
+def _directive(name: str, options: Mapping[str, str]) -> str:
+    """What mkdocstrings replaces by the documentation of an object."""
+    return "\n".join([f"::: {name}", "    options:", *(f"      {key}: {value}" for key, value in options.items())])
 
 
 def _constant(value: object) -> str:
     shown = " ".join(repr(value).split())
     return f"Constant: `{shown if len(shown) < 300 else f'{shown[:300]}...'}`"
-
-
-def plain_roles(text: str) -> str:
-    """Docstrings name objects by roles such as :func:`name`; the site shows the name as code."""
-    return _ROLE.sub(r"`\1`", text).replace("``", "`")
-
-
-def module_named(name: str) -> ModuleType:
-    """A module by its dotted name."""
-    return importlib.import_module(name)
