@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs bench lock clean
+.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -74,7 +74,7 @@ fuzz-native: setup
 
 # README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13 VENV=.venv-3.13
 readme: setup
-	$(BIN)/python -m pytest -m readme tests/documentation
+	$(BIN)/python -m pytest -m readme tests/documentation tests/packaging
 
 # The YCSB client that some tests launch (needs Maven and Java).
 ycsb:
@@ -92,6 +92,16 @@ docs: setup
 	@[ -f reports/index.html ] || $(MAKE) report
 	$(BIN)/python -m docs.site.build
 	@echo "open .cache/site/site/index.html"
+
+# Wheels for other platforms, compiled by a package (ziglang) that is fetched for the time of the build; needs uv.
+wheels: setup
+	@rm -rf dist
+	@for platform in $$($(BIN)/python -c "import hatch_build; print(*hatch_build.TARGETS)"); do \
+	  echo "wheel: $$platform"; \
+	  CITUS_ANALYSIS_WHEEL=$$platform uv build --quiet --wheel --python $(BIN)/python --out-dir dist . || exit 1; \
+	done
+	@uv build --quiet --sdist --python $(BIN)/python --out-dir dist .
+	@ls dist
 
 bench: setup
 	$(BIN)/python -m benchmarks

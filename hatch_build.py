@@ -2,6 +2,9 @@
 
 A C compiler of the machine does it where there is one, else that of the package `ziglang`, which pip fetches for the
 time of the build: nobody needs to install a compiler.
+
+`CITUS_ANALYSIS_WHEEL` names the platform of a wheel for others, one of `TARGETS`; ziglang compiles for it on any
+machine, against the oldest C library that the platform's tag promises (`make wheels`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("citus_analysis/formats/serverlog/pglog")
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+#: Platform of a wheel -> the target that ziglang compiles for.
+TARGETS = {
+    "manylinux_2_17_x86_64.manylinux2014_x86_64": "x86_64-linux-gnu.2.17",
+    "manylinux_2_17_aarch64.manylinux2014_aarch64": "aarch64-linux-gnu.2.17",
+    "musllinux_1_2_x86_64": "x86_64-linux-musl",
+    "musllinux_1_2_aarch64": "aarch64-linux-musl",
+    "macosx_10_13_x86_64": "x86_64-macos.10.13",
+    "macosx_11_0_arm64": "aarch64-macos.11.0",
+}
 #: Warnings are errors where this repository is checked (`make native`), not for users, whose compilers may be newer.
 FLAGS = (
     "-std=c11",
@@ -58,6 +70,8 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
 
     def dependencies(self) -> list[str]:
         """What the build needs beside hatchling."""
+        if os.environ.get("CITUS_ANALYSIS_WHEEL"):
+            return ["ziglang>=0.13"]
         with tempfile.TemporaryDirectory() as folder:
             command = compiler()
             return [] if command and can_compile(command, Path(folder)) else ["ziglang>=0.13"]
@@ -67,19 +81,29 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
         if self.target_name != "wheel":
             return
         root = Path(self.root)
-        library = root / FOLDER / f"_scanner{SUFFIX}"
-        self._compile(root / FOLDER / "native" / "all.c", library)
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        other = os.environ.get("CITUS_ANALYSIS_WHEEL")
+        if other and version != "editable":
+            platform, target = other, TARGETS[other]
+            suffix = ".dylib" if "macos" in target else ".so"
+            # Beside the library of this machine, which an editable install loads.
+            library = root / "build" / target / f"_scanner{suffix}"
+            library.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            platform, target = sysconfig.get_platform().replace("-", "_").replace(".", "_"), None
+            library = root / FOLDER / f"_scanner{SUFFIX}"
+        self._compile(root / FOLDER / "native" / "all.c", library, target)
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
         if version != "editable":
             build_data["force_include"][str(library)] = str(FOLDER / library.name)
 
-    def _compile(self, source: Path, library: Path) -> None:
+    def _compile(self, source: Path, library: Path, target: str | None) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             command = compiler()
-            if not command or not can_compile(command, folder):
+            if target:
+                command = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-s"]
+            elif not command or not can_compile(command, folder):
                 command = [sys.executable, "-m", "ziglang", "cc"]
             # zig keeps what it compiles; not in the user's home.
             environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": name, "ZIG_LOCAL_CACHE_DIR": name}

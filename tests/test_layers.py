@@ -49,6 +49,7 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
+    ("core.extras", "errors"),
     ("errors", "core.displays"),
     ("errors", "redaction"),
     ("units", "core.displays"),

@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "run": "Launch an experiment and leave the files that ingest reads.",
     "status": "Show the state of an experiment: runs done, failed and left.",
     "doctor": "List installed and missing parts, and what needs them.",
+    "completion": "Print the script that completes commands in a shell.",
 }
 
 

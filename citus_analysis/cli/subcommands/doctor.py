@@ -29,6 +29,13 @@ _PROGRAMS: Final = {
     "uv": ("setting up in seconds (make setup takes minutes)", "pip install uv"),
     "chromium": ("tests of the HTML pages", "python -m playwright install chromium"),
 }
+#: Extra of the package -> function that needs it.
+_EXTRAS: Final = {
+    "notebook": "exploring in JupyterLab",
+    "runner": "nodes and load generators on other hosts (ssh)",
+    "cluster": "ingest by the workers of a cluster, datasets on object stores",
+    "publish": "publish, which writes tables into PostgreSQL",
+}
 
 
 @dataclass(frozen=True)
@@ -55,15 +62,23 @@ def examine() -> list[Part]:
 
 
 def _packages() -> Iterator[Part]:
-    for requirement in requires(_DISTRIBUTION) or ():
-        if "extra ==" in requirement:
-            continue
-        name = requirement.split(";")[0].translate(str.maketrans("<>=!~[", "      ")).split()[0]
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            found = None
-        yield Part(name, found, "any work at all", f"pip install {name}", required=True)
+    """What the package requires, and what its extras for users do."""
+    for text in requires(_DISTRIBUTION) or ():
+        name, _, condition = text.partition(";")
+        name = name.translate(str.maketrans("<>=!~[", "      ")).split()[0]
+        extra = next((extra for extra in _EXTRAS if f'extra == "{extra}"' in condition.replace("'", '"')), None)
+        if "extra ==" not in condition:
+            yield Part(name, _version_of(name), "any work at all", f"pip install {name}", required=True)
+        elif extra:
+            way_out = f"pip install '{_DISTRIBUTION}[{extra}]'"
+            yield Part(name, _version_of(name), _EXTRAS[extra], way_out)
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _scanner() -> Part:

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import paramiko
-
+from citus_analysis.core.extras import required
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.hosts.processes import Launched, Processes
+
+if TYPE_CHECKING:
+    import paramiko
 
 __all__ = ["LocalShell", "RemoteProgram", "Sampling", "Shell", "SshShell", "open_ssh"]
 
@@ -268,12 +270,14 @@ class SshShell:
             self.client.close()
 
     def _channel(self) -> paramiko.Channel:
+        from paramiko import SSHException
+
         transport = self.client.get_transport()
         if transport is None:
             raise RunnerError(f"ssh to {self.host}: the connection is closed", way_out="check the connection")
         try:
             return transport.open_session(timeout=_CONNECT_TIMEOUT_S)
-        except (paramiko.SSHException, OSError) as error:
+        except (SSHException, OSError) as error:
             raise RunnerError(f"ssh to {self.host}: {error}", way_out="check the connection") from error
 
 
@@ -282,7 +286,11 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
 
     Raises:
         RunnerError: it cannot be made, or the host's key is unknown or another.
+        UsageError: paramiko, of the extra `runner`, is not installed.
     """
+    required("paramiko", "runner", f"ssh to {host}")
+    import paramiko
+
     client = paramiko.SSHClient()
     client.load_system_host_keys()
     client.set_missing_host_key_policy(paramiko.RejectPolicy())

@@ -11,9 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final, Protocol
-
-import paramiko
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from citus_analysis.core.output_files import naming
 from citus_analysis.errors import RunnerError
@@ -21,6 +19,9 @@ from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, N
 from citus_analysis.runner.hosts.shells import open_ssh
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import LogFile, LogMark, Node
+
+if TYPE_CHECKING:
+    import paramiko
 
 __all__ = ["FolderLogs", "LogReader", "SftpLogs", "SqlLogs", "make_log_reader"]
 
