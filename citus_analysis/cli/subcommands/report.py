@@ -35,11 +35,9 @@ def command(
 
     Unknown parameters and values of the wrong type are refused before anything is executed.
     """
-    from citus_analysis.dataset import open_dataset
     from citus_analysis.report import render_reports
 
     source = _the_one_dataset(folder, dataset)
-    open_dataset(source)
     with _progress() as progress:
         rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
     for left_out, reason in rendered.left_out.items():

@@ -163,6 +163,9 @@ class Kernel:
                 language="python",
                 progress_bar=False,
                 autosave_cell_every=0,
+                # Written once, when it is complete or failed: with figures of a megabyte in it, writing it before and
+                # after each cell takes as long as all cells together.
+                request_save_on_cell_execute=False,
                 kernel=manager,
                 watch=watch,
                 # Not papermill's `cwd`: it changes the directory of this whole process, other reports included.

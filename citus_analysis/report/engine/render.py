@@ -18,7 +18,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from queue import Queue
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from citus_analysis.report.engine.kernel import CellCallback, Kernel
 
 __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
+
+#: Reports that are started before the others, so that none of them runs alone at the end.
+_LONGEST: Final = ("bottleneck", "server", "scalability")
 
 #: A report's name, its cells that are done, and all its cells.
 ProgressCallback = Callable[[str, int, int], None]
@@ -106,7 +109,7 @@ def render_report(
     """
     given = check_parameters(name, parameters or {})
     source, target = _resolved(dataset, out)
-    if reason := _obstacle(name, source, given):
+    if reason := _obstacles(source, {name: given}).get(name):
         raise NothingToReportError(reason, path=source)
     return _render(name, source, target, given, _Manner(html=html))
 
@@ -142,7 +145,7 @@ def render_reports(
     wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
-    left_out = {name: reason for name in wanted if (reason := _obstacle(name, source, given[name]))}
+    left_out = _obstacles(source, given)
     shown = [name for name in wanted if name not in left_out]
     results: list[ReportResult] = []
     failures: list[ReportError] = []
@@ -150,10 +153,11 @@ def render_reports(
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
         index = "index.html" if len(wanted) > 1 else ""
         manners = {name: _Manner(html, index, partial(progress, name) if progress else None, kernels) for name in shown}
-        futures = [pool.submit(_render, name, source, target, given[name], manners[name]) for name in shown]
-        for name, future in zip(shown, futures, strict=True):
+        started = sorted(shown, key=lambda name: name not in _LONGEST)
+        futures = {name: pool.submit(_render, name, source, target, given[name], manners[name]) for name in started}
+        for name in shown:
             try:
-                results.append(future.result())
+                results.append(futures[name].result())
             except NothingToReportError as error:
                 left_out[name] = error.problem
             except ReportError as error:
@@ -172,8 +176,10 @@ def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[P
     return Path(dataset).absolute(), Path(out).absolute()
 
 
-def _obstacle(name: str, dataset: Path, given: Mapping[str, Scalar]) -> str | None:
-    """Why a report would have nothing to show; None where it may have something.
+def _obstacles(dataset: Path, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
+    """Report -> why it would have nothing to show with the values that were given; without the others.
+
+    Defaults need no check: what a report cannot show with them, its first cell says.
 
     Raises:
         DatasetError: there is no dataset in the folder.
@@ -181,13 +187,16 @@ def _obstacle(name: str, dataset: Path, given: Mapping[str, Scalar]) -> str | No
     """
     # Statistics take a moment to import; a misspelt parameter must not wait for them.
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.report.engine.choices import check_choices
 
-    try:
-        check_choices(name, open_dataset(dataset), given)
-    except InsufficientDataError as error:
-        return error.problem
-    return None
+    opened, found = open_dataset(dataset), {}
+    for name in (name for name, values in given.items() if values):
+        from citus_analysis.report.engine.choices import check_choices
+
+        try:
+            check_choices(name, opened, given[name])
+        except InsufficientDataError as error:
+            found[name] = error.problem
+    return found
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
