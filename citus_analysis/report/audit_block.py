@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -11,7 +11,7 @@ import polars as pl
 from citus_analysis.published import AuditResult
 from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity"]
+__all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity", "shared_doubts"]
 
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
 #: Severity -> what is true of a run whose worst finding it is (one run, several).
@@ -41,32 +41,57 @@ _OF_LATENCIES: Final = {
     "coarse_percentiles": "Coarse percentiles: {row} has {stated}, known to 1 ms only; {explanation}.",
 }
 _MOST_RED: Final = 5
+#: Of fewer runs, a doubt about all of them is one about each.
+_SEVERAL: Final = 3
+#: From this share of the runs on, a doubt says something about the experiment, not about single runs.
+_SHARED: Final = 0.9
 _ALL: Final = "Findings of the audit; a row that combines several shows the worst. audit.csv contains all of them."
 
 
-def runs_by_severity(result: AuditResult) -> dict[str, int]:
+def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dict[str, int]:
     """How many runs have red, amber and green as their worst finding; checks of configurations count for none.
 
     Every run has a finding of the check `run_status`, whose row is the run; rows of latencies name its operation too.
+
+    Args:
+        result: what the audit found.
+        without: checks whose doubts are not counted; a contradiction always is.
     """
+    found = _of_runs(result)
+    counted_ones = found.filter((pl.col("severity") == "red") | ~pl.col("check").is_in(list(without)))
+    rank = pl.col("severity").replace_strict({word: place for place, word in enumerate(_WORDS)}, return_dtype=pl.Int8)
+    worst = counted_ones.group_by("run").agg(rank.min())
+    return {word: worst.filter(severity=place).height for place, word in enumerate(_WORDS)}
+
+
+def shared_doubts(result: AuditResult) -> list[str]:
+    """Checks that find (nearly) every run doubtful: said once, they do not hide what is wrong with single runs."""
+    found = _of_runs(result)
+    runs = found["run"].n_unique()
+    doubtful = found.filter(severity="amber").group_by("check", maintain_order=True).agg(pl.col("run").n_unique())
+    return doubtful.filter(pl.col("run") >= max(_SEVERAL, _SHARED * runs))["check"].to_list()
+
+
+def _of_runs(result: AuditResult) -> pl.DataFrame:
+    """The findings about runs, with the run of each."""
     runs = result.details.filter(check="run_status")["row"].unique()
     row = pl.col("row")
     named = pl.when(row.is_in(runs.implode())).then(row).otherwise(row.str.replace(r" \S+$", ""))
-    of_runs = result.details.with_columns(run=named)
-    rank = pl.col("severity").replace_strict({word: place for place, word in enumerate(_WORDS)}, return_dtype=pl.Int8)
-    worst = of_runs.filter(pl.col("run").is_in(runs.implode())).group_by("run").agg(rank.min())
-    return {word: worst.filter(severity=place).height for place, word in enumerate(_WORDS)}
+    return result.details.with_columns(run=named).filter(pl.col("run").is_in(runs.implode()))
 
 
 def audit_block(result: AuditResult) -> str:
     """HTML of an audit: runs by severity, the red findings, and, folded, what to do and all checks."""
-    counts = runs_by_severity(result)
-    badges = "".join(_badge(severity, count) for severity, count in counts.items())
+    shared = shared_doubts(result)
+    counts = runs_by_severity(result, without=shared)
+    badges = "".join(_badge(severity, count, besides=bool(shared)) for severity, count in counts.items())
+    said_once = "".join(f"<p>{escape(_shared_sentence(check, result))}</p>" for check in shared)
     red = result.findings.filter(pl.col("severity") == "red")
     shown = _table(red.head(_MOST_RED), "Contradictions.") if red.height else ""
     return (
         f'<section class="audit" aria-label="Audit of the runs">'
-        f"<p>Audit of {counted(sum(counts.values()), 'run')}: {badges}</p>{shown}{_to_do(result)}"
+        f'<p class="badges">Audit of {counted(sum(counts.values()), "run")}: {badges}</p>'
+        f"{said_once}{shown}{_to_do(result)}"
         f"<details><summary>All checks</summary>{_table(result.findings, _ALL)}</details></section>"
     )
 
@@ -77,9 +102,25 @@ def latency_warnings(result: AuditResult) -> list[str]:
     return [_OF_LATENCIES[row["check"]].format_map(row) for row in doubtful.iter_rows(named=True)]
 
 
-def _badge(severity: str, count: int) -> str:
+def _badge(severity: str, count: int, *, besides: bool) -> str:
     shown = severity if count else "none"
-    return f'<span class="badge {shown}"><b>{count}</b> {noun_for(count, "run")} {_WORDS[severity][count != 1]}</span>'
+    words = _WORDS[severity][count != 1]
+    if besides and severity != "red":
+        words += " for other reasons" if severity == "amber" else " otherwise"
+    return f'<span class="badge {shown}"><b>{count}</b> {noun_for(count, "run")} {words}</span>'
+
+
+def _shared_sentence(check: str, result: AuditResult) -> str:
+    """What is doubtful about (nearly) every run, and what to do."""
+    found = _of_runs(result)
+    doubtful = found.filter(check=check, severity="amber")["run"].n_unique()
+    runs = found["run"].n_unique()
+    many = f"all {runs}" if doubtful == runs else f"{doubtful} of {runs}"
+    worst = result.findings.filter(check=check, severity="amber").row(0, named=True)
+    return (
+        f"Doubtful in {many} runs is their {check.replace('_', ' ')}: {worst['stated']} against {worst['expected']} in "
+        f"the worst case, {worst['explanation']}. {ADVICE.get(check, '')}".rstrip()
+    )
 
 
 def _to_do(result: AuditResult) -> str:

@@ -118,11 +118,15 @@ def _perf(study: ResourceStudy) -> str:
         .agg(pl.col("self_percent").sum() / pl.col("recordings").first())
     )
     largest = shares.sort("self_percent", "part", descending=[True, False]).head(3)
-    parts = listed([f"{share:.0f} % in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
+    parts = listed([f"{share:.0f} % were in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
     mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
+    listed_share = float(shares["self_percent"].sum())
+    of_all = "" if listed_share >= _NEARLY_ALL_PERCENT else (
+        f"; together {listed_share:.0f} %, the rest belongs to other programs on the machine or is left out of its report"
+    )
     return (
-        f"perf saw {parts} of the CPU time of {top['resource']}; the function that took most is {top['symbol']}, "
-        f"{top['mean_percent']:.1f} % ({mean})."
+        f"Of all samples of perf in {top['resource']}, {parts}{of_all}; the function that took most is "
+        f"{top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
     )
 
 

@@ -153,7 +153,12 @@ def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
 
 def hardware_sentence(selection: Selection) -> list[str]:
     """What the runs were made on, in one sentence; none if nothing says so."""
-    return [f"Measured on {'; and on '.join(selection.hardware)}."] if selection.hardware else []
+    if not selection.hardware:
+        return []
+    machines, *rests = zip(*(text.partition("; ")[::2] for text in selection.hardware), strict=True)
+    if len(set(machines)) > 1 or not all(rests[0]):
+        return [f"Measured on {'; and on '.join(selection.hardware)}."]
+    return [f"Measured on {machines[0]}: {'; or '.join(rests[0])}."]
 
 
 def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:

@@ -17,7 +17,9 @@ __all__ = ["measured_line", "set_up_block", "set_up_rows"]
 
 #: What a description of runs repeats of the runs themselves, or of the cluster's addresses.
 _OF_RUNS: Final = r"^(?:resource|note|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale)$"
-_OF_NODES: Final = r"^(?:nodes|role_settings|monitor_operations|protocol)\b"
+_OF_NODES: Final = r"^(?:nodes|role_settings|settings_by_node|monitor_operations|protocol)\b"
+#: What the runner notes of every single run: how it went, not what was set up.
+_OF_SINGLE_RUNS: Final = r"^measured\."
 _SETTING: Final = "settings."
 #: Columns of `runs` -> their names in the table.
 _AXES: Final = {
@@ -84,6 +86,7 @@ def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
 def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     name = pl.col("name")
     told = settings.filter(~name.str.contains(_OF_RUNS), ~name.str.contains(_OF_NODES), pl.col("value") != "")
+    told = told.filter(~name.str.contains(_OF_SINGLE_RUNS))
     systems = told["resource"].n_unique()
     server = name.str.starts_with(_SETTING)
     for kind, part in (("machine", told.filter(~server)), ("server", told.filter(server))):

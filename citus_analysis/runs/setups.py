@@ -71,6 +71,10 @@ _SEPARATORS: Final = re.compile(r"[-_]+")
 #: Settings that change what is logged, not what is measured, or that merely restate the topology.
 _IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
 _MAIN_FAMILY: Final = "usual set-up"
+#: YCSB's core workload that does nothing but read (its Wiki, "Core Workloads"); the others mix operations.
+_READS_ONLY: Final = "C"
+#: The client's word for an operation -> the word for it in reports.
+_SAME: Final = {"READ": "SELECT"}
 #: Meaning of an empty text in these columns.
 _EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
 
@@ -86,11 +90,13 @@ def operation_name(phase: str | None, workload: str | None) -> str | None:
     """The operation of a phase, as reports name it; None if neither phase nor workload is known.
 
     Example:
-        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "select only")
-        ('INSERT', 'Workload C', 'select only')
+        >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "A")
+        ('INSERT', 'SELECT', 'Workload A')
     """
     if phase == "load":
         return "INSERT"
+    if workload == _READS_ONLY:
+        return "SELECT"
     return f"Workload {workload}" if workload and len(workload) == 1 else workload
 
 
@@ -108,7 +114,7 @@ def operation_of(runs: pl.DataFrame) -> str:
     ]
     found = pl.DataFrame(columns).unique(maintain_order=True)
     names = [
-        " ".join(dict.fromkeys(part for part in (operation_name(phase, workload), operation) if part))
+        " ".join(dict.fromkeys(part for part in (operation_name(phase, workload), _SAME.get(operation, operation)) if part))
         for phase, workload, operation in found.iter_rows()
     ]
     return ", ".join(dict.fromkeys(name or "unknown operation" for name in names))

@@ -61,7 +61,7 @@ def test_an_unknown_base_is_named(selection: Selection) -> None:
 
 
 def test_rows_of_the_figure_are_named_shortly(selection: Selection) -> None:
-    names = ratio_rows(comparison_panels(selection), "Workload C")["name"].to_list()
+    names = ratio_rows(comparison_panels(selection), "SELECT")["name"].to_list()
     assert "binary (2 w, 16 t)" in names
     assert "local (1 w, 16 t)" in names
 
@@ -98,4 +98,4 @@ def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(rec
     study = comparison_panels(select_runs(recorded, "w2-t16-*"))
     assert comparison_sentences(study) == ["All runs have the same set-up, usual set-up; there is nothing to compare."]
     assert study.ratios.is_empty()
-    assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT": 5, "Workload C": 5}
+    assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT": 5, "SELECT": 5}

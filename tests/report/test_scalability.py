@@ -91,7 +91,7 @@ def test_means_are_those_of_the_client_logs(selection: Selection) -> None:
 
 def test_speedup_and_efficiency_are_relative_to_the_base(selection: Selection) -> None:
     workers, _ = studies(selection)
-    rows = workers.relative.filter(operation="Workload C", series="4 threads").sort("workers")
+    rows = workers.relative.filter(operation="SELECT", series="4 threads").sort("workers")
     assert rows["speedup"].to_list() == pytest.approx([1.0, 0.6592, 0.6921], abs=1e-4)
     assert rows["efficiency"].to_list() == pytest.approx([1.0, 0.3296, 0.1730], abs=1e-4)
     assert rows["verdict"].to_list()[0] == "base"
@@ -111,13 +111,13 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
         "w2-fail-clients, w2-fail-dup-insert, w2-fail-stop-insert and w2-fail-stop-select."
     )
     assert sentences[2] == (
-        "Workload C: four workers do only 0.69 times the work of one (0.58 to 0.83) with 4 threads; "
+        "SELECT: four workers do only 0.69 times the work of one (0.58 to 0.83) with 4 threads; "
         "with 16 threads (0.68 times, 0.37 to 1.27) and with 64 threads (0.72 times, 0.32 to 1.59) "
         "these runs cannot tell."
     )
     assert sentences[-1] == (
         "The highest throughput was 6,347 operations/s for INSERT (16 threads, 1 worker, mean of 3 runs) "
-        "and 12,068 operations/s for Workload C (4 threads, 1 worker, mean of 3 runs)."
+        "and 12,068 operations/s for SELECT (4 threads, 1 worker, mean of 3 runs)."
     )
 
 

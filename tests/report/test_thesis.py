@@ -93,7 +93,7 @@ def test_monitoring_is_compared_at_equal_load_only(dataset: "ca.Dataset") -> Non
     table = ca.report.overhead_table(found)
     assert table["measured"].unique().sort().to_list() == [
         "INSERT with 4 workers and 16 threads",
-        "Workload C with 4 workers and 16 threads",
+        "SELECT with 4 workers and 16 threads",
     ]
     assert len(ca.report.overhead_sentences(found)) == 2
     assert ca.report.overhead_table(None).is_empty()

@@ -119,7 +119,7 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     assert selection.runs["family"].unique().to_list() == ["quick"]  # loads, reads, all thread counts
     assert comparison_panels(selection).means.height == 4
     sentences = opening_sentences(selection, [scaling_panels(selection, axis="threads")])
-    for operation in ("INSERT", "Workload C"):
+    for operation in ("INSERT", "SELECT"):
         said = [sentence for sentence in sentences if sentence.startswith(f"{operation}: ")]
         assert [sentence for sentence in said if "two threads do " in sentence or "stays the same" in sentence]
     assert not any("0 workers" in sentence for sentence in sentences)

@@ -97,8 +97,8 @@ def test_columns_that_are_there_stay_as_they_are() -> None:
     ("phases", "workloads", "operations", "words"),
     [
         (["load", "load"], ["A", "C"], None, "INSERT"),
-        (["run"], ["C"], ["READ"], "Workload C READ"),
-        (["run", "load"], ["C", "C"], None, "Workload C, INSERT"),
+        (["run"], ["C"], ["READ"], "SELECT"),
+        (["run", "load"], ["C", "C"], None, "SELECT, INSERT"),
         ([None], [None], None, "unknown operation"),
     ],
 )

@@ -285,7 +285,7 @@ def test_raw_and_adjusted_p_stand_side_by_side() -> None:
     inserts = [c for c in found if c.family == "INSERT" and c.ratio.exists]
     assert [c.family_size for c in inserts] == [3, 3, 3]
     assert [c.p_difference_adjusted for c in inserts] == pytest.approx([3 * inserts[0].p_difference] * 3)
-    (other,) = [c for c in found if c.family == "Workload C"]
+    (other,) = [c for c in found if c.family == "SELECT"]
     assert (other.family_size, other.p_difference_adjusted) == (1, other.p_difference)
     table = found.to_polars()
     assert {"p_difference", "p_difference_adjusted", "family", "family_size"} <= set(table.columns)

@@ -108,7 +108,7 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
     """A run's throughput and operations are the sums over its load generators."""
     main = tables.clients.filter(role="main")
     sums = main.group_by("run_id").agg(pl.col("throughput_ops_s", "operations_done").sum(), parts=pl.len())
-    joined = tables.finished().join(sums, on="run_id", suffix="_parts")
+    joined = tables.finished().join(sums, on="run_id", suffix="_parts", maintain_order="left")
     for run in joined.iter_rows(named=True):
         for name in ("throughput_ops_s", "operations_done"):
             total, added = run[name], run[f"{name}_parts"]

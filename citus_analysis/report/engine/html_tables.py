@@ -32,6 +32,13 @@ _SEVERAL: Final = 3
 _SPARED: Final = 5
 #: Tables of more columns are printed across the sheet.
 _WIDE: Final = 9
+#: Columns whose names in tables are short -> what a reader is told.
+_HEADINGS: Final = {
+    "resource": "system measured",
+    "run_id": "run",
+    "sd": "standard deviation",
+    "threads": "client threads",
+}
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
@@ -62,7 +69,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     if frame.height > rows + _SPARED:
         caption += f" {rows} of {frame.height:,} rows; all are in the CSV file."
     same = _same_throughout(frame)
-    caption += f" In all rows: {', '.join(f'{label(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
+    caption += f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
     shown = frame.drop(same, *_without_values(frame))
     columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
@@ -85,11 +92,15 @@ def _columns(frame: pl.DataFrame) -> list[_Column]:
     for name in (name for name in frame.columns if name not in ends):
         if name in intervals:
             rows = frame.select(name, *intervals[name]).iter_rows()
-            shown.append(_Column(label(name), ' class="number"', [with_interval(*row) for row in rows]))
+            shown.append(_Column(_heading(name), ' class="number"', [with_interval(*row) for row in rows]))
         else:
             column = frame[name]
-            shown.append(_Column(label(name), _class(column), [_cell(value) for value in column]))
+            shown.append(_Column(_heading(name), _class(column), [_cell(value) for value in column]))
     return shown
+
+
+def _heading(name: str) -> str:
+    return _HEADINGS.get(name) or label(name)
 
 
 def _same_throughout(frame: pl.DataFrame) -> list[str]:
