@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
+.PHONY: setup report faults test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -33,7 +33,13 @@ $(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citu
 report: setup
 	$(BIN)/citus-analysis ingest data/recorded --out $(DATASET)
 	$(BIN)/citus-analysis report all --dataset $(DATASET) --out reports
-	@echo "open reports/index.html"
+	@echo "open reports/index.html (make faults: runs that went wrong)"
+
+# What the servers logged of runs that went wrong: failing inserts, a worker stopped, too many clients, waits for locks.
+faults: setup
+	$(BIN)/citus-analysis ingest data/recorded-faults --out .cache/faults
+	$(BIN)/citus-analysis report server --dataset .cache/faults --out reports/faults
+	@echo "open reports/faults/server.html"
 
 test: lint types pytest
 

@@ -86,6 +86,8 @@ CALLS: dict[str, Call] = {
     "connections_over_time": lambda d, k: bottleneck.connections_over_time(k(d.activity_samples()), k(d.runs())),
     "connection_balance": lambda _, k: bottleneck.connection_balance(k(CONNECTIONS)),
     "throttling_over_time": lambda d, k: bottleneck.throttling_over_time(k(d.throttle_samples()), k(d.runs())),
+    "summed_time": lambda d, k: spans.summed_time(k(d.statements())),
+    "percentiles_over_time": lambda d, k: spans.percentiles_over_time(k(d.statements())),
     "time_histogram": lambda d, k: spans.time_histogram(k(d.statements().with_columns(series="resource"))),
     "in_milliseconds": lambda d, k: spans.in_milliseconds(k(d.statements().select("total_us"))),
     "measured_rates": lambda _, k: measured_rates(k(published("thesis")), k(audit().findings)),

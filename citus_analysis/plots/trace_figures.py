@@ -11,13 +11,13 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.plots._columns import in_natural_order, with_columns_of
+from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, new_figure, text
-from citus_analysis.spans import TailProfile
+from citus_analysis.spans import TailProfile, percentiles_over_time, summed_time
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.units import US_PER_MS, US_PER_S
+from citus_analysis.units import US_PER_MS
 
 __all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
 
@@ -171,12 +171,7 @@ def plot_flame(
         statements: rows of table `statements`.
         title: what is shown, in words.
     """
-    composed = compose(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
-    sums = (
-        composed.group_by("statement_kind", "executed")
-        .agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).sum())
-        .sort("statement_kind", "executed")
-    )
+    sums = summed_time(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
     nodes: list[tuple[str, str, str, float, str]] = []
     for kind, part in groups(sums, "statement_kind"):
         nodes.append((kind, kind, "", float(part["total_us"].sum()), GREY))
@@ -220,30 +215,17 @@ def plot_heat_map(
         title: what is shown, in words.
     """
     frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
-    known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
-    since = (pl.col("end_time") - pl.col("end_time").min()).dt.total_microseconds()
-    width = (since.max() // bins + 1).cast(pl.Int64)
-    binned = in_natural_order(
-        known.with_columns(bin=since // width, width=width)
-        .group_by("node", "bin")
-        .agg(
-            value=pl.col("total_us").quantile(percentile / 100, "linear") / US_PER_MS,
-            n=pl.len(),
-            elapsed_s=((pl.col("bin").first() + 0.5) * pl.col("width").first() / US_PER_S).round(3),
-        ),
-        "node",
-        "bin",
-    )
+    binned = percentiles_over_time(frame, percentile=percentile, bins=bins)
     figure = new_figure(title or f"p{percentile:g} of T over time and node", x="elapsed_s", y="node")
     if binned.is_empty():
         return figure
     figure.add_heatmap(
         x=binned["elapsed_s"].to_list(),
         y=[text(node) for node in binned["node"]],
-        z=binned["value"].log(10).round(4).to_list(),
-        customdata=binned.select(pl.col("value").round(4), "n").rows(),
+        z=binned["value_ms"].log(10).round(4).to_list(),
+        customdata=binned.select(pl.col("value_ms").round(4), "n").rows(),
         colorscale="Cividis",
-        colorbar={"title": {"text": "T [ms]"}, "thickness": 12, **_decades(binned["value"])},
+        colorbar={"title": {"text": "T [ms]"}, "thickness": 12, **_decades(binned["value_ms"])},
         hovertemplate="node %{y}, %{x:.1f} s<br>%{customdata[0]:,.2f} ms (n = %{customdata[1]})<extra></extra>",
     )
     height = 170 + 16 * binned["node"].n_unique()

@@ -320,7 +320,8 @@ def _undecided(study: ComparisonPanels) -> list[str]:
     span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
     single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
     why = f"; in {single} of them one side has a single run and so no spread" if single else ""
-    return [f"{counted(rows.height, 'comparison')} of {study.ratios.height} decide nothing ({span}){why}."]
+    decide = "decides" if rows.height == 1 else "decide"
+    return [f"{counted(rows.height, 'comparison')} of {study.ratios.height} {decide} nothing ({span}){why}."]
 
 
 def _place(c: Comparison) -> str:

@@ -121,8 +121,10 @@ def _perf(study: ResourceStudy) -> str:
     parts = listed([f"{share:.0f} % were in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
     mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
     listed_share = float(shares["self_percent"].sum())
-    of_all = "" if listed_share >= _NEARLY_ALL_PERCENT else (
-        f"; together {listed_share:.0f} %, the rest belongs to other programs on the machine or is left out of its report"
+    of_all = (
+        ""
+        if listed_share >= _NEARLY_ALL_PERCENT
+        else (f"; together {listed_share:.0f} %, the rest belongs to other programs or is left out of perf's report")
     )
     return (
         f"Of all samples of perf in {top['resource']}, {parts}{of_all}; the function that took most is "

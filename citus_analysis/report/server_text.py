@@ -134,7 +134,8 @@ def _parts(profile: ServerProfile) -> list[str]:
         for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
     ]
     mean = means["T"] / 1000
-    return [f"A {kind.upper()} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
+    one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
+    return [f"{one} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
 
 
 #: What a reader looks at first in a table of statements; the rest follows.

@@ -114,7 +114,9 @@ def operation_of(runs: pl.DataFrame) -> str:
     ]
     found = pl.DataFrame(columns).unique(maintain_order=True)
     names = [
-        " ".join(dict.fromkeys(part for part in (operation_name(phase, workload), _SAME.get(operation, operation)) if part))
+        " ".join(
+            dict.fromkeys(part for part in (operation_name(phase, workload), _SAME.get(operation, operation)) if part)
+        )
         for phase, workload, operation in found.iter_rows()
     ]
     return ", ".join(dict.fromkeys(name or "unknown operation" for name in names))

@@ -15,6 +15,8 @@ from .analyse.profile import study_profile as study_profile
 from .analyse.tail import TailProfile as TailProfile
 from .analyse.tail import autovacuum_intervals as autovacuum_intervals
 from .analyse.tail import tail_profile as tail_profile
+from .analyse.time_cells import percentiles_over_time as percentiles_over_time
+from .analyse.time_cells import summed_time as summed_time
 from .export.trace_files import export_traces as export_traces
 from .read.groups import group_sessions as group_sessions
 from .read.records import TRACED_COLUMNS as TRACED_COLUMNS

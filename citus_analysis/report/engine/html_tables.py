@@ -69,7 +69,9 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     if frame.height > rows + _SPARED:
         caption += f" {rows} of {frame.height:,} rows; all are in the CSV file."
     same = _same_throughout(frame)
-    caption += f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
+    caption += (
+        f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
+    )
     shown = frame.drop(same, *_without_values(frame))
     columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
