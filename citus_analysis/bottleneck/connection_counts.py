@@ -9,6 +9,7 @@ import polars as pl
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
+from citus_analysis.texts.natural_order import natural_expr
 
 __all__ = ["connection_balance", "connections_over_time"]
 
@@ -58,4 +59,8 @@ def connection_balance(connections: Frame) -> pl.DataFrame:
         Per run and node: `samples`, and medians over its snapshots within the measured time: `client`, `internal`.
     """
     measured = as_polars(connections).filter(pl.col("elapsed_s") >= 0)
-    return measured.group_by(_RUN).agg(pl.len().alias("samples"), pl.col("client", "internal").median()).sort(*_RUN)
+    return (
+        measured.group_by(_RUN)
+        .agg(pl.len().alias("samples"), pl.col("client", "internal").median())
+        .sort(*(natural_expr(name) if name == "node" else pl.col(name) for name in _RUN), nulls_last=True)
+    )

@@ -3,9 +3,7 @@
 import csv
 import json
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -52,20 +50,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reports(dataset: Path) -> dict[str, ReportResult]:
     results = render_reports("all", dataset, dataset.parent / "out", jobs=2).results
     return {result.name: result for result in results}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    executable = next((path for path in found if path), None)
-    if executable is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        # Containers run as root, where Chromium's own sandbox cannot start; the pages are our own files.
-        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 def test_every_report_opens_with_three_to_six_sentences(reports: dict[str, ReportResult]) -> None:
