@@ -22,7 +22,17 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["COMPOUND", "FAILED", "INTENDED", "OVERALL", "adds_up", "is_counted_once", "is_of_workload", "is_operation"]
+__all__ = [
+    "COMPOUND",
+    "FAILED",
+    "INTENDED",
+    "OVERALL",
+    "SAMPLED_PERCENTILES",
+    "adds_up",
+    "is_counted_once",
+    "is_of_workload",
+    "is_operation",
+]
 
 #: Section of the client as a whole.
 OVERALL: Final = "OVERALL"
@@ -32,6 +42,8 @@ COMPOUND: Final = "READ-MODIFY-WRITE"
 FAILED: Final = "-FAILED"
 #: Prefix of the section of an operation that is measured from its scheduled start.
 INTENDED: Final = "Intended-"
+#: Metric of an operation whose percentiles the tool takes from a sample of its calls, not from all.
+SAMPLED_PERCENTILES: Final = "percentiles from a reservoir"
 _GARBAGE_COLLECTOR: Final = "TOTAL_GC"
 #: Sections of the client itself, and sums over operations that have sections of their own.
 _OF_CLIENT: Final = (OVERALL, "CLEANUP", "INIT", "TOTAL", "multiple scripts")

@@ -316,7 +316,8 @@ _TABLES: Final = (
             Column(
                 "percentile_source",
                 TEXT,
-                "reported (by the only client), histogram (merged), both (histogram where not printed), or null",
+                "reported (by the only client); reported, of a sample (of the calls, as HammerDB 6 takes it); "
+                "histogram (merged); both (histogram where not printed); or null",
             ),
         ),
     ),

@@ -23,7 +23,7 @@ import polars.selectors as cs
 
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.formats import summary_measures
-from citus_analysis.operations import is_of_workload
+from citus_analysis.operations import SAMPLED_PERCENTILES, is_of_workload
 from citus_analysis.runs.run_status import with_status
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.estimate.histograms import histogram_percentiles, overlapping_buckets
@@ -202,6 +202,8 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     source = (
         pl.when(reported & added)
         .then(pl.lit("reported, others histogram"))
+        .when(reported & pl.col("sampled"))
+        .then(pl.lit("reported, of a sample"))
         .when(reported)
         .then(pl.lit("reported"))
         .when(recorded)
@@ -209,6 +211,8 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     )
     table = (
         merge_clients(per_client, _OPERATION)
+        .join(_sampled(client_metrics), on=_OPERATION, how="left", nulls_equal=True)
+        .with_columns(pl.col("sampled").fill_null(value=False))
         .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
         .with_columns(
             *(pl.coalesce(name, f"{name}_histogram") for name in _QUANTILES),
@@ -218,6 +222,12 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     )
     columns = TABLES["operation_latencies"].names()
     return TABLES["operation_latencies"].conform(table.select(columns).sort("resource", "run_id", "role", "operation"))
+
+
+def _sampled(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Operations whose percentiles their tool took from a sample of the calls."""
+    told = metrics.filter(pl.col("metric") == SAMPLED_PERCENTILES)
+    return told.select(_OPERATION).unique().with_columns(sampled=pl.lit(value=True))
 
 
 def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:

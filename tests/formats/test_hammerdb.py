@@ -1,10 +1,12 @@
 """Files that HammerDB 4.12 wrote against PostgreSQL 15; expected values were read off them by eye."""
 
+import sqlite3
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.clients import SAMPLES
 
@@ -59,16 +61,6 @@ def test_the_time_profile_gives_latencies_and_says_what_they_include() -> None:
     assert tables["clients"].is_empty()
 
 
-def test_percentiles_of_version_6_are_marked_as_sampled(tmp_path: Path) -> None:
-    newer = tmp_path / "hdbxtprofile.log"
-    text = (RECORDED / "4.12-hdbxtprofile.log").read_text(encoding="utf-8")
-    newer.write_text(text.replace("\tP50: ", "\tP75: 0.600ms\tP50: "), encoding="utf-8")
-    tables = parsed(newer)
-    assert values(tables, "OVERALL")["percentiles from a reservoir"] == 1
-    deviation = tables["client_metrics"].filter(pl.col("metric") == "SD")
-    assert deviation["unit"].unique().to_list() == ["ms"]
-
-
 def test_a_summary_that_counts_users_twice_is_not_believed(tmp_path: Path) -> None:
     twice = tmp_path / "hdbxtprofile.log"
     before, mark, after = (RECORDED / "4.12-hdbxtprofile.log").read_text(encoding="utf-8").partition(">>>>> SUMMARY")
@@ -94,3 +86,106 @@ def test_a_run_without_a_result_is_not_complete(tmp_path: Path) -> None:
     cut = tmp_path / "hammerdb.log"
     cut.write_text((RECORDED / "4.12-console.log").read_text(encoding="utf-8").partition("Vuser 1:1 ...,")[0])
     assert parsed(cut)["clients"]["completed"].to_list() == [False]
+
+
+def test_version_6_prints_percentiles_of_a_reservoir_and_sd_in_ms() -> None:
+    tables = parsed(RECORDED / "6.0-hdbxtprofile.log")
+    orders = values(tables, "NEWORD")
+    assert (orders["CALLS"], orders["P75"], orders["SD"]) == (16953, 0.642, 2.188)
+    assert orders["percentiles from a reservoir"] == 1
+    units = dict(tables["client_metrics"].filter(pl.col("section") == "NEWORD").select("metric", "unit").iter_rows())
+    assert (units["SD"], units["P25"]) == ("ms", "ms")
+
+
+@pytest.mark.parametrize("name", ["6.0-hammer.DB", "6.0-hdb_job.json"])
+def test_the_database_and_the_json_of_a_job_tell_what_the_profile_and_the_console_do(name: str) -> None:
+    tables, profile = parsed(RECORDED / name), parsed(RECORDED / "6.0-hdbxtprofile.log")
+    for procedure in ("NEWORD", "PAYMENT", "DELIVERY", "SLEV", "OSTAT"):
+        assert values(tables, procedure) == values(profile, procedure)
+    told = values(tables, "OVERALL")
+    assert (told["NOPM"], told["TPM"], told["timed test"], told["ramp-up"]) == (16946, 38850, 1, 0)
+    client = tables["clients"].row(0, named=True)
+    assert (client["throughput_ops_s"], client["threads"], client["runtime_ms"]) == (38850 / 60, 1, 60_000)
+    series = tables["client_series"]
+    assert (series["throughput_ops_s"] * 60).round().to_list() == [0, 39408, 62850, 65004, 32904, 21966, 10980]
+    assert series["elapsed_s"].to_list() == [0, 10, 20, 30, 40, 50, 60]
+
+
+def test_the_json_of_the_command_jobs_is_read_line_by_line() -> None:
+    tables = parsed(RECORDED / "5.0-jobs.json.out")
+    told, orders = values(tables, "OVERALL"), values(tables, "NEWORD")
+    assert (told["NOPM"], told["TPM"]) == (7193, 16093)
+    assert (orders["AVG"], orders["P99"], orders["SD"]) == (1.705, 12.008, 4956.465)
+    assert tables["client_series"].height == 7
+    # The user made 7240 calls in the 60 s, of which 20.6 % were spent in them.
+    assert "CALLS" not in orders
+    assert orders["CALLS as summed by HammerDB"] == 14480
+
+
+def test_the_database_of_version_5_has_the_calls_of_each_user() -> None:
+    orders = values(parsed(RECORDED / "5.0-hammer.DB"), "NEWORD")
+    assert (orders["CALLS"], orders["CALLS as summed by HammerDB"]) == (7240, 14480)
+
+
+def test_times_in_a_database_are_the_hosts() -> None:
+    path = RECORDED / "5.0-hammer.DB"
+    hints = Hints(path.name, {"timezone": "Europe/Amsterdam"})
+    (piece,) = format_named("hammerdb").parse(Content(path), hints)
+    assert str(piece.frame("client_series")["log_time"][0]) == "2026-11-22 21:12:23+00:00"
+
+
+def test_a_database_gives_the_job_that_is_named_or_the_only_test(tmp_path: Path) -> None:
+    path = RECORDED / "4.12-hammer.DB"
+    assert values(parsed(path), "OVERALL")["NOPM"] == 20569
+    several = tmp_path / "hammer.DB"
+    several.write_bytes(path.read_bytes())
+    with sqlite3.connect(several) as database:
+        database.execute("UPDATE JOBOUTPUT SET jobid = '6B03440C660E03E213934333' WHERE output LIKE 'TEST RESULT%'")
+        database.execute(
+            "INSERT INTO JOBOUTPUT VALUES ('6B03452D660E03E213330313', 1, "
+            "'TEST RESULT : System achieved 7 NOPM from 9 PostgreSQL TPM')"
+        )
+    database.close()
+    with pytest.raises(FormatError, match=r"holds 2 jobs that are runs.*--meta hammerdb_job=6B03452D660E03E213330313"):
+        parsed(several)
+    hints = Hints(several.name, {"hammerdb_job": "6B03452D660E03E213330313"})
+    (piece,) = format_named("hammerdb").parse(Content(several), hints)
+    assert piece.frame("clients")["throughput_ops_s"].to_list() == [9 / 60]
+    with pytest.raises(FormatError, match="holds no job X"):
+        list(format_named("hammerdb").parse(Content(several), Hints(several.name, {"hammerdb_job": "X"})))
+
+
+def test_passwords_of_a_job_are_not_stored() -> None:
+    path = RECORDED / "6.0-hammer.DB"
+    assert b"pg_superuserpass" in path.read_bytes()
+    assert all("pass" not in str(table.rows()) for table in parsed(path).values())
+
+
+@pytest.mark.parametrize("cut", [100, 4096, 30_000])
+def test_a_damaged_database_is_refused(tmp_path: Path, cut: int) -> None:
+    damaged = tmp_path / "hammer.DB"
+    damaged.write_bytes((RECORDED / "6.0-hammer.DB").read_bytes()[:cut])
+    with pytest.raises(FormatError, match="is no database of HammerDB's jobs"):
+        list(format_named("hammerdb").parse(Content(damaged), Hints(damaged.name)))
+
+
+def test_a_database_whose_tables_are_views_is_refused(tmp_path: Path) -> None:
+    hostile = tmp_path / "hammer.DB"
+    with sqlite3.connect(hostile) as database:
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS jobid FROM n"
+        for name in ("JOBMAIN", "JOBOUTPUT", "JOBTIMING", "JOBTCOUNT"):
+            database.execute(f"CREATE VIEW {name} AS {endless}")
+    database.close()
+    with pytest.raises(FormatError, match="lacks the table JOBMAIN"):
+        list(format_named("hammerdb").parse(Content(hostile), Hints(hostile.name)))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": "hammerdb-job-report-v1", "result": 3, "job": [], "x": NaN}'])
+def test_a_job_report_that_is_none_is_refused_or_empty(tmp_path: Path, text: str) -> None:
+    report = tmp_path / "hdb_1.json"
+    report.write_text('{"schema": "hammerdb-job-report-v1"' + text if text == "{" else text, encoding="utf-8")
+    if text.startswith('{"'):
+        assert parsed(report)["clients"].is_empty()
+    else:
+        with pytest.raises(FormatError):
+            parsed(report)

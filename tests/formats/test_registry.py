@@ -83,7 +83,7 @@ def test_a_format_asks_for_no_option_that_it_does_not_declare(path: Path) -> Non
 
 def test_the_recordings_ask_for_every_option() -> None:
     """So that the test above sees each of them."""
-    names = ("iostat-g.out", "vmstat-default.out", "debian.log", "tagged.hlog")
+    names = ("iostat-g.out", "vmstat-default.out", "debian.log", "tagged.hlog", "6.0-hammer.DB")
     asked = set[str]().union(*(asked_of(path)[0] for path in SAMPLES if path.name in names))
     assert asked == set(known_options())
 

@@ -250,3 +250,8 @@ def test_units_roles_and_what_is_no_operation() -> None:
 def test_rows_without_a_run_are_left_out() -> None:
     nameless = metrics(ONE).with_columns(run_id=pl.lit(None, pl.String))
     assert latencies(nameless) == []
+
+
+def test_percentiles_of_a_sample_say_so() -> None:
+    (row,) = latencies(metrics(ONE | {"percentiles from a reservoir": 1}))
+    assert (row["p99_us"], row["percentile_source"]) == (80.0, "reported, of a sample")

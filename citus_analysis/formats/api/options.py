@@ -21,6 +21,7 @@ __all__ = [
     "BUILT_IN_OPTIONS",
     "DATE_ORDER",
     "FIRST_REPORT",
+    "HAMMERDB_JOB",
     "HDR_CORRECTION",
     "HDR_UNIT",
     "LOG_LINE_PREFIX",
@@ -100,6 +101,13 @@ HDR_CORRECTION: Final = Option(
     "whether an HdrHistogram log is corrected for coordinated omission; without it, the name of its section decides",
     (("raw", "as measured"), ("corrected", "measured from the scheduled start, or corrected afterwards")),
 )
+HAMMERDB_JOB: Final = Option(
+    "hammerdb_job",
+    "id of the job to read from `hammer.DB`, HammerDB's database; without it, the only job that ran a test is read",
+)
 
 #: Options of the formats of this package, in the order of the help; other packages add their own.
-BUILT_IN_OPTIONS: Final = (LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT, HDR_UNIT, HDR_CORRECTION)
+BUILT_IN_OPTIONS: Final = (
+    *(LOG_LINE_PREFIX, TIMEZONE, DATE_ORDER, FIRST_REPORT, VMSTAT_UNIT),
+    *(HDR_UNIT, HDR_CORRECTION, HAMMERDB_JOB),
+)

@@ -1,0 +1,104 @@
+"""What HammerDB (4 to 6) writes of a run: console or log, counter, time profile, `hammer.DB` and JSON.
+
+Tables: `clients` (one row, of a source with a result), `client_metrics`, `client_series` (the transaction
+counter), `client_errors`. For example::
+
+    Vuser 1:Beginning rampup time of 2 minutes
+    Vuser 1:Timing test period of 5 in minutes
+    Vuser 1:8 Active Virtual Users configured
+    Vuser 1:TEST RESULT : System achieved 12014 NOPM from 27661 PostgreSQL TPM
+    27540 PostgreSQL tpm @ Thu Jun 30 22:43:41 UTC 2022
+
+and in the time profile, after the lines `>>>>> SUMMARY OF 8 ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : 904548ms` and
+`>>>>> PROC: NEWORD`::
+
+    CALLS: 322104	MIN: 2.269ms	AVG: 9.236ms	MAX: 36.366ms	TOTAL: 2975206.250ms
+    P99: 14.197ms	P95: 12.399ms	P50: 9.087ms	SD: 1808.882	RATIO: 41.115%
+
+The same values, in the same tables, come from
+
+- the JSON of the command `jobs JOBID timing|tcount|result` (the default of versions 4 and 5), also within a console;
+- the report of a job as JSON, which version 6 writes (`jobs JOBID save`): `hdb_JOBID.json`;
+- `hammer.DB`, the SQLite database of the jobs. A source is one run: `--meta hammerdb_job=` names its job where several
+  ran a test. Settings and passwords in it (`JOBMAIN.jobdict`) are not stored.
+
+Conversion:
+
+- NOPM (new orders a minute) and TPM (transactions a minute, as the database counts them) are metrics of `OVERALL`
+  under their own names; `throughput_ops_s` is TPM / 60. TPM of different databases count different things: compare
+  NOPM there;
+- the run took the timed minutes, without the ramp-up; HammerDB prints no number of transactions: `operations_done` is
+  null;
+- the time profile's summary gives the latencies of each procedure (section `NEWORD` and so on), its users the metrics
+  `virtual user 2: NEWORD P99` of `OVERALL`. **The profile includes the ramp-up** (HammerDB issue 233): `OVERALL`
+  then has the metric `time profile includes ramp-up`;
+- `CALLS` is the sum over the users; where HammerDB's own summary states another number (seen in
+  4.12: twice as many) or its shares of the time add up to more than all of it, that one is
+  `CALLS as summed by HammerDB`;
+- before version 6 (2026), SD is in clicks of the clock, which are microseconds (HammerDB issue 831): its unit is us.
+  Where a profile has P75 (HammerDB 6), SD is in ms, and percentiles come from a reservoir of at most 10,000 calls of a
+  user and procedure, not from all: the procedure then has the metric `percentiles from a reservoir`, and
+  `operation_latencies.percentile_source` says so;
+- the transaction counter becomes the series; without a time (`tcset timestamps`), `elapsed_s` is null. Times in JSON
+  and `hammer.DB` are the host's local ones: state its zone with `--meta timezone=`;
+- of TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`.
+
+Settings that the console repeats (`Changed tpcc:pg_pass ...`) hold passwords and are not stored, nor are CPU, IOPS and
+charts, which HammerDB's agent adds to a job: take them with a sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE, Option
+from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
+from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_report
+from citus_analysis.formats.clients.hammerdb._lines import SIGN
+from citus_analysis.formats.clients.hammerdb._report import Report
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["FORMAT", "Hammerdb"]
+
+
+class Hammerdb(Format):
+    """Console, log, transaction counter log, time profile, `hammer.DB` and JSON of HammerDB."""
+
+    name: ClassVar[str] = "hammerdb"
+    version: ClassVar[int] = 2
+    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
+    noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)
+    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "CALLS": "operations",
+            "AVG": "mean_us",
+            "MIN": "min_us",
+            "MAX": "max_us",
+            "P50": "p50_us",
+            "P95": "p95_us",
+            "P99": "p99_us",
+        }
+    )
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By lines that only HammerDB prints, the tables of its jobs, or the schema that its JSON names."""
+        return 0.95 if SIGN.search(head) or is_job_database(head) or JOB_REPORT.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Of lines, the series in a piece per block, and the client, its values and its errors last; else one piece."""
+        if content.head.startswith(MAGIC):
+            yield from read_database(content, hints.options)
+        elif JOB_REPORT.search(content.head):
+            yield read_job_report(content, hints.options)
+        else:
+            report = Report(timezone_of(hints.options), recognised=bool(SIGN.search(content.head)))
+            yield from pieces_of(report, content, "HammerDB")
+
+
+FORMAT: Final = Hammerdb()

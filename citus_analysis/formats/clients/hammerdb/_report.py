@@ -1,0 +1,211 @@
+"""What a HammerDB run tells: from the lines of its output, and from its job's tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.column_types import TIME
+from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
+from citus_analysis.formats.clients.hammerdb._lines import KINDS, NUMBER, RESULTS, UNKNOWN
+from citus_analysis.formats.clients.hammerdb._timings import Row, Timings, named
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.sources.content import Block
+from citus_analysis.formats.times.snapshot_times import time_expr
+from citus_analysis.operations import OVERALL
+from citus_analysis.schema import TABLES
+
+__all__ = ["Facts", "Report", "counted", "metrics_of"]
+
+_MS_PER_MIN: Final = 60_000
+_S_PER_MIN: Final = 60
+_METRIC_SCHEMA: Final = pl.Schema(
+    {"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()}
+)
+_VALUE: Final = re.compile(rf"([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
+_RAMP_UP: Final = "Beginning rampup time of"
+
+
+@dataclass
+class Facts:
+    """Facts about the run as a whole.
+
+    Attributes:
+        version: HammerDB's.
+        nopm: new orders a minute.
+        tpm: transactions a minute, as the database counts them.
+        users: active virtual users.
+        ramp_up: minutes before the timed test.
+        timed: minutes of the timed test.
+        others: further values of `OVERALL`.
+    """
+
+    version: str | None = None
+    nopm: float | None = None
+    tpm: float | None = None
+    users: float | None = None
+    ramp_up: float | None = None
+    timed: float | None = None
+    others: list[Row] = field(default_factory=list)
+
+    def rows(self) -> list[Row]:
+        """The facts as metrics of `OVERALL`."""
+        known = {
+            ("ramp-up", "min"): self.ramp_up,
+            ("timed test", "min"): self.timed,
+            ("NOPM", "1/min"): self.nopm,
+            ("TPM", "1/min"): self.tpm,
+        }
+        rows: list[Row] = [(OVERALL, name, unit, value) for (name, unit), value in known.items() if value is not None]
+        return [*rows, *self.others]
+
+    def client(self) -> pl.DataFrame:
+        """The table `clients` (as parsed): a row, if there was a timed test."""
+        table = TABLES["clients"].parsed()
+        if self.tpm is None and self.timed is None:
+            return table.empty()
+        facts = {
+            "tool": "HammerDB",
+            "tool_version": self.version,
+            "throughput_ops_s": None if self.tpm is None else self.tpm / _S_PER_MIN,
+            "runtime_ms": self.timed * _MS_PER_MIN if self.tpm is not None and self.timed else None,
+            "threads": count_of(self.users, MAX_CLIENTS),
+            "time_limit_s": None if self.timed is None else self.timed * _S_PER_MIN,
+            "script": "TPROC-C",
+            "completed": self.tpm is not None,
+        }
+        return table.conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:
+    """The table `client_metrics` (as parsed)."""
+    rows = [*facts.rows(), *timings.rows(facts.users)]
+    return TABLES["client_metrics"].parsed().conform(pl.DataFrame(rows, schema=_METRIC_SCHEMA, orient="row"))
+
+
+def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """The table `client_series` (as parsed) from transactions a minute.
+
+    Args:
+        points: `time` (the host's local time, ISO) and `per_minute`.
+        timezone: IANA name of the host's zone.
+    """
+    time = time_expr(pl.col("time"), timezone)
+    rows = points.select(throughput_ops_s=pl.col("per_minute").cast(pl.Float64) / _S_PER_MIN, log_time=time)
+    since = (pl.col("log_time") - pl.col("log_time").drop_nulls().first()).dt.total_milliseconds() / 1000
+    return TABLES["client_series"].parsed().conform(rows.with_columns(elapsed_s=since))
+
+
+@dataclass
+class Report:
+    """The state of the parse of one file of lines.
+
+    Attributes:
+        timezone: of times that are printed without a zone.
+        recognised: a line that only HammerDB prints was seen.
+        facts: facts about the run, so far.
+        timings: latencies of procedures, so far.
+    """
+
+    timezone: str
+    recognised: bool = False
+    facts: Facts = field(default_factory=Facts)
+    timings: Timings = field(default_factory=Timings)
+    _user: str | None = None
+    _procedure: str | None = None
+    _start: float | None = None
+    _listed: list[tuple[str, str]] = field(default_factory=list)
+    errors: pl.DataFrame = field(default_factory=no_messages)
+
+    def block(self, block: Block) -> Parsed:
+        """The series of one block; all else is kept for the end."""
+        # The console begins its lines with a carriage return.
+        text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
+        lines = judged(text, KINDS, UNKNOWN)
+        good = lines.filter(pl.col("reason").is_null())
+        self.take(good)
+        noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
+        tables = {"client_series": self._series(good.filter(pl.col("kind") == "counter"))}
+        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+
+    def finish(self) -> Parsed:
+        """The client, the values and the errors, and the counter as JSON where no line told it."""
+        listed = pl.DataFrame(self._listed, schema={"time": pl.String, "per_minute": pl.String}, orient="row")
+        series = counted(listed if self._start is None else listed.clear(), self.timezone)
+        return Parsed({**self.tables(), "client_series": series}, 0)
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The client, the values and the errors of the lines taken."""
+        return {
+            "clients": self.facts.client(),
+            "client_metrics": metrics_of(self.facts, self.timings),
+            "client_errors": self.errors,
+        }
+
+    def take(self, good: pl.DataFrame) -> None:
+        """Take the values of lines: their `kind`, `text` and `offset`."""
+        told = good.filter(pl.col("kind").is_in(RESULTS))
+        self.recognised |= not told.is_empty()
+        self.errors = add_messages(self.errors, count_messages(good.filter(pl.col("kind") == "error")))
+        # A report has few lines that are no status: a loop over them is short.
+        for kind, text in told.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
+            found = re.search(KINDS[kind], text)
+            if found and not self._of_run(kind, found):
+                self._of_profile(kind, found)
+
+    def _of_run(self, kind: str, found: re.Match[str]) -> bool:
+        facts = self.facts
+        match kind:
+            case "version":
+                facts.version = found[1]
+            case "result":
+                facts.nopm, facts.tpm = float(found[1]), float(found[2])
+            case "setting" if found[1] == _RAMP_UP:
+                facts.ramp_up = float(found[2])
+            case "setting":
+                facts.timed = float(found[2])
+            case "users":
+                facts.users = float(found[1])
+            case "query":
+                facts.others.append((OVERALL, f"query {found[1]}", "s", float(found[2])))
+            case "queries":
+                name = "geometric mean" if found[3] else f"{found[1]} query sets"
+                facts.others.append((OVERALL, name, "s", float(found[3] or found[2])))
+            case "listed":
+                self._listed.append((found[1], found[2]))
+            case _:
+                return False
+        return True
+
+    def _of_profile(self, kind: str, found: re.Match[str]) -> None:
+        match kind:
+            case "user" | "summary":
+                self._user = found[1] if kind == "user" else None
+            case "procedure" | "timed":
+                self._procedure = found[1]
+            case "values" if self._procedure is not None:
+                values = {name: float(number) for name, number in _VALUE.findall(found.string)}
+                self.timings.add(self._procedure, values, self._user)
+            case "timing" if self._procedure is not None:
+                self.timings.add(self._procedure, named({found[1]: float(found[2])}))
+
+    def _series(self, counter: pl.DataFrame) -> pl.DataFrame:
+        table = TABLES["client_series"].parsed()
+        if counter.is_empty():
+            return table.empty()
+        rows = counter.select(part=pl.col("text").str.extract_groups(KINDS["counter"])).unnest("part")
+        # Only UTC is a zone whose abbreviation means one thing.
+        utc = pl.col("3").str.extract(r"^... (... .. [0-9:]{8}) (?:UTC|GMT) [0-9]{4}$")
+        stamp = pl.concat_str(utc, pl.col("3").str.extract(r"([0-9]{4})$"), separator=" ")
+        time = stamp.str.to_datetime("%b %e %H:%M:%S %Y", time_unit="ms", strict=False).dt.replace_time_zone("UTC")
+        timed = rows.select(throughput_ops_s=pl.col("1").cast(pl.Float64) / _S_PER_MIN, log_time=time.cast(TIME.polars))
+        seconds = timed["log_time"].dt.epoch("ms") / 1000
+        known = seconds.drop_nulls()
+        if self._start is None and known.len():
+            self._start = float(known[0])
+        return table.conform(timed.with_columns(elapsed_s=seconds - (self._start or 0.0)))
