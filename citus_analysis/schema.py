@@ -144,6 +144,9 @@ _OFFSET = Column("byte_offset", INT64, "where the record begins in the (decompre
 _LENGTH = Column("byte_length", INT64, "length of the record in the (decompressed) source, line end included")
 
 _FILE = (_SOURCE_ID, _RESOURCE)
+_CORRECTED: Final = (
+    "from the scheduled start, or corrected for coordinated omission; null where the source does not say"
+)
 _CLIENT = (_SOURCE_ID, _RESOURCE, _RUN_ID, _ITERATION, _ROLE, _PART)
 _SAMPLE = (
     _SOURCE_ID,
@@ -368,6 +371,7 @@ _TABLES: Final = (
         (
             *_CLIENT,
             Column("section", TEXT, "operation; null for the line's total over operations"),
+            Column("corrected", FLAG, _CORRECTED),
             Column("elapsed_s", REAL, "since the client's start"),
             Column("log_time", TIME, "client clock; null where not printed"),
             Column("operations_total", INT64, "operations done since the start"),
@@ -387,6 +391,7 @@ _TABLES: Final = (
         (
             *_CLIENT,
             Column("section", TEXT, "operation"),
+            Column("corrected", FLAG, _CORRECTED),
             Column("bucket_low_us", REAL, "inclusive lower edge"),
             Column("bucket_high_us", REAL, "exclusive upper edge; infinity for the overflow bucket"),
             Column("count", INT64, "operations in the bucket"),

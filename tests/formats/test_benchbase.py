@@ -10,7 +10,10 @@ from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "benchbase"
-TABLES = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "settings", "rejects")
+TABLES = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "settings")
+TABLES += ("server_counters", "rejects")
+STOCK = {"n_tup_ins": 100000, "n_tup_upd": 22899, "seq_scan": 1}
+KINDS = {"params.json": "benchbase_settings", "config.xml": "benchbase_settings", "metrics.json": "benchbase_metrics"}
 
 
 def parsed(path: Path) -> dict[str, pl.DataFrame]:
@@ -26,7 +29,7 @@ def parsed(path: Path) -> dict[str, pl.DataFrame]:
 def test_every_file_is_recognised_and_none_of_it_rejected(path: Path) -> None:
     found = detect_format(Content(path))
     assert found is not None
-    assert found.name == ("benchbase_settings" if path.name.endswith(("params.json", "config.xml")) else "benchbase")
+    assert found.name == KINDS.get(path.name.partition(".")[2], "benchbase")
     assert parsed(path)["rejects"].is_empty()
 
 
@@ -117,3 +120,25 @@ def test_damaged_rows_are_rejected(tmp_path: Path) -> None:
     tables = parsed(damaged)
     assert tables["rejects"]["excerpt"].to_list() == ["2,Payment,17"]
     assert tables["client_latencies"].height == 600
+
+
+def test_counters_of_the_server_are_totals_at_the_end_of_the_run() -> None:
+    counters = parsed(RECORDED / "tpcc-2023_2026-11-22_19-35-56.metrics.json")["server_counters"]
+    told = dict(counters.filter(view="pg_stat_user_tables", key="public/stock").select("counter", "total").iter_rows())
+    assert {name: told[name] for name in ("n_tup_ins", "n_tup_upd", "seq_scan")} == STOCK
+    assert counters["note"].unique().to_list() == ["first"]
+    assert counters["value"].null_count() == counters.height
+    assert [str(time) for time in counters["sample_time"].unique()] == ["2026-11-22 19:35:56+00:00"]
+    assert not {"relid", "datid", "last_analyze", "indexrelid"} & set(counters["counter"])
+
+
+@pytest.mark.parametrize("text", ['{"pg_stat_wal": [', '{"pg_stat_wal": []', '{"pg_stat_wal": [3, {"x": 1}], "y": 3}'])
+def test_metrics_that_are_none_are_refused_or_empty(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.metrics.json"
+    path.write_text(text, encoding="utf-8")
+    reading = format_named("benchbase_metrics").parse(Content(path), Hints(path.name))
+    if text.endswith("}"):
+        assert next(reading).frame("server_counters").is_empty()
+    else:
+        with pytest.raises(FormatError, match="holds no views as JSON"):
+            next(reading)

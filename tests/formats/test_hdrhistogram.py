@@ -16,7 +16,7 @@ RECORDED = SAMPLES / "hdrhistogram" / "tagged.hlog"
 def parsed(path: Path, **options: str) -> dict[str, pl.DataFrame]:
     pieces = list(format_named("hdrhistogram").parse(Content(path), Hints(path.name, options)))
     accounted = sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces)
-    assert accounted == path.stat().st_size
+    assert accounted == len(Content(path).read(2**20))
     tables = ("client_histogram", "client_series", "rejects")
     return {table: pl.concat([piece.frame(table) for piece in pieces]) for table in tables}
 
@@ -37,6 +37,30 @@ def test_intervals_merge_to_what_the_library_counts(tag: str, median: int, p99: 
     histogram = parsed(RECORDED)["client_histogram"].filter(pl.col("section") == tag)
     assert histogram["count"].sum() == 2600
     assert (value_at(histogram, 0.5), value_at(histogram, 0.99), value_at(histogram, 1)) == (median, p99, largest)
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.parent.glob("[12].*")), ids=lambda path: path.name)
+def test_older_encodings_give_what_the_library_counted(path: Path) -> None:
+    """Written by HdrHistogram 1.2.1 (V0) and 2.1.4 (V1) of Java, with counts of 8, 4 and 2 bytes."""
+    tables = parsed(path)
+    assert tables["rejects"].is_empty()
+    series = tables["client_series"]
+    assert series["operations"].to_list() == [1000, 2000, 3000]
+    # Version 2 of the library gives the upper edge of a percentile's bucket, version 1 the lower one.
+    upper = [2539, 2095, 2335]
+    assert series["p99_us"].to_list() == upper
+    largest = tables["client_histogram"].sort("bucket_low_us").row(-1, named=True)
+    assert (largest["bucket_low_us"], largest["bucket_high_us"], largest["count"]) == (101376, 101888, 1)
+
+
+def test_whether_latencies_are_corrected_is_a_column(tmp_path: Path) -> None:
+    intended = tmp_path / "Intended-READ.hdr"
+    intended.write_bytes((RECORDED.parent / "2.1.4-compressed.hlog").read_bytes())
+    assert parsed(intended)["client_histogram"]["corrected"].unique().to_list() == [True]
+    for stated, column in ((None, None), ("raw", False), ("corrected", True)):
+        tables = parsed(RECORDED, **({} if stated is None else {"hdr_correction": stated}))
+        assert tables["client_histogram"]["corrected"].unique().to_list() == [column]
+        assert tables["client_series"]["corrected"].unique().to_list() == [column]
 
 
 def test_each_interval_is_a_row_of_the_series() -> None:
@@ -63,7 +87,7 @@ def test_without_a_tag_the_file_names_the_section(tmp_path: Path) -> None:
 
 def test_histograms_that_cannot_be_decoded_are_rejected(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.hlog"
-    # An encoding of another version, of which all but the cookie could be anything.
+    # The cookie of V1, compressed, and nothing that could be inflated.
     other = "HIST" + base64.b64encode(b"\x1c\x84\x93\x02" + bytes(44)).decode()
     lines = RECORDED.read_text(encoding="utf-8") + f"4.0,1.0,0.1,{other}\nTag=READ,5.0,1.0,0.1,HISTAAAA\n"
     damaged.write_text(lines)

@@ -80,6 +80,9 @@ def _files() -> dict[str, str]:
         "tpcc.config.xml": _read(_DATA / "clients" / "benchbase" / "tpcc-2023.config.xml").replace(
             "<batchsize>", f"<password>{HARD}</password><batchsize>"
         ),
+        "tpcc.metrics.json": _read(
+            _DATA / "clients" / "benchbase" / "tpcc-2023_2026-11-22_19-35-56.metrics.json"
+        ).replace('"postgres"', f'"{NAME}"'),
         "READ.hlog": _mixed(_read(_DATA / "clients" / "hdrhistogram" / "tagged.hlog")),
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),

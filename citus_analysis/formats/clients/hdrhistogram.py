@@ -1,4 +1,4 @@
-"""Logs of HdrHistogram (`.hlog`, `.hdr`): compressed histograms of intervals, encoding V2.
+"""Logs of HdrHistogram (`.hlog`, `.hdr`): histograms of intervals, encodings V0, V1 and V2.
 
 Tables: `client_histogram` (all intervals of a tag, merged exactly), `client_series` (one row per interval).
 For example::
@@ -17,15 +17,14 @@ Conversion:
   jHiccup (ns) names itself in the log;
 - `elapsed_s` is the end of the interval, `throughput_ops_s` its count by its length; percentiles are upper edges of
   buckets;
-- intervals of encodings V0 and V1, and those whose histogram cannot be decoded, are rejected.
+- `corrected` says whether the latencies of a row are corrected: where the option states it, and in sections that begin
+  with `Intended-`; null where neither says;
+- encodings V0 (HdrHistogram 1), V1 (2.0, 2.1.4) and V2 are read, compressed or not; intervals whose histogram cannot be
+  decoded are rejected.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -36,6 +35,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
+from citus_analysis.formats.clients._hdr_encodings import decoded
 from citus_analysis.formats.clients._report_lines import judged
 from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
@@ -49,29 +49,19 @@ _N: Final = r"[0-9]{1,15}(?:[.][0-9]{1,9})?"
 _INTERVAL: Final = rf"^(?:Tag=([^,]{{1,100}}),)?({_N}),({_N}),({_N}),(HIST[A-Za-z0-9+/=]+)$"
 _KINDS: Final = {
     "interval": _INTERVAL,
-    "noise": r'^$|^#|^"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"$',
+    "noise": r'^$|^#|^"StartTimestamp","(?:Interval_Length|EndTimestamp)","Interval_Max",'
+    r'"Interval_Compressed_Histogram"$',
 }
 _UNKNOWN: Final = "no line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
-_COMPRESSED_V2: Final = 0x1C849304
-_ENCODED_V2: Final = 0x1C849303
-_COOKIE_MASK: Final = 0xFFFFFF0F
-_HEADER: Final = struct.Struct(">iiiiqqd")
-#: Counts of a histogram with five digits over 64 bits take less.
-_LARGEST_BYTES: Final = 64 * 2**20
-_MORE: Final = 0x80
-_LONGEST: Final = 8
-_MAX_DIGITS: Final = 5
 _QUANTILES: Final = {"p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
-
-Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Hdrhistogram(Format):
     """Logs of HdrHistogram, as YCSB, jHiccup, wrk2 and other tools write them."""
 
     name: ClassVar[str] = "hdrhistogram"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("client_histogram", "client_series")
     noise: ClassVar[str] = "comments, the header, blank lines"
     options: ClassVar[tuple[Option, ...]] = (HDR_UNIT, HDR_CORRECTION)
@@ -88,7 +78,8 @@ class Hdrhistogram(Format):
             raise FormatError("is no HdrHistogram log", path=content.path, way_out="choose another --format")
         unit = HDR_UNIT.value(hints.options) or ("ns" if b"jHiccup" in content.head else "us")
         section = hints.name.partition(".")[0] or "all"
-        corrected = HDR_CORRECTION.value(hints.options) == "corrected"
+        stated = HDR_CORRECTION.value(hints.options)
+        corrected = None if stated is None else stated == "corrected"
         log = _Log(SECONDS_PER_UNIT[unit] * US_PER_S, section, corrected)
         for block in content.blocks():
             yield reject_oversized(block) if block.oversized else log.block(block)
@@ -101,7 +92,7 @@ class _Log:
 
     scale_us: float
     untagged: str
-    corrected: bool
+    corrected: bool | None
     _merged: pl.DataFrame = field(default_factory=lambda: TABLES["client_histogram"].parsed().empty())
 
     def block(self, block: Block) -> Parsed:
@@ -117,7 +108,7 @@ class _Log:
                 broken.append(offset)
             else:
                 frames.append(frame)
-        keys = ("section", "bucket_low_us", "bucket_high_us")
+        keys = ("section", "corrected", "bucket_low_us", "bucket_high_us")
         merged = pl.concat(frame.select(*keys, "count") for frame in frames).group_by(keys).agg(pl.col("count").sum())
         self._merged = TABLES["client_histogram"].parsed().conform(merged.sort(keys))
         lines = lines.with_columns(
@@ -136,11 +127,12 @@ class _Log:
     def _interval(self, text: str, series: list[dict[str, object]]) -> pl.DataFrame | None:
         *tags, start_s, length_s, _, encoded = text.split(",")
         try:
-            low, width, counts = _decoded(encoded)
-        except (ValueError, binascii.Error, zlib.error, struct.error, OverflowError):
+            low, width, counts = decoded(encoded)
+        except ValueError:
             return None
         name = tags[0].removeprefix("Tag=") if tags else self.untagged
         section = INTENDED + name if self.corrected and not name.startswith(INTENDED) else name
+        corrected = True if section.startswith(INTENDED) else self.corrected
         total, seconds = int(counts.sum()), float(length_s)
         high = low + width
         reached = {
@@ -151,6 +143,7 @@ class _Log:
         series.append(
             {
                 "section": section,
+                "corrected": corrected,
                 "elapsed_s": float(start_s) + seconds,
                 "operations": total,
                 "throughput_ops_s": total / seconds if seconds else None,
@@ -159,51 +152,7 @@ class _Log:
             }
         )
         edges = {"bucket_low_us": low * self.scale_us, "bucket_high_us": high * self.scale_us, "count": counts}
-        return pl.DataFrame(edges).with_columns(section=pl.lit(section))
-
-
-def _decoded(text: str) -> tuple[Ints, Ints, Ints]:
-    """Lower edges, widths and counts of the buckets that are not empty.
-
-    Raises:
-        ValueError: it is no histogram of encoding V2.
-    """
-    data = base64.b64decode(text, validate=True)
-    cookie, size = struct.unpack_from(">ii", data)
-    if cookie & _COOKIE_MASK != _COMPRESSED_V2 & _COOKIE_MASK:
-        raise ValueError("another encoding")
-    raw = zlib.decompressobj().decompress(data[8 : 8 + size], _LARGEST_BYTES)
-    inner, length, offset, digits, lowest, _, _ = _HEADER.unpack_from(raw)
-    if inner & _COOKIE_MASK != _ENCODED_V2 & _COOKIE_MASK or offset or not 0 <= digits <= _MAX_DIGITS or lowest < 1:
-        raise ValueError("another encoding")
-    numbers = _leb128(raw[_HEADER.size : _HEADER.size + length])
-    # A negative number is a run of empty buckets.
-    steps = np.where(numbers < 0, -numbers, 1)
-    index = np.cumsum(steps) - steps
-    kept = numbers > 0
-    index, counts = index[kept], numbers[kept]
-    half = int(np.ceil(np.log2(2 * 10**digits))) - 1
-    bucket = np.maximum((index >> half) - 1, 0)
-    within = np.where((index >> half) > 0, (index & ((1 << half) - 1)) + (1 << half), index)
-    shift = bucket + (int(lowest).bit_length() - 1)
-    if len(shift) and int(shift.max()) + half + 1 >= 63:
-        raise ValueError("values beyond 63 bits")
-    return within << shift, np.left_shift(np.int64(1), shift), counts
-
-
-def _leb128(data: bytes) -> Ints:
-    """Numbers in ZigZag LEB128."""
-    octets = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
-    ends = np.flatnonzero(octets < _MORE)
-    if not len(ends) or ends[-1] != len(octets) - 1:
-        raise ValueError("cut")
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
-    lengths = ends - starts + 1
-    if int(lengths.max()) > _LONGEST:
-        raise ValueError("a count beyond 56 bits")
-    place = np.arange(len(octets)) - np.repeat(starts, lengths)
-    values = np.add.reduceat((octets & (_MORE - 1)) << (7 * place), starts)
-    return (values >> 1) ^ -(values & 1)
+        return pl.DataFrame(edges).with_columns(section=pl.lit(section), corrected=pl.lit(corrected, pl.Boolean))
 
 
 FORMAT: Final = Hdrhistogram()

@@ -38,7 +38,7 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["FORMAT", "ServerViews"]
+__all__ = ["FORMAT", "ServerViews", "is_counter"]
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,19 @@ _VIEWS: Final = (
 )
 _NO_COUNTER: Final = re.compile(
     r"(?:min|max|mean|stddev)_.*|.*_(?:min|max|mean|stddev)|numbackends|op_bytes|userid|dbid|datid|usesysid|query|"
-    r"checksum_last_failure|stats_reset|stats_since|minmax_stats_since|dealloc|toplevel|usename|rolname"
+    r"relid|indexrelid|checksum_last_failure|stats_reset|stats_since|minmax_stats_since|dealloc|toplevel|usename|rolname"
 )
 _NUMBER: Final = r"^-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
+
+
+def is_counter(column: str) -> bool:
+    """Whether a column of a view of numbers grows; the others are identifiers, texts, means and extremes.
+
+    Example:
+        >>> is_counter("xact_commit"), is_counter("datid")
+        (True, False)
+    """
+    return not _NO_COUNTER.fullmatch(column)
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,7 @@ def _layout(head: bytes) -> _Layout | None:
     view = next((view for view in _VIEWS if view.signature <= set(header)), None)
     if view is None or time is None:
         return None
-    counters = [name for name in header if name not in view.keys and name != time and not _NO_COUNTER.fullmatch(name)]
+    counters = [name for name in header if name not in view.keys and name != time and is_counter(name)]
     return _Layout(view, time, header, counters)
 
 

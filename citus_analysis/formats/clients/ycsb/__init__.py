@@ -58,7 +58,7 @@ class Ycsb(Format):
     """Output of YCSB clients, versions 0.1 to 0.18."""
 
     name: ClassVar[str] = "ycsb"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables: ClassVar[tuple[str, ...]] = (
         "clients",
         "client_metrics",

@@ -17,6 +17,7 @@ import polars as pl
 
 from citus_analysis.formats.api.redacted_columns import redact_expr
 from citus_analysis.formats.clients.ycsb._lines import SUMMARY
+from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
@@ -113,6 +114,7 @@ def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
     overflow = pl.col("name").str.starts_with(">")
     return points.filter(pl.col("kind").is_in(["histogram", "hdrhistogram"])).select(
         "section",
+        corrected=pl.col("section").str.starts_with(INTENDED),
         bucket_low_us=low,
         bucket_high_us=pl.when(overflow).then(float("inf")).otherwise(low + width),
         count=pl.col("value").cast(pl.Float64).cast(pl.Int64),
@@ -125,6 +127,7 @@ def series_rows(points: pl.DataFrame) -> pl.DataFrame:
         return TABLES["client_series"].parsed().empty()
     return points.filter(pl.col("kind") == "timeseries").select(
         "section",
+        corrected=pl.col("section").str.starts_with(INTENDED),
         elapsed_s=(pl.col("name").cast(pl.Float64) / 1000).round(3),
         mean_us=pl.col("value").cast(pl.Float64).fill_nan(None),
     )
