@@ -102,6 +102,7 @@ def audit_runs(
     clients: Frame | None = None,
     operation_latencies: Frame | None = None,
     client_series: Frame | None = None,
+    client_metrics: Frame | None = None,
 ) -> AuditResult:
     """Check runs for contradictions, as :func:`audit` does tables; every report begins with the result.
 
@@ -110,6 +111,7 @@ def audit_runs(
         clients: the table `clients`, to check that load generators add up and which runs were throttled.
         operation_latencies: the table of that name, for Little's law and the order of percentiles.
         client_series: the table of that name, to check that series integrate to totals.
+        client_metrics: the table of that name, to check that percentiles are what their names say.
 
     Returns:
         Findings whose `source` is the resource and whose `row` is the run or the configuration. All findings of one
@@ -128,6 +130,7 @@ def audit_runs(
         "clients": clients,
         "operation_latencies": operation_latencies,
         "client_series": client_series,
+        "client_metrics": client_metrics,
     }
     tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()})
     weighted = [found for run_check in RUN_CHECKS.values() for found in run_check(tables)]

@@ -28,6 +28,8 @@ ADVICE: Final = {
     "littles_law": "Measure longer, so that start-up weighs less, or look for a client that waits for itself.",
     "percentiles_ordered": "Do not use these latencies; the client's log is damaged.",
     "coarse_percentiles": "Measure with measurementtype=hdrhistogram.",
+    "percentile_label": "Read it as the 90th percentile, or measure with YCSB 0.4 or later.",
+    "measurement_interval": "Compare latencies with runs of the same measurement.interval only.",
     "coordinated_omission": "Use the intended latencies: they contain the time that operations waited to be sent.",
     "series_add_up": "Look for lines that are missing from the client's log.",
     "run_length": "Measure for 30 s or longer.",

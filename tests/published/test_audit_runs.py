@@ -33,9 +33,10 @@ class Tables:
     clients: pl.DataFrame
     operation_latencies: pl.DataFrame
     client_series: pl.DataFrame
+    client_metrics: pl.DataFrame
 
     def audit(self) -> AuditResult:
-        return audit_runs(self.runs, self.clients, self.operation_latencies, self.client_series)
+        return audit_runs(*vars(self).values())
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Tables:
         (source / name / "YCSB").symlink_to(RECORDED / name / "YCSB")
     ingest([source / name for name in CHOSEN], out, jobs=1)
     dataset = open_dataset(out)
-    return Tables(*(dataset.table(name) for name in ("runs", "clients", "operation_latencies", "client_series")))
+    return Tables(**{name: dataset.table(name) for name in Tables.__dataclass_fields__})
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,40 @@ class TestRecordings:
         (update,) = rows["w2-verbose-mixed/run-A-t8-r20000-o30000-w2-d1-i1 UPDATE"]
         assert (update["severity"], update["stated"]) == ("amber", "p50 1.5 ms")
         assert not any("w2-target-select" in row for row in rows)
+
+    def test_old_releases_print_the_90th_percentile_as_the_95th(self, honest: AuditResult, recorded: Tables) -> None:
+        assert details(honest, "percentile_label")["severity"].unique().to_list() == ["green"]
+        # YCSB 0.3.1: OneMeasurementHdrHistogram printed getValueAtPercentile(90) / 1000 as 95thPercentileLatency(ms).
+        of_run = pl.col("resource").is_in(["w1-t4-select", "w2-histogram-mixed"])
+        label = of_run & (pl.col("metric") == "95thPercentileLatency")
+        old = recorded.client_metrics.with_columns(unit=pl.when(label).then(pl.lit("ms")).otherwise("unit"))
+        rows = details(replace(recorded, client_metrics=old).audit(), "percentile_label").filter(severity="amber")
+        assert rows["source"].unique().to_list() == ["w1-t4-select"]
+        assert "YCSB issue 440" in rows["explanation"][0]
+
+    def test_intended_latencies_count_no_operation_twice(self, honest: AuditResult, recorded: Tables) -> None:
+        rows = details(honest, "measurement_interval")
+        assert rows["severity"].unique().to_list() == ["green"]
+        assert set(rows["source"]) == {"w2-target-select"}
+        assert (rows["expected"] == rows["stated"]).all()
+        some = pl.when(pl.col("operation").str.starts_with("Intended-")).then(7).otherwise("operations")
+        fewer = recorded.operation_latencies.with_columns(operations=some.cast(pl.Int64))
+        wrong = details(replace(recorded, operation_latencies=fewer).audit(), "measurement_interval")
+        assert wrong["severity"].unique().to_list() == ["amber"]
+
+    def test_intended_latencies_under_plain_names_are_named(self, recorded: Tables) -> None:
+        renamed = recorded.clients.with_columns(
+            pl.col("command_line").str.replace(
+                "measurement.interval=both", "measurement.interval=intended", literal=True
+            )
+        )
+        actual = recorded.operation_latencies.filter(~pl.col("operation").str.starts_with("Intended-"))
+        result = replace(recorded, clients=renamed, operation_latencies=actual).audit()
+        rows = details(result, "measurement_interval")
+        assert rows["severity"].unique().to_list() == ["amber"]
+        assert "Intended-READ" in rows["expected"].to_list()
+        # Whoever measures from the scheduled start omits nothing.
+        assert details(result, "coordinated_omission").is_empty()
 
     def test_every_report_warns_of_both(self, honest: AuditResult, recorded: Tables) -> None:
         coarse, omission = latency_warnings(honest)

@@ -5,17 +5,22 @@ Each check takes :class:`RunTables` and yields a finding per run or configuratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.operations import INTENDED, is_counted_once
-from citus_analysis.published.checks._registry import Finding, Severity
+from citus_analysis.published.checks._registry import Severity
+from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
+from citus_analysis.published.checks.ycsb_traps import (
+    intended_under_plain_names,
+    measurement_interval,
+    percentile_label,
+)
 from citus_analysis.runs import CONFIGURATION
 from citus_analysis.runs.concurrency import concurrency
 from citus_analysis.schema import TABLES
@@ -24,8 +29,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
-
-Cells = Mapping[str, Any]
 
 #: Columns whose combination is one configuration; its runs are repetitions.
 _REPEATED: Final = tuple(
@@ -45,35 +48,14 @@ _COARSE: Final = 0.10
 _FEW: Final = 3
 
 
-class Weighted(NamedTuple):
-    """A finding with its rank within the check; the worst finding represents the others."""
-
-    finding: Finding
-    weight: float
-
-
-@dataclass(frozen=True)
-class RunTables:
-    """The tables of a dataset that the checks look at; absent ones are empty."""
-
-    runs: pl.DataFrame
-    clients: pl.DataFrame
-    operation_latencies: pl.DataFrame
-    client_series: pl.DataFrame
-
-    def finished(self) -> pl.DataFrame:
-        """Runs that have a summary."""
-        return self.runs.filter(pl.col("status") != "failed", pl.col("throughput_ops_s") > 0, pl.col("runtime_ms") > 0)
-
-
 def run_status(tables: RunTables) -> Iterator[Weighted]:
     """Runs that failed or lost operations are named; they are left out of the statistics."""
     for run in tables.runs.iter_rows(named=True):
         if run["status"] != "ok":
             text = f"{run['status']}: not part of any statistic"
-            yield _about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
+            yield about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
         else:
-            yield _about("green", "run_status", run, "ok", "ok", "every planned operation succeeded")
+            yield about("green", "run_status", run, "ok", "ok", "every planned operation succeeded")
 
 
 def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
@@ -101,7 +83,7 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
             severity, text = "red", "throughput and run time do not give the operations that were done"
         elif implied > done * (1 + _SUMS):
             severity, text = "amber", f"the client's throughput counts {readable(failed)} failed operations"
-        yield _about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
+        yield about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
 
 
 def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -117,7 +99,7 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
             off = abs(total / added - 1) > _SUMS
             severity: Severity = "red" if off else "green"
             text = f"{name} over {run['parts']} load generators {'does not add' if off else 'adds'} up"
-            yield _about(severity, "parts_add_up", run, readable(added), readable(total), text)
+            yield about(severity, "parts_add_up", run, readable(added), readable(total), text)
 
 
 def littles_law(tables: RunTables) -> Iterator[Weighted]:
@@ -131,15 +113,15 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
         expected = f"at most {counted(run['threads'], 'thread')}"
         if run["contradicts"]:
             text = "the operations took more time than all threads had"
-            yield _about("red", "littles_law", run, expected, stated, text)
+            yield about("red", "littles_law", run, expected, stated, text)
         elif share < BUSY and run["run_id"] not in throttled:
             text = (
                 f"the threads waited for the system {share:.0%} of the run; the rest is start-up and the client itself"
             )
-            yield _about("amber", "littles_law", run, f"{BUSY:.0%} or more", stated, text, -share)
+            yield about("amber", "littles_law", run, f"{BUSY:.0%} or more", stated, text, -share)
         else:
             text = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
-            yield _about("green", "littles_law", run, expected, stated, text, -share)
+            yield about("green", "littles_law", run, expected, stated, text, -share)
 
 
 def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
@@ -154,9 +136,9 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
         row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
         if wrong or outside:
             text = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else "the mean lies outside minimum and maximum"
-            yield _about("red", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", text)
+            yield about("red", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", text)
         elif len(known) > 1:
-            yield _about("green", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", "they grow")
+            yield about("green", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", "they grow")
 
 
 def _slack(a: float, b: float) -> float:
@@ -182,14 +164,15 @@ def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
         share = _BUCKET_US / max(least, _BUCKET_US)
         if share > _WIDE:
             text = "the buckets of its histogram are 1 ms wide; measure with measurementtype=hdrhistogram"
-            yield _about("amber", "coarse_percentiles", row, expected, stated, text, share)
+            yield about("amber", "coarse_percentiles", row, expected, stated, text, share)
         else:
-            yield _about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
+            yield about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
 
 
 def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
     """Under a target rate a latency counts from when the operation was due, not from when it was sent."""
-    limited = tables.finished().filter("rate_limited").select("run_id", "resource")
+    renamed = intended_under_plain_names(tables.clients)
+    limited = tables.finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
     main = tables.operation_latencies.filter(role="main")
     for run in limited.iter_rows(named=True):
         own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
@@ -199,7 +182,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
                 "latencies count from when operations were sent: those queued after a slow one look fast "
                 "(coordinated omission); run YCSB with measurement.interval=both"
             )
-            yield _about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
+            yield about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
         for name, intended in pairs.items():
             yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
 
@@ -213,9 +196,9 @@ def _beside_intended(row: Cells, actual: Cells, intended: Cells) -> Weighted:
     late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
     if late > _LATE:
         text = "operations began after they were due: users wait the intended latency, not the actual one"
-        return _about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+        return about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
     text = "operations began when they were due"
-    return _about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+    return about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
 
 
 def series_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -239,9 +222,9 @@ def series_add_up(tables: RunTables) -> Iterator[Weighted]:
         off = abs(cells["integral"] / cells["counted"] - 1)
         if off > _SERIES:
             text = "the interval throughputs do not integrate to the operations counted between the status lines"
-            yield _about("amber", "series_add_up", cells, expected, stated, text, off)
+            yield about("amber", "series_add_up", cells, expected, stated, text, off)
         else:
-            yield _about("green", "series_add_up", cells, expected, stated, "the series integrates to the total", off)
+            yield about("green", "series_add_up", cells, expected, stated, "the series integrates to the total", off)
 
 
 def run_length(tables: RunTables) -> Iterator[Weighted]:
@@ -252,9 +235,9 @@ def run_length(tables: RunTables) -> Iterator[Weighted]:
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
         if samples < ENOUGH_SAMPLES:
             text = f"about {samples:.0f} samples per second-by-second series: start-up weighs, utilisation is coarse"
-            yield _about("amber", "run_length", run, expected, stated, text, -samples)
+            yield about("amber", "run_length", run, expected, stated, text, -samples)
         else:
-            yield _about("green", "run_length", run, expected, stated, "long enough", -samples)
+            yield about("green", "run_length", run, expected, stated, "long enough", -samples)
 
 
 def iterations(tables: RunTables) -> Iterator[Weighted]:
@@ -263,9 +246,9 @@ def iterations(tables: RunTables) -> Iterator[Weighted]:
         n, expected = len(values), f"{_FEW} or more"
         if n < _FEW:
             text = "too few repetitions for a meaningful interval"
-            yield _about("amber", "iterations", row, expected, f"n = {n}", text, -n)
+            yield about("amber", "iterations", row, expected, f"n = {n}", text, -n)
         else:
-            yield _about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)
+            yield about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)
 
 
 def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
@@ -278,9 +261,9 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
         stated = f"± {half:.1%} at n = {len(values)}"
         if half > _COARSE:
             text = "the mean is known no better (Student's t): smaller differences, or their absence, do not show"
-            yield _about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
+            yield about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
         else:
-            yield _about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
+            yield about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
 
 
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
@@ -297,13 +280,6 @@ def _configuration(cells: Cells) -> str:
     return ", ".join([" ".join(cells[name] for name in ("phase", "workload") if cells[name]), *counted])
 
 
-def _about(
-    severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
-) -> Weighted:
-    resource, run = cells["resource"] or "", cells["run_id"] or ""
-    return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)
-
-
 #: Checks of runs, in the order in which findings are listed.
 RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "run_status": run_status,
@@ -312,6 +288,8 @@ RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "littles_law": littles_law,
     "percentiles_ordered": percentiles_ordered,
     "coarse_percentiles": coarse_percentiles,
+    "percentile_label": percentile_label,
+    "measurement_interval": measurement_interval,
     "coordinated_omission": coordinated_omission,
     "series_add_up": series_add_up,
     "run_length": run_length,

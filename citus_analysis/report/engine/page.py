@@ -36,7 +36,7 @@ _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "pap
 
 
 #: Tables that the audit of runs reads, in the order of its parameters.
-_AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series")
+_AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series", "client_metrics")
 
 
 class Source(Protocol):

@@ -1,0 +1,45 @@
+"""What the checks of runs look at, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from citus_analysis.published.checks._registry import Finding, Severity
+
+__all__ = ["Cells", "RunTables", "Weighted", "about"]
+
+Cells = Mapping[str, Any]
+
+
+class Weighted(NamedTuple):
+    """A finding with its rank within the check; the worst finding represents the others."""
+
+    finding: Finding
+    weight: float
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a dataset that the checks look at; absent ones are empty."""
+
+    runs: pl.DataFrame
+    clients: pl.DataFrame
+    operation_latencies: pl.DataFrame
+    client_series: pl.DataFrame
+    client_metrics: pl.DataFrame
+
+    def finished(self) -> pl.DataFrame:
+        """Runs that have a summary."""
+        return self.runs.filter(pl.col("status") != "failed", pl.col("throughput_ops_s") > 0, pl.col("runtime_ms") > 0)
+
+
+def about(
+    severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
+) -> Weighted:
+    """A finding about a run or a configuration."""
+    resource, run = cells["resource"] or "", cells["run_id"] or ""
+    return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)
