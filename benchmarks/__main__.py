@@ -21,6 +21,7 @@ FIGURES: Final = (
     ("the same with nothing changed, s", "small_files", "unchanged_s", "1"),
     ("export of their traces, s", "small_files", "export_s", ""),
     ("export of their traces, peak MiB", "small_files", "export_peak_mib", "1024"),
+    ("reading of YCSB's output, MB/s", "clients", "0.reader_mb_s", ""),
     ("reading of a log / grep -c, wall", "pglog", "sizes.0.reader_over_grep_wall", ""),
     ("ingest of an hour, 1 thread / grep -c, wall", "hour", "0.ingest_1_over_grep_wall", "0.25"),
     ("ingest of an hour, 2 threads / grep -c, wall", "hour", "0.ingest_2_over_grep_wall", "0.25"),
