@@ -1,4 +1,4 @@
-"""The table of the systems of the published numbers: each has a row in the report, a command or a reason, and readers."""
+"""The table of the systems of the published numbers: each has a row in the report, a command or reason, and readers."""
 
 import re
 from pathlib import Path

@@ -236,7 +236,9 @@ def find_duplicates(surveyed: Sequence[Surveyed], known: Iterable[SourceState]) 
         if item.format is None or item.problem or not item.identified.found.bytes:
             marked.append(item)
             continue
-        keys = (_content_key(item.hash, item.identity.to_dict()), _unpacked_key(item))
+        selected = {one.name: item.options.get(one.name) for one in item.format.options if one.selects}
+        chosen = {name: value for name, value in selected.items() if value is not None}
+        keys = (_content_key(item.hash, item.identity.to_dict() | chosen), _unpacked_key(item))
         same_as = next((first[key] for key in keys if key in first), None)
         marked.append(replace(item, same_as=same_as))
         for key in keys:

@@ -39,11 +39,14 @@ class Option:
         name: its name in `--meta`; in two formats, options of the same name have the same meaning.
         meaning: the fact that it states, and the behaviour without it.
         choices: each possible value with its meaning; empty if the values cannot be listed.
+        selects: it names the part of a file that is read, so that copies of the file with different values are
+            different sources.
     """
 
     name: str
     meaning: str
     choices: tuple[tuple[str, str], ...] = ()
+    selects: bool = False
 
     def value(self, options: Mapping[str, str]) -> str | None:
         """The value that was given; None if none was.
@@ -104,6 +107,7 @@ HDR_CORRECTION: Final = Option(
 HAMMERDB_JOB: Final = Option(
     "hammerdb_job",
     "id of the job to read from `hammer.DB`, HammerDB's database; without it, the only job that ran a test is read",
+    selects=True,
 )
 
 #: Options of the formats of this package, in the order of the help; other packages add their own.

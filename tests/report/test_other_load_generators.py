@@ -1,0 +1,96 @@
+"""Results of one load generator alone, of real runs, through what compares runs and the reports.
+
+sysbench 1.0.20 and BenchBase 2023 ran at two numbers of threads, HammerDB 6.0 with `synchronous_commit` on and off;
+expected values were read off the files.
+"""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.report import render_report
+from citus_analysis.scaling import scale_runs
+from citus_analysis.stats import compare_runs
+from tests.formats.clients import SAMPLES
+
+STUDIES = SAMPLES / "studies"
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("studies")
+    for tool in ("sysbench", "benchbase", "hammerdb"):
+        done = ingest([STUDIES / tool], folder / tool, jobs=1, meta={"workers": "0", "system": "postgresql"})
+        assert done.exit_code == 0, tool
+    return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("tool", "threads", "throughputs"),
+    [
+        ("sysbench", [1, 4], [3_887.7, 11_489.6, 16_813.5, 22_031.2, 23_008.7, 23_265.7]),
+        ("benchbase", [2, 8], [59.8, 117.1, 140.7, 215.5]),
+        ("hammerdb", [1], [207.2, 395.6, 420.2, 435.4]),
+    ],
+)
+def test_each_file_is_a_run(datasets: dict[str, Path], tool: str, threads: list[int], throughputs: list[float]) -> None:
+    runs = open_dataset(datasets[tool]).runs()
+    assert runs["threads"].unique().sort().to_list() == threads
+    assert runs["throughput_ops_s"].sort().to_list() == pytest.approx(throughputs, rel=1e-3)
+    assert runs["phase"].cast(str).unique().to_list() == ["run"]
+
+
+def test_sysbench_scales_over_threads(datasets: dict[str, Path]) -> None:
+    (curve,) = scale_runs(open_dataset(datasets["sysbench"]), "threads").to_dict()["curves"]
+    assert [point["n"] for point in curve["points"]] == [3, 3]
+    assert curve["points"][1]["speedup"] == pytest.approx(68_305.6 / 32_190.8, rel=1e-3)
+    assert "inconclusive" in curve["finding"]
+
+
+def test_runs_that_failed_operations_are_left_out(datasets: dict[str, Path]) -> None:
+    """BenchBase: 564 of 1414 requests of a run with 8 terminals were aborted."""
+    found = compare_runs(open_dataset(datasets["benchbase"]), by="threads").to_dict()
+    (told,) = found["comparisons"]
+    assert (told["a"], told["n_a"], told["b"], told["n_b"], told["verdict"]) == ("8", 1, "2", 2, "inconclusive")
+    assert found["warnings"] == ["1 run left out: status degraded"]
+
+
+def test_hammerdb_compares_like_with_like(datasets: dict[str, Path]) -> None:
+    dataset = open_dataset(datasets["hammerdb"])
+    (told,) = compare_runs(dataset, by="resource").to_dict()["comparisons"]
+    assert (told["a"], told["n_a"], told["b"], told["n_b"], told["verdict"]) == ("sync", 2, "async", 2, "inconclusive")
+    study = scale_runs(dataset, "threads").to_dict()
+    assert study["curves"] == []
+    assert study["warnings"] == ["2 configurations left out: one threads value each"]
+    latencies = dataset.table("operation_latencies")
+    assert latencies["percentile_source"].unique().to_list() == ["reported, of a sample"]
+
+
+def test_jobs_of_one_database_are_runs_of_their_own(tmp_path: Path) -> None:
+    """Two copies of `hammer.DB`, each with the job that `runs.csv` names."""
+    folder = tmp_path / "pg15"
+    folder.mkdir()
+    source = SAMPLES / "hammerdb" / "4.12-hammer.DB"
+    with sqlite3.connect(shutil.copy(source, folder / "a.DB")) as database:
+        told = "TEST RESULT : System achieved 7 NOPM from 9 PostgreSQL TPM"
+        database.execute("INSERT INTO JOBOUTPUT VALUES ('6B03440C660E03E213934333', 1, ?)", (told,))
+    database.close()
+    shutil.copy(folder / "a.DB", folder / "b.DB")
+    jobs = "a.DB,6B03440C660E03E213934333\nb.DB,6B03452D660E03E213330313\n"
+    (folder / "runs.csv").write_text(f"file,hammerdb_job\n{jobs}", encoding="utf-8")
+    assert ingest([folder], tmp_path / "out", jobs=1).exit_code == 0
+    runs = open_dataset(tmp_path / "out").runs()
+    assert runs["throughput_ops_s"].sort().to_list() == [9 / 60, 249_483 / 60]
+
+
+def test_reports_are_made_of_one_tool_alone(datasets: dict[str, Path], tmp_path: Path) -> None:
+    scalability = render_report("scalability", datasets["sysbench"], tmp_path, html=False)
+    assert scalability.findings[0] == "6 runs of 2 configurations were analysed; no run failed."
+    comparison = render_report("comparison", datasets["hammerdb"], tmp_path, html=False)
+    assert comparison.findings[0].startswith("1 comparison of 1 ")
+    # The talk's numbers of HammerDB stand beside the recorded ones, as published.
+    published = (tmp_path / "comparison" / "published.csv").read_text(encoding="utf-8")
+    assert "hammerdb_talk" in published
