@@ -10,8 +10,10 @@ from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "benchbase"
-TABLES = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "settings")
-TABLES += ("server_counters", "rejects")
+TABLES = (
+    *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "settings"),
+    *("server_counters", "rejects"),
+)
 STOCK = {"n_tup_ins": 100000, "n_tup_upd": 22899, "seq_scan": 1}
 KINDS = {"params.json": "benchbase_settings", "config.xml": "benchbase_settings", "metrics.json": "benchbase_metrics"}
 

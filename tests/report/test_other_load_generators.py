@@ -7,6 +7,7 @@ expected values were read off the files.
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_each_file_is_a_run(datasets: dict[str, Path], tool: str, threads: list[
 
 
 def test_sysbench_scales_over_threads(datasets: dict[str, Path]) -> None:
-    (curve,) = scale_runs(open_dataset(datasets["sysbench"]), "threads").to_dict()["curves"]
+    told: Any = scale_runs(open_dataset(datasets["sysbench"]), "threads").to_dict()
+    (curve,) = told["curves"]
     assert [point["n"] for point in curve["points"]] == [3, 3]
     assert curve["points"][1]["speedup"] == pytest.approx(68_305.6 / 32_190.8, rel=1e-3)
     assert "inconclusive" in curve["finding"]
@@ -52,7 +54,7 @@ def test_sysbench_scales_over_threads(datasets: dict[str, Path]) -> None:
 
 def test_runs_that_failed_operations_are_left_out(datasets: dict[str, Path]) -> None:
     """BenchBase: 564 of 1414 requests of a run with 8 terminals were aborted."""
-    found = compare_runs(open_dataset(datasets["benchbase"]), by="threads").to_dict()
+    found: Any = compare_runs(open_dataset(datasets["benchbase"]), by="threads").to_dict()
     (told,) = found["comparisons"]
     assert (told["a"], told["n_a"], told["b"], told["n_b"], told["verdict"]) == ("8", 1, "2", 2, "inconclusive")
     assert found["warnings"] == ["1 run left out: status degraded"]
@@ -60,7 +62,8 @@ def test_runs_that_failed_operations_are_left_out(datasets: dict[str, Path]) -> 
 
 def test_hammerdb_compares_like_with_like(datasets: dict[str, Path]) -> None:
     dataset = open_dataset(datasets["hammerdb"])
-    (told,) = compare_runs(dataset, by="resource").to_dict()["comparisons"]
+    found: Any = compare_runs(dataset, by="resource").to_dict()
+    (told,) = found["comparisons"]
     assert (told["a"], told["n_a"], told["b"], told["n_b"], told["verdict"]) == ("sync", 2, "async", 2, "inconclusive")
     study = scale_runs(dataset, "threads").to_dict()
     assert study["curves"] == []

@@ -34,9 +34,10 @@ _MAX_DIGITS: Final = 5
 
 
 class _Encoded(NamedTuple):
+    # No field is named `index`: it would hide the method of tuples.
     digits: int
     lowest: int
-    index: Ints
+    places: Ints
     counts: Ints
 
 
@@ -54,7 +55,7 @@ def decoded(text: str) -> tuple[Ints, Ints, Ints]:
     if not 0 <= found.digits <= _MAX_DIGITS or found.lowest < 1:
         raise ValueError("another encoding")
     kept = found.counts > 0
-    index, counts = found.index[kept], found.counts[kept]
+    index, counts = found.places[kept], found.counts[kept]
     half = int(np.ceil(np.log2(2 * 10**found.digits))) - 1
     bucket = np.maximum((index >> half) - 1, 0)
     within = np.where((index >> half) > 0, (index & ((1 << half) - 1)) + (1 << half), index)
