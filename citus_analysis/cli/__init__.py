@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "report": "Make reports of a dataset: notebook, HTML, CSV.",
     "spans": "Write traces for a trace viewer or collector.",
     "compare": "Compare runs: faster, slower, equivalent, inconclusive.",
+    "gate": "Judge a dataset by a baseline: passed, failed, undecided.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
     "run": "Launch an experiment and leave the files that ingest reads.",
@@ -103,7 +104,8 @@ commands.params.append(_debug_option())
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
-    Exit codes: 0 done, 1 done with rejects or failed checks, 2 usage, 3 input unusable, 70 a defect of ours.
+    Exit codes: 0 done, 1 done with rejects or failed checks, 2 usage, 3 input unusable, 70 a defect of ours;
+    of `gate` also 4 undecided.
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:

@@ -15,8 +15,22 @@ __all__ = ["SHARE", "ChosenColumns", "chosen_columns", "column_names", "column_v
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
-#: A number between 0 and 1, neither of which makes sense: a confidence level, a margin.
-SHARE: Final = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+class _Share(click.FloatRange):
+    """A number between 0 and 1, neither of which makes sense, or per cent: `0.05`, `5%`."""
+
+    name = "share"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, str) and value.strip().endswith("%"):
+            per_cent: float = click.FLOAT.convert(value.strip().removesuffix("%"), param, ctx)
+            value = per_cent / 100
+        share: float = super().convert(value, param, ctx)
+        return share
+
+
+#: A confidence level, a margin.
+SHARE: Final = _Share(0, 1, min_open=True, max_open=True)
 
 
 _WITHIN: Final = "Hold only these columns equal. Default: the set-up."

@@ -13,6 +13,7 @@ from typing import Final
 
 __all__ = [
     "ASSURANCE",
+    "EXCHANGE_FORMATS",
     "FIT_RESAMPLES",
     "LEVEL",
     "MARGIN",
@@ -51,3 +52,5 @@ FIT_RESAMPLES: Final[int] = 2_000
 SEED: Final[int] = 20_240_101
 #: Statements of each session that a profile leaves out: plans and connections are made there.
 SKIP_FIRST: Final[int] = 5
+#: Formats of other tools in which comparisons are written.
+EXCHANGE_FORMATS: Final = ("benchstat", "markdown", "junit", "github-action-benchmark")

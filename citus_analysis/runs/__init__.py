@@ -4,6 +4,7 @@ from citus_analysis.core.displays import public
 from citus_analysis.runs.comparable import Comparability, closest_difference, comparability, differing, pooled
 from citus_analysis.runs.measured_windows import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.runs.setting_changes import change_words, setting_changes
 from citus_analysis.runs.setups import (
     CONFIGURATION,
     LOAD,
@@ -27,6 +28,7 @@ __all__ = [
     "Comparability",
     "Selection",
     "Windowed",
+    "change_words",
     "closest_difference",
     "comparability",
     "described",
@@ -37,6 +39,7 @@ __all__ = [
     "operation_of",
     "pooled",
     "select_runs",
+    "setting_changes",
     "setting_text",
     "stratum_text",
     "with_operations",

@@ -2,7 +2,8 @@
 
 - intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`,
   `run_percentile_interval`;
-- comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`;
+- comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`,
+  `render_comparison`, and of one dataset with another `gate`, `format_gate`, `render_gate`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
@@ -11,7 +12,10 @@ docs/statistics.md says which to use when.
 
 from citus_analysis.core.displays import public
 from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.stats.compare.exchange import render_comparison, render_gate
 from citus_analysis.stats.compare.families import compare_many, holm
+from citus_analysis.stats.compare.gate_results import Gate, GateCheck, format_gate
+from citus_analysis.stats.compare.gates import gate
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.compare.run_tables import RunComparison, compare_runs
 from citus_analysis.stats.compare.verdict_text import format_comparison
@@ -56,6 +60,8 @@ __all__ = [
     "Drift",
     "EffectiveSampleSize",
     "Frame",
+    "Gate",
+    "GateCheck",
     "Independence",
     "Influence",
     "Interval",
@@ -79,6 +85,8 @@ __all__ = [
     "enough_runs",
     "first_k",
     "format_comparison",
+    "format_gate",
+    "gate",
     "histogram_percentile_interval",
     "hodges_lehmann",
     "holm",
@@ -95,6 +103,8 @@ __all__ = [
     "percentile_ranks",
     "ratio_interval",
     "ratio_interval_from_summaries",
+    "render_comparison",
+    "render_gate",
     "required_runs",
     "run_percentile_interval",
     "run_precision",

@@ -8,7 +8,7 @@ import click
 
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.run_options import chosen_columns, over_configurations
-from citus_analysis.core.defaults import METRIC
+from citus_analysis.core.defaults import EXCHANGE_FORMATS, METRIC
 
 __all__ = ["command"]
 
@@ -23,6 +23,14 @@ __all__ = ["command"]
     help="Column whose levels are compared; also family, settings, cpu_per_node, variant.",
 )
 @click.option("--base", help="Level the others are compared with. Default: the first of each configuration.")
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    show_default=True,
+    type=click.Choice(["text", "json", *EXCHANGE_FORMATS]),
+    help="benchstat: the runs in Go's benchmark format; markdown: a comment; junit: for CI servers.",
+)
 def command(
     folder: Path,
     metric: str,
@@ -34,6 +42,7 @@ def command(
     margin: float,
     level: float,
     as_json: bool,
+    form: str,
 ) -> None:
     """Compare runs, like with like: faster, slower, equivalent or inconclusive.
 
@@ -42,7 +51,7 @@ def command(
     that --only hides. Only runs whose status is ok enter.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.stats import compare_runs, format_comparison
+    from citus_analysis.stats import compare_runs, format_comparison, render_comparison
 
     found = compare_runs(
         open_dataset(folder),
@@ -53,7 +62,9 @@ def command(
         margin=margin,
         level=level,
     )
-    if as_json:
+    if as_json or form == "json":
         print_json(found.to_dict())
+    elif form != "text":
+        click.echo(render_comparison(found, form))
     else:
         click.echo(format_comparison(found))

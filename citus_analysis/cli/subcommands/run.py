@@ -24,15 +24,16 @@ __all__ = ["command"]
 
 @click.command("run")
 @click.argument("experiment", metavar="EXPERIMENT.yml", required=False)
+@click.argument("cells", metavar="[CELL]...", nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call on DIR stopped.")
 @click.option("--retry-failed", is_flag=True, help="Continue, and repeat failed runs.")
-@click.option("--more", type=click.IntRange(min=1), metavar="N", help="Continue with N more iterations (see --only).")
+@click.option("--more", type=click.IntRange(min=1), metavar="N", help="Continue with N more runs of each CELL.")
 @click.option(
     "--only",
     multiple=True,
     metavar="NAME",
-    help="Only this configuration or run (x-w3-t8-c, x-w3-t8-c#2), with * and ?; may be repeated.",
+    help="The same as CELL: only this configuration or run (x-w3-t8-c, x-w3-t8-c#2), with * and ?; repeatable.",
 )
 @click.option(
     "--set",
@@ -57,6 +58,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, the checks or the summary as one JSON document.")
 def command(
     experiment: str | None,
+    cells: tuple[str, ...],
     out: Path | None,
     resume: bool,
     replace_table: bool,
@@ -72,7 +74,8 @@ def command(
 ) -> int:
     """Launch an experiment and leave the files that `ingest` reads.
 
-    EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). Passwords are found by
+    EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). CELL is a configuration or
+    run (x-w3-t8-c, x-w3-t8-c#2); with none, all are made. Passwords are found by
     libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
     from citus_analysis.errors import UsageError
@@ -86,7 +89,7 @@ def command(
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     loaded = load_experiment(experiment, changes)
-    choice = Choice(only, retry_failed, more or 0)
+    choice = Choice((*cells, *only), retry_failed, more or 0)
     if dry_run:
         _print_plan(loaded, choice, out, as_json=as_json)
         return 0

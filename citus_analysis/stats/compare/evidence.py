@@ -9,6 +9,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,22 +110,55 @@ class Evidence:
             alpha: level of the tests; of one among m that are adjusted together, 1/m of the family's.
             assurance: chance that the power is reached.
         """
-        if not self.freedom:
-            return None
-        if self.spread == 0:
-            return 2
-        spread = self.spread * math.sqrt(self.freedom / chi2_quantile(1 - assurance, self.freedom))
         distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
 
-        def decides(n: int) -> bool:
-            freedom = (n - 1) * (2 if self.design == "unpaired" else 1)
-            error = spread / math.sqrt(n)
+        def decides(error: float, freedom: float) -> bool:
             differs = (t_quantile(1 - alpha / 2, freedom) + t_quantile(POWER, freedom)) * error <= distance
             # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
             both = t_quantile(1 - alpha, freedom) + t_quantile((1 + POWER) / 2, freedom)
             return differs or both * error <= bound - distance
 
-        return smallest(decides, 2, _MOST_RUNS)
+        return self._smallest(decides, assurance)
+
+    def p_not_worse(self, margin: float, *, higher_is_better: bool = True) -> float:
+        """One-sided test against the end of the margin on which `a` is worse; nan without an error."""
+        inside = math.log1p(margin) + self._gain(higher_is_better)
+        if not self.freedom:
+            return math.nan
+        return t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)
+
+    def runs_to_gate(self, margin: float, alpha: float, family_size: int, *, higher_is_better: bool) -> int | None:
+        """Smallest n per set at which a gate decides with the planned power: `a` is worse, or it is not.
+
+        Planned as :meth:`runs_needed` does. One test is enough to say that `a` is not worse than the margin allows.
+
+        Args:
+            margin: relative difference that counts as none.
+            alpha: level of the tests.
+            family_size: tests for a difference that are adjusted together.
+            higher_is_better: true for a throughput, false for a latency.
+        """
+        gain, bound = self._gain(higher_is_better), math.log1p(margin)
+
+        def decides(error: float, freedom: float) -> bool:
+            power = t_quantile(POWER, freedom)
+            worse = (t_quantile(1 - alpha / family_size / 2, freedom) + power) * error <= -gain
+            return worse or (t_quantile(1 - alpha, freedom) + power) * error <= bound + gain
+
+        return self._smallest(decides, ASSURANCE)
+
+    def _gain(self, higher_is_better: bool) -> float:
+        return math.log(self.ratio) if higher_is_better else -math.log(self.ratio)
+
+    def _smallest(self, decides: Callable[[float, float], bool], assurance: float) -> int | None:
+        """Smallest n per set of which the error and its degrees of freedom decide; None where none is known."""
+        if not self.freedom:
+            return None
+        if self.spread == 0:
+            return 2
+        spread = self.spread * math.sqrt(self.freedom / chi2_quantile(1 - assurance, self.freedom))
+        sets = 2 if self.design == "unpaired" else 1
+        return smallest(lambda n: decides(spread / math.sqrt(n), (n - 1) * sets), 2, _MOST_RUNS)
 
 
 def worth(sample: Floats, effective: float) -> Summary:

@@ -23,7 +23,7 @@ from citus_analysis.stats.series.blocks import Layout, layout_of
 from citus_analysis.stats.series.drift import are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
 
-__all__ = ["Question", "compare_levels"]
+__all__ = ["Question", "compare_levels", "unadjusted"]
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,13 @@ def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, 
         runs: described runs, all of which have the metric and a level.
         question: what is asked.
     """
-    found = [one for stratum, part in strata_of(runs, question.strata) for one in question.compare(part, stratum)]
-    return compare_many(found, level=question.level)
+    return compare_many(list(unadjusted(runs, question)), level=question.level)
+
+
+def unadjusted(runs: pl.DataFrame, question: Question) -> Iterator[Comparison]:
+    """All comparisons that a question asks of runs, each for itself."""
+    for stratum, part in strata_of(runs, question.strata):
+        yield from question.compare(part, stratum)
 
 
 def _of_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -28,7 +28,7 @@ from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 
-__all__ = ["RunComparison", "check_columns", "compare_runs", "split_selection"]
+__all__ = ["Asked", "RunComparison", "ask", "check_columns", "compare_runs", "is_shown", "split_selection"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,25 +133,68 @@ def compare_runs(
         >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
         [('y', 'faster')]
     """
-    frame = runs_of(source, metric)
-    check_columns(frame, (by, *(within or ()), *pool))
+    better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
+    question = Question(metric, by, base, (), tuple(pool), margin, level, better)
+    asked = ask(runs_of(source, metric), question, within, only, statuses)
+    runs, question = asked.runs, asked.question
+    found = compare_levels(runs, question)
+    nothing = () if found else (_nothing_to_compare(runs, question),)
+    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
+    kept = tuple(one for one in found if is_shown(one, asked.shown))
+    warnings = unique((*asked.notes, *nothing, *also, *_few_runs(kept)))
+    return RunComparison(kept, by, metric, question.strata, tuple(pool), warnings, runs)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about a table of runs, made ready.
+
+    Attributes:
+        runs: the runs that enter.
+        question: with its base as a value of the column, and with the columns that are held equal.
+        along: columns of the system that change along with the compared one.
+        shown: held column -> value that selects among comparisons.
+        notes: what was left out, in words.
+    """
+
+    runs: pl.DataFrame
+    question: Question
+    along: tuple[str, ...]
+    shown: Mapping[str, object]
+    notes: tuple[str, ...]
+
+
+def ask(
+    frame: pl.DataFrame,
+    question: Question,
+    within: Sequence[str] | None = None,
+    only: Mapping[str, object] | None = None,
+    statuses: Sequence[str] = ("ok",),
+) -> Asked:
+    """Which runs of a table enter, and what is held equal; see :func:`compare_runs`.
+
+    Args:
+        frame: described runs with the metric.
+        question: what is asked; its strata are found here, and its base is named as a reader does.
+        within: columns to hold equal, instead of the whole configuration.
+        only: column -> value.
+        statuses: run statuses that enter.
+
+    Raises:
+        UnknownNameError: no such column or base level.
+        InsufficientDataError: no run is left.
+    """
+    metric, by = question.metric, question.by
+    check_columns(frame, (by, *(within or ()), *question.pool))
     _, notes = measured_runs(frame, metric, statuses, only)
     runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, statuses)
-    held = comparability(runs, by, pool)
+    held = comparability(runs, by, question.pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     runs = with_values(runs, chosen)
-    base_level = _base_level(runs[by].unique().sort(), base, by)
+    base_level = _base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
-    better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
-    question = Question(metric, by, base_level, strata, tuple(pool), margin, level, better)
-    found = compare_levels(runs, question)
-    if not found:
-        notes = (*notes, _nothing_to_compare(runs, question))
-    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in along if found)
-    kept = tuple(one for one in found if _is_shown(one, shown))
-    warnings = unique((*notes, *unusable, *also, *_few_runs(kept)))
-    return RunComparison(kept, by, metric, strata, tuple(pool), warnings, runs)
+    return Asked(runs, replace(question, base=base_level, strata=strata), along, shown, (*notes, *unusable))
 
 
 def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
@@ -178,7 +221,8 @@ def split_selection(
     return shown, {name: value for name, value in asked.items() if name not in strata}
 
 
-def _is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
+def is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
+    """Whether a comparison holds these values equal, as a reader sees them."""
     return all(
         str(value) in (setting_text(name, comparison.stratum[name]), str(comparison.stratum[name]))
         for name, value in shown.items()

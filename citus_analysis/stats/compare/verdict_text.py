@@ -17,7 +17,7 @@ from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import label
 
-__all__ = ["ADJUSTED", "format_comparison", "p_text", "p_words"]
+__all__ = ["ADJUSTED", "change_text", "format_comparison", "p_text", "p_words"]
 
 #: What the adjusted p-values are, for a legend.
 ADJUSTED: Final = (
@@ -87,7 +87,7 @@ def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
             shown.add(item.label_b)
             rows.append([f"{item.label_b} (base)", *_mean(item.mean_b), "", "", "", ""])
         marks = " ".join(f"[{numbers[note]}]" for note in item.warnings)
-        change = f"{_change(item)} {marks}".strip()
+        change = f"{change_text(item)} {marks}".strip()
         p_values = (p_text(item.p_difference), p_text(item.p_difference_adjusted))
         rows.append([item.label_a, *_mean(item.mean_a), change, *p_values, _verdict(item)])
     return text_table(_HEAD, rows)
@@ -98,7 +98,14 @@ def _mean(interval: Interval) -> tuple[str, str, str]:
     return str(interval.n), readable(interval.estimate), ends
 
 
-def _change(item: Comparison) -> str:
+def change_text(item: Comparison) -> str:
+    """The change against the base in per cent, with the interval that decided; `~` where none was detected.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> change_text(compare([20.0, 21, 22], [10.0, 11, 12]))
+        '+91 % [+58 %, +130 %]'
+    """
     sign = _percent(item.ratio.estimate) if item.verdict in ("faster", "slower") else "~"
     ends = (_percent(end) for end in (item.deciding.low, item.deciding.high))
     return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign

@@ -1,0 +1,86 @@
+"""Command: citus-analysis gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from citus_analysis.cli.output import print_json
+from citus_analysis.cli.run_options import chosen_columns, over_configurations
+from citus_analysis.core.defaults import METRIC
+from citus_analysis.errors import InputError, InsufficientDataError, UsageError
+
+if TYPE_CHECKING:
+    from citus_analysis.stats import Gate
+
+__all__ = ["command"]
+
+
+@click.command("gate")
+@over_configurations
+@click.option(
+    "--baseline", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Dataset to be judged by."
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    default=[METRIC],
+    show_default=True,
+    help="Column of runs or operation_latencies; repeatable.",
+)
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    show_default=True,
+    type=click.Choice(["text", "json", "markdown", "junit"]),
+    help="markdown: a comment for a pull request; junit: for CI servers.",
+)
+def command(
+    folder: Path,
+    baseline: Path,
+    metrics: tuple[str, ...],
+    within: tuple[str, ...],
+    pool: tuple[str, ...],
+    only: tuple[str, ...],
+    margin: float,
+    level: float,
+    as_json: bool,
+    form: str,
+) -> int:
+    """Judge the runs in DIR by those of a baseline: exit code 0 equivalent or better, 1 worse, 4 undecided.
+
+    Each configuration that both datasets have is a check. Undecided checks come with the number of runs that would
+    decide and the commands that make them. Exit code 3: nothing can be compared.
+    """
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.stats import gate
+
+    if folder.resolve() == baseline.resolve():
+        raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
+    try:
+        found = gate(
+            open_dataset(folder),
+            open_dataset(baseline),
+            metrics,
+            **chosen_columns(within, pool, only),
+            margin=margin,
+            level=level,
+        )
+    except InsufficientDataError as error:
+        # The exit code 1 is kept for a candidate that is worse.
+        raise InputError(error.problem, path=folder, way_out=error.way_out) from error
+    _print(found, "json" if as_json else form)
+    return found.exit_code
+
+
+def _print(found: Gate, form: str) -> None:
+    from citus_analysis.stats import format_gate, render_gate
+
+    if form == "json":
+        print_json(found.to_dict())
+    else:
+        click.echo(format_gate(found) if form == "text" else render_gate(found, form))

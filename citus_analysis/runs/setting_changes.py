@@ -1,0 +1,67 @@
+"""What differs between the descriptions of two systems: versions, server settings, hardware, protocol."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.texts.counted_words import listed
+
+__all__ = ["change_words", "setting_changes"]
+
+#: Names that describe the system rather than the load, the folder, addresses or logs.
+_SYSTEM: Final = (
+    r"^(settings\.(?:[a-z])|role_settings\.|hardware$|cpu_per_node$|shard_count$|protocol$|scale$|"
+    r"growth$|(?:postgres|citus|driver|client)_(?:version|build)$)"
+)
+_OF_LOGS: Final = r"^settings\.(?:log_|logging_|citus\.node_conninfo)"
+
+
+def setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
+    """The settings, versions and other descriptions that are not the same in two sets of rows of `settings`.
+
+    A name that only one side states is a change too, unless that side states nothing at all.
+
+    Args:
+        before: rows of the table `settings` (`name`, `value`).
+        after: others.
+
+    Returns:
+        `name`, `before`, `after` (several values split by ` | `; null where it is not stated), by name.
+
+    Example:
+        >>> rows = lambda value: pl.DataFrame({"name": ["settings.work_mem", "threads"], "value": [value, "4"]})
+        >>> setting_changes(rows("4MB"), rows("64MB")).rows()
+        [('work_mem', '4MB', '64MB')]
+    """
+    sides = [_stated(as_polars(one)) for one in (before, after)]
+    if any(side.is_empty() for side in sides):
+        return pl.DataFrame(schema=_CHANGES)
+    both = sides[0].join(sides[1], on="name", how="full", coalesce=True, suffix="_after")
+    changed = both.filter(pl.col("value").ne_missing(pl.col("value_after")))
+    return changed.select("name", before="value", after="value_after").sort("name")
+
+
+_CHANGES: Final = {"name": pl.String(), "before": pl.String(), "after": pl.String()}
+
+
+def _stated(settings: pl.DataFrame) -> pl.DataFrame:
+    named = settings.filter(pl.col("name").str.contains(_SYSTEM) & ~pl.col("name").str.contains(_OF_LOGS))
+    short = named.with_columns(pl.col("name").str.strip_prefix("settings."))
+    return short.group_by("name").agg(pl.col("value").drop_nulls().unique().sort().str.join(" | "))
+
+
+def change_words(changes: pl.DataFrame, most: int = 6) -> str:
+    """Changes of settings in words; empty where there are none.
+
+    Example:
+        >>> change_words(pl.DataFrame({"name": ["work_mem"], "before": ["4MB"], "after": ["64MB"]}))
+        'work_mem from 4MB to 64MB'
+    """
+    words = [
+        f"{name} from {was if was is not None else 'unstated'} to {now if now is not None else 'unstated'}"
+        for name, was, now in changes.select("name", "before", "after").iter_rows()
+    ]
+    return listed(words, most=most) if words else ""

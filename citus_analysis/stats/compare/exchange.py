@@ -1,0 +1,258 @@
+"""Comparisons in the formats of other tools: benchstat, Markdown, JUnit, and github-action-benchmark.
+
+- `benchstat` gets the runs themselves, one line each, in Go's benchmark format, and makes its own statistics;
+- `markdown` is a comment for a pull request;
+- `junit` is for servers of continuous integration: slower is a failure, inconclusive is skipped;
+- `github-action-benchmark` is its `customBiggerIsBetter` (or `customSmallerIsBetter`) list of means.
+
+References:
+    https://go.googlesource.com/proposal/+/master/design/14313-benchmark-format.md (Go's benchmark format)
+    https://github.com/benchmark-action/github-action-benchmark (custom tools)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+from xml.etree import ElementTree as Xml
+
+import polars as pl
+
+from citus_analysis.core.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.runs import setting_text, stratum_text
+from citus_analysis.stats.compare.gate_results import Gate
+from citus_analysis.stats.compare.run_tables import RunComparison
+from citus_analysis.stats.compare.verdict_text import change_text
+from citus_analysis.stats.compare.verdicts import Comparison
+from citus_analysis.stats.estimate.intervals import mean_interval, mean_method
+from citus_analysis.stats.results import Interval
+from citus_analysis.stats.run_means import lower_is_better, values_of
+from citus_analysis.texts.counted_words import noun_for
+from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.printable import printable
+from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
+
+__all__ = ["render_comparison", "render_gate"]
+
+_UNNAMED: Final = re.compile(r"[^\w.,:=@%()-]+")
+#: What Go's format would take for the number of processors that a benchmark used.
+_LIKE_PROCESSORS: Final = re.compile(r"-\d+$")
+_WORDS: Final = {
+    "faster": "🟢 faster",
+    "slower": "🔴 slower",
+    "equivalent": "⚪ equivalent",
+    "inconclusive": "❔ inconclusive",
+}
+
+
+def render_comparison(found: RunComparison, kind: str) -> str:
+    """A comparison of runs in the format of another tool.
+
+    Args:
+        found: what :func:`citus_analysis.stats.compare_runs` returned.
+        kind: `benchstat`, `markdown`, `junit` or `github-action-benchmark`.
+
+    Raises:
+        UnknownNameError: there is no such format.
+
+    Example:
+        >>> from citus_analysis.stats import compare_runs
+        >>> runs = pl.DataFrame({"system": ["x"] * 2 + ["y"] * 2, "throughput_ops_s": [10.0, 11, 20, 21]})
+        >>> print(render_comparison(compare_runs(runs), "benchstat"))
+        Unit ops/s better=higher
+        BenchmarkRuns/system=x 1 10.0 ops/s
+        BenchmarkRuns/system=x 1 11.0 ops/s
+        BenchmarkRuns/system=y 1 20.0 ops/s
+        BenchmarkRuns/system=y 1 21.0 ops/s
+    """
+    if kind not in _RENDERERS:
+        raise UnknownNameError("format", kind, _RENDERERS)
+    return _RENDERERS[kind](found)
+
+
+def _benchstat(found: RunComparison) -> str:
+    unit, factor = _go_unit(found.metric)
+    better = "lower" if _counts_downwards(found) else "higher"
+    lines = [f"Unit {unit} better={better}"]
+    for key, runs in _sides(found):
+        name = _benchmark_name(key)
+        lines += [f"{name} 1 {value * factor!r} {unit}" for value in values_of(runs, found.metric).tolist()]
+    return "\n".join(lines)
+
+
+def _go_unit(metric: str) -> tuple[str, float]:
+    """The metric as a unit of Go's format, and the factor of its values: times are in seconds there.
+
+    Example:
+        >>> _go_unit("throughput_ops_s"), _go_unit("p99_us"), _go_unit("failed_operations")
+        (('ops/s', 1.0), ('p99-sec', 1e-06), ('failed_operations', 1.0))
+    """
+    if metric == METRIC:
+        return "ops/s", 1.0
+    unit = unit_of(metric) or ""
+    if unit in SECONDS_PER_UNIT:
+        return f"{metric.rpartition('_')[0]}-sec", SECONDS_PER_UNIT[unit]
+    return metric, 1.0
+
+
+def _benchmark_name(key: Mapping[str, object]) -> str:
+    """The name under which Go's tools know a configuration: `BenchmarkRuns/workload=A/workers=2`."""
+    parts = [f"{name}={_go_word(setting_text(name, value))}" for name, value in key.items() if value not in (None, "")]
+    whole = "/".join(["BenchmarkRuns", *parts])
+    # Without this, `w2-t16` would be read as `w2` on 16 processors.
+    return f"{whole}-1" if _LIKE_PROCESSORS.search(whole) else whole
+
+
+def _go_word(text: str) -> str:
+    """A value without what separates words and keys in Go's format."""
+    return _UNNAMED.sub("_", text)
+
+
+def _sides(found: RunComparison) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+    """Each configuration that a shown comparison is about, once: what it is, and its runs in the order of time."""
+    seen: set[tuple[object, ...]] = set()
+    columns = (*found.strata, found.by)
+    order = [name for name in ("start_time", "iteration") if name in found.runs.columns]
+    runs = found.runs.sort(order, nulls_last=True, maintain_order=True) if order else found.runs
+    names = pl.Series("_level", [setting_text(found.by, value) for value in runs[found.by]], dtype=pl.String)
+    runs = runs.with_columns(names)
+    for one in found:
+        for level in (one.label_b, one.label_a):
+            same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items()]
+            mine = runs.filter(*same, pl.col("_level") == level).drop("_level")
+            if mine.height and (key := mine.select(columns).row(0)) not in seen:
+                seen.add(key)
+                yield dict(zip(columns, key, strict=True)), mine
+
+
+def _counts_downwards(found: RunComparison) -> bool:
+    first = next(iter(found), None)
+    return lower_is_better(found.metric) if first is None else not first.higher_is_better
+
+
+def _markdown(found: RunComparison) -> str:
+    head = ["configuration", f"{found.by}", "base", "runs", "ratio", "verdict"]
+    rows = [[*_markdown_cells(one), _WORDS[one.verdict] + _still_needed(one.runs_missing)] for one in found]
+    words = [f"### {label(found.metric)} by {found.by}", "", *_markdown_table(head, rows)]
+    return "\n".join([*words, *([""] if found.warnings else []), *(f"- {_cell(note)}" for note in found.warnings)])
+
+
+def _markdown_cells(one: Comparison) -> list[str]:
+    """A comparison as cells: configuration, both sides with their means, runs, and the ratio with its interval."""
+    means = [f"{name} ({readable(mean.estimate)})" for name, mean in _named_means(one)]
+    return [stratum_text(one.stratum) or "all runs", *means, f"{one.mean_a.n} and {one.mean_b.n}", change_text(one)]
+
+
+def _named_means(one: Comparison) -> tuple[tuple[str, Interval], tuple[str, Interval]]:
+    return (one.label_a, one.mean_a), (one.label_b, one.mean_b)
+
+
+def _still_needed(runs: int | None) -> str:
+    return f": about {runs:,} more {noun_for(runs, 'run')} of each" if runs else ""
+
+
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    r"""Lines of a table in GitHub's Markdown; what is markup in a cell is escaped.
+
+    Example:
+        >>> _markdown_table(["a", "b"], [["x|y", "1"]])
+        ['| a | b |', '|---|---|', '| x\\|y | 1 |']
+    """
+    lines = [f"| {' | '.join(map(_cell, row))} |" for row in (head, *rows)]
+    return [lines[0], f"|{'---|' * len(head)}", *lines[1:]]
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([\\|`*_<>\[\]@#])", r"\\\1", printable(text).replace("\n", " "))
+
+
+def _junit(found: RunComparison) -> str:
+    cases = []
+    for one in found:
+        name = f"{one.label_a} against {one.label_b}" + (f", {where}" if (where := stratum_text(one.stratum)) else "")
+        outcome = {"slower": "failure", "inconclusive": "skipped"}.get(one.verdict, "")
+        cases.append((name, outcome, "\n".join([one.sentence(), *one.warnings])))
+    return _junit_document(f"{found.metric} by {found.by}", cases)
+
+
+def _junit_document(suite: str, cases: Sequence[tuple[str, str, str]]) -> str:
+    """A JUnit file of one suite.
+
+    Args:
+        suite: name of the suite.
+        cases: of each test its name, `failure`, `skipped` or an empty text, and what is to be said of it.
+
+    Example:
+        >>> print(_junit_document("s", [("a < b", "failure", "slower")]).splitlines()[2].strip())
+        <testcase classname="s" name="a &lt; b">
+    """
+    counts = {name: str(sum(kind == word for _, kind, _ in cases)) for name, word in _COUNTED.items()}
+    root = Xml.Element("testsuite", {"name": printable(suite), "tests": str(len(cases)), "errors": "0", **counts})
+    for name, kind, words in cases:
+        case = Xml.SubElement(root, "testcase", {"classname": printable(suite), "name": printable(name)})
+        first, said = words.partition("\n")[0], "\n".join(map(printable, words.splitlines()))
+        if kind:
+            Xml.SubElement(case, kind, {"message": printable(first)}).text = said
+        else:
+            Xml.SubElement(case, "system-out").text = said
+    Xml.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode")
+
+
+_COUNTED: Final = {"failures": "failure", "skipped": "skipped"}
+
+
+def render_gate(found: Gate, kind: str) -> str:
+    """A gate as a comment for a pull request (`markdown`), or for a server of continuous integration (`junit`).
+
+    Raises:
+        UnknownNameError: there is no such format.
+
+    Example:
+        >>> from citus_analysis.stats import gate
+        >>> runs = pl.DataFrame({"throughput_ops_s": [99.0, 100.0, 101.0]})
+        >>> print(render_gate(gate(runs, runs), "markdown").splitlines()[0])
+        ### 🟢 passed: 1 equivalent (margin 5 %, level 95 %)
+    """
+    if kind not in ("markdown", "junit"):
+        raise UnknownNameError("format", kind, ("markdown", "junit"))
+    if kind == "junit":
+        outcome = {"worse": "failure", "undecided": "skipped"}
+        said = ["\n".join([c.summary_lines()[0], *c.comparison.warnings]) for c in found.checks]
+        cases = [(c.name, outcome.get(c.verdict, ""), words) for c, words in zip(found.checks, said, strict=True)]
+        cases += [(cell, "failure", "no run of the candidate is ok") for cell in found.failed_runs]
+        return _junit_document("gate", cases)
+    head = ["configuration", "candidate", "baseline", "runs", "change", "verdict"]
+    rows = [[check.name, *_markdown_cells(check.comparison)[1:], f"{check.verdict}{check.advice()}"] for check in found.checks]
+    lines = [f"### {_GATE_WORDS[found.verdict]} {found.summary_lines()[0]}", "", *_markdown_table(head, rows)]
+    commands = ["", "```bash", *found.commands(), "```"] if found.commands() else []
+    return "\n".join([*lines, *commands, "", *(f"- {_cell(note)}" for note in found.notes())]).rstrip()
+
+
+_GATE_WORDS: Final = {"passed": "🟢", "failed": "🔴", "undecided": "❔"}
+
+
+def _github_action_benchmark(found: RunComparison) -> str:
+    level = next((one.ratio.level for one in found), LEVEL)
+    entries = []
+    for key, runs in _sides(found):
+        values = values_of(runs, found.metric)
+        mean = mean_interval(values, level, mean_method(values))
+        entries.append(
+            {
+                "name": f"{found.metric} {stratum_text(key)}",
+                "unit": unit_of(found.metric) or found.metric,
+                "value": mean.estimate,
+                **({"range": f"{readable(mean.low)} to {readable(mean.high)}"} if mean.exists else {}),
+                "extra": str(mean),
+            }
+        )
+    return json.dumps(entries, ensure_ascii=False, indent=2)
+
+
+_RENDERERS: Final[dict[str, Callable[[RunComparison], str]]] = dict(
+    zip(EXCHANGE_FORMATS, (_benchstat, _markdown, _junit, _github_action_benchmark), strict=True)
+)
