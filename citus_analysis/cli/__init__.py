@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "spans": "Write traces for a trace viewer or collector.",
     "compare": "Compare runs: faster, slower, equivalent, inconclusive.",
     "gate": "Judge a dataset by a baseline: passed, failed, undecided.",
+    "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
     "run": "Launch an experiment and leave the files that ingest reads.",

@@ -16,21 +16,24 @@ __all__ = ["SHARE", "ChosenColumns", "chosen_columns", "column_names", "column_v
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
-class _Share(click.FloatRange):
+class _Share(click.ParamType[float]):
     """A number between 0 and 1, neither of which makes sense, or per cent: `0.05`, `5%`."""
 
     name = "share"
 
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, str) and value.strip().endswith("%"):
-            per_cent: float = click.FLOAT.convert(value.strip().removesuffix("%"), param, ctx)
-            value = per_cent / 100
-        share: float = super().convert(value, param, ctx)
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        written = str(value).strip()
+        try:
+            share = float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, or a number of per cent", param, ctx)
+        if not 0 < share < 1:
+            self.fail(f"{value} is not between 0 and 1 (5% is 0.05)", param, ctx)
         return share
 
 
 #: A confidence level, a margin.
-SHARE: Final = _Share(0, 1, min_open=True, max_open=True)
+SHARE: Final = _Share()
 
 
 _WITHIN: Final = "Hold only these columns equal. Default: the set-up."

@@ -13,6 +13,7 @@ from typing import Final
 
 __all__ = [
     "ASSURANCE",
+    "CHANGE_ALPHA",
     "EXCHANGE_FORMATS",
     "FIT_RESAMPLES",
     "LEVEL",
@@ -40,6 +41,9 @@ OUTSIDE_PERCENT: Final[float] = 50.0
 ASSURANCE: Final[float] = 0.8
 #: Chance with which planned runs, or a test whose power is stated, show a difference that is there.
 POWER: Final[float] = 0.8
+#: Level at which a sequence of runs is said to have changed. It is asked again with every run that is added, so it is
+#: far below 1 - LEVEL.
+CHANGE_ALPHA: Final[float] = 0.004
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
 #: Metric of a run that is compared.

@@ -4,7 +4,8 @@
   `run_percentile_interval`;
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`,
   `render_comparison`, and of one dataset with another `gate`, `format_gate`, `render_gate`;
-- sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`;
+- sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`,
+  `find_changes`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
 docs/statistics.md says which to use when.
@@ -41,6 +42,7 @@ from citus_analysis.stats.planning import Influence, RequiredRuns, StoppingRule,
 from citus_analysis.stats.precision import run_precision
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, summarise_runs
+from citus_analysis.stats.series.change_points import ChangePoint, ChangePoints, cusum_p_value, find_changes, rank_cusum
 from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
 from citus_analysis.stats.series.sequences import (
@@ -56,6 +58,8 @@ from citus_analysis.stats.series.sequences import (
 
 __all__ = [
     "DEFAULT_SKIP",
+    "ChangePoint",
+    "ChangePoints",
     "Comparison",
     "Drift",
     "EffectiveSampleSize",
@@ -79,10 +83,12 @@ __all__ = [
     "compare_many",
     "compare_runs",
     "compare_summaries",
+    "cusum_p_value",
     "cut_warm_up",
     "detect_drift",
     "effective_sample_size",
     "enough_runs",
+    "find_changes",
     "first_k",
     "format_comparison",
     "format_gate",
@@ -101,6 +107,7 @@ __all__ = [
     "nested_interval",
     "percentile_interval",
     "percentile_ranks",
+    "rank_cusum",
     "ratio_interval",
     "ratio_interval_from_summaries",
     "render_comparison",

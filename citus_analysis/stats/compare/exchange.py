@@ -226,7 +226,10 @@ def render_gate(found: Gate, kind: str) -> str:
         cases += [(cell, "failure", "no run of the candidate is ok") for cell in found.failed_runs]
         return _junit_document("gate", cases)
     head = ["configuration", "candidate", "baseline", "runs", "change", "verdict"]
-    rows = [[check.name, *_markdown_cells(check.comparison)[1:], f"{check.verdict}{check.advice()}"] for check in found.checks]
+    rows = [
+        [check.name, *_markdown_cells(check.comparison)[1:], f"{check.verdict}{check.advice()}"]
+        for check in found.checks
+    ]
     lines = [f"### {_GATE_WORDS[found.verdict]} {found.summary_lines()[0]}", "", *_markdown_table(head, rows)]
     commands = ["", "```bash", *found.commands(), "```"] if found.commands() else []
     return "\n".join([*lines, *commands, "", *(f"- {_cell(note)}" for note in found.notes())]).rstrip()

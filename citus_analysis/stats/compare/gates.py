@@ -198,12 +198,12 @@ def _changes(candidate: object, baseline: object, checks: Sequence[GateCheck]) -
     """What the descriptions of the compared systems say of a change; empty where they say nothing."""
     if not (isinstance(candidate, TableSource) and isinstance(baseline, TableSource)):
         return ""
-    resources = [
-        {name for check in checks for name in names(check)}
-        for names in (lambda check: check.baseline_resources, lambda check: check.resources)
-    ]
+    chosen = (
+        {name for check in checks for name in check.baseline_resources},
+        {name for check in checks for name in check.resources},
+    )
     before, after = (
-        as_polars(source.table("settings")).filter(pl.col("resource").is_in(list(chosen)))
-        for source, chosen in zip((baseline, candidate), resources, strict=True)
+        as_polars(source.table("settings")).filter(pl.col("resource").is_in(list(names)))
+        for source, names in zip((baseline, candidate), chosen, strict=True)
     )
     return change_words(setting_changes(before, after))

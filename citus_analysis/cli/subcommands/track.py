@@ -1,0 +1,87 @@
+"""Command: citus-analysis track."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.run_options import SHARE, column_names, column_values
+from citus_analysis.core.defaults import CHANGE_ALPHA, METRIC
+
+__all__ = ["command"]
+
+
+@click.command("track")
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    default=[METRIC],
+    show_default=True,
+    help="Column of runs or operation_latencies; repeatable.",
+)
+@click.option(
+    "--pool", multiple=True, metavar="COLUMNS", help="Columns that do not tell series apart, split by commas."
+)
+@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only runs with this value; repeatable.")
+@click.option(
+    "--alpha", default=CHANGE_ALPHA, show_default=True, type=SHARE, help="Chance of a false alarm in a quiet series."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(
+    folders: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    pool: tuple[str, ...],
+    only: tuple[str, ...],
+    alpha: float,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Find where metrics changed over the runs of several datasets, and what else moved there.
+
+    Runs are in the order in which they began, one series per metric and configuration. Settings, versions, CPU time per
+    operation and balance that changed within two runs of a change are named with it.
+    """
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.tracking import format_track, track
+
+    datasets = [open_dataset(folder) for folder in folders]
+    found = track(datasets, metrics, pool=column_names(pool), only=column_values(only), alpha=alpha)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo(printable_lines(format_track(found)))
+    if out is not None:
+        _report(folders, out, metrics, pool, only, alpha, quiet=as_json)
+
+
+def printable_lines(text: str) -> str:
+    """Lines without what would steer a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _report(
+    folders: tuple[Path, ...],
+    out: Path,
+    metrics: tuple[str, ...],
+    pool: tuple[str, ...],
+    only: tuple[str, ...],
+    alpha: float,
+    *,
+    quiet: bool,
+) -> None:
+    from citus_analysis.report import render_report
+
+    parameters = {
+        "datasets": ",".join(map(str, folders)),
+        "metrics": ",".join(metrics),
+        "pool": ",".join(column_names(pool)),
+        "only": ",".join(only),
+        "alpha": alpha,
+    }
+    result = render_report("track", folders[-1], out, parameters)
+    click.echo(printable(str(result.html)), err=quiet)

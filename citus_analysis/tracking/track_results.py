@@ -1,0 +1,219 @@
+"""What was found in metrics over time: series, their changes, and what else moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.displays import Shown
+from citus_analysis.runs import stratum_text
+from citus_analysis.stats import ChangePoints, Comparison, Interval
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.text_tables import text_table
+
+__all__ = ["Track", "TrackedChange", "TrackedSeries", "format_track"]
+
+#: What is to be known of a change's size.
+_CHOSEN: Final = (
+    "sizes are of the parts between changes, which were chosen where they differ: they are a little too large"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class TrackedChange(Shown):
+    """A change of level.
+
+    Attributes:
+        place: which run of the series is the first after it, from 0.
+        dataset: name of that run's dataset.
+        resource: its resource.
+        run_id: its name.
+        start_time: when it began; None where that is not known.
+        p_value: of the part of the series that the change divides.
+        comparison: the runs from here to the next change against those since the last one.
+        moved: what else changed within two runs of it, in words.
+    """
+
+    place: int
+    dataset: str
+    resource: str
+    run_id: str
+    start_time: datetime | None
+    p_value: float
+    comparison: Comparison
+    moved: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> Interval:
+        """Mean after the change over the mean before it."""
+        return self.comparison.ratio
+
+    @property
+    def better(self) -> bool:
+        """Whether the metric changed to the better."""
+        return (self.ratio.estimate > 1) == self.comparison.higher_is_better
+
+    def summary_lines(self) -> list[str]:
+        """The change in words, with what moved."""
+        when = f"{self.start_time:%Y-%m-%d %H:%M}, " if self.start_time else ""
+        word = "better" if self.better else "worse"
+        size = f"{self.comparison.change_percent:+.1f} % ({word}), ratio {self.ratio}"
+        first = f"run {self.place + 1} ({when}{self.dataset}, {self.run_id}): {size}, p = {self.p_value:.2g}"
+        return [first, *(f"  moved there too: {words}" for words in self.moved)]
+
+
+@dataclass(frozen=True, repr=False)
+class TrackedSeries(Shown):
+    """One metric of one configuration over time.
+
+    Attributes:
+        metric: what was measured.
+        stratum: the configuration.
+        runs: the runs in the order of time: `place`, `dataset`, `resource`, `run_id`, `start_time`, `value`, `level`
+            (mean of the part without a change), and the columns of what else was measured.
+        found: what was decided.
+        changes: the changes.
+    """
+
+    metric: str
+    stratum: dict[str, object]
+    runs: pl.DataFrame
+    found: ChangePoints
+    changes: tuple[TrackedChange, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Metric and configuration."""
+        return ", ".join(part for part in (self.metric, stratum_text(self.stratum)) if part)
+
+    def summary_lines(self) -> list[str]:
+        """Length and changes of the series."""
+        words = [f"  {line}" for change in self.changes for line in change.summary_lines()]
+        first = f"{self.name}: {counted(self.found.n, 'run')}, {counted(len(self.changes), 'change')}"
+        return [first, *words, *(f"  note: {note}" for note in self.found.warnings)]
+
+
+@dataclass(frozen=True, repr=False)
+class Track(Shown):
+    """Metrics over time.
+
+    Attributes:
+        series: one per metric and configuration.
+        datasets: names, in the order of time.
+        metrics: what was tracked.
+        alpha: chance of a false alarm in one quiet series of independent runs.
+        warnings: what a reader must know.
+    """
+
+    series: tuple[TrackedSeries, ...]
+    datasets: tuple[str, ...]
+    metrics: tuple[str, ...]
+    alpha: float
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def changes(self) -> tuple[tuple[TrackedSeries, TrackedChange], ...]:
+        """All changes, each with its series."""
+        return tuple((series, change) for series in self.series for change in series.changes)
+
+    def summary_lines(self) -> list[str]:
+        """How much was looked at, and the changes."""
+        judged = sum(series.found.judged for series in self.series)
+        first = (
+            f"{counted(len(self.changes), 'change')} in {judged} of {len(self.series)} series "
+            f"over {counted(len(self.datasets), 'dataset')} (level {self.alpha:g})"
+        )
+        lines = [f"  {series.name}: {change.summary_lines()[0]}" for series, change in self.changes]
+        return [first, *lines, *(f"  note: {note}" for note in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame:
+        """One row per change; see :meth:`changes_frame`."""
+        return self.changes_frame()
+
+    def runs_frame(self) -> pl.DataFrame:
+        """All runs of all series, each with the name of its series."""
+        return pl.concat(
+            [one.runs.with_columns(series=pl.lit(one.name)) for one in self.series], how="diagonal_relaxed"
+        )
+
+    def changes_frame(self) -> pl.DataFrame:
+        """One row per change: its series, place and run, size with interval, p-value, and what moved there too."""
+        rows = [
+            {
+                "series": series.name,
+                "metric": series.metric,
+                "place": change.place,
+                "start_time": change.start_time,
+                "dataset": change.dataset,
+                "run_id": change.run_id,
+                "ratio": change.ratio.estimate,
+                **dict(zip(("low", "high"), change.ratio.ends, strict=True)),
+                "better": change.better,
+                "p_value": change.p_value,
+                "moved": "; ".join(change.moved),
+            }
+            for series, change in self.changes
+        ]
+        return pl.DataFrame(rows, schema=_CHANGES)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "datasets": list(self.datasets),
+            "metrics": list(self.metrics),
+            "alpha": self.alpha,
+            "series": [
+                {
+                    "metric": one.metric,
+                    "configuration": dict(one.stratum),
+                    "n": one.found.n,
+                    "p_value": one.found.p_value,
+                    "runs": one.runs.to_dicts(),
+                    "warnings": list(one.found.warnings),
+                }
+                for one in self.series
+            ],
+            "changes": self.changes_frame().to_dicts(),
+            "warnings": list(self.warnings),
+        }
+
+
+_CHANGES: Final = {
+    "series": pl.String(),
+    "metric": pl.String(),
+    "place": pl.Int64(),
+    "start_time": pl.Datetime("us", "UTC"),
+    "dataset": pl.String(),
+    "run_id": pl.String(),
+    "ratio": pl.Float64(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "better": pl.Boolean(),
+    "p_value": pl.Float64(),
+    "moved": pl.String(),
+}
+
+
+def format_track(found: Track) -> str:
+    """A track as text: a line per series, then the changes with what moved there too, then notes."""
+    head = ("series", "runs", "mean", "latest level", "changes", "p")
+    rows = []
+    for one in found.series:
+        values = one.runs["value"]
+        latest = readable(one.runs["level"][-1]) if one.runs.height else "-"
+        p_value = "-" if one.found.p_value != one.found.p_value else f"{one.found.p_value:.2g}"
+        mean = readable(float(values.to_numpy().mean())) if one.runs.height else "-"
+        rows.append([one.name, str(one.found.n), mean, latest, str(len(one.changes)), p_value])
+    lines = [f"{series.name}: {line}" for series, change in found.changes for line in change.summary_lines()]
+    notes = [*found.warnings, *([_CHOSEN] if found.changes else [])]
+    parts = (
+        found.summary_lines()[0],
+        "\n".join(text_table(head, rows)),
+        "\n".join(lines),
+        "\n".join(f"note: {note}" for note in notes),
+    )
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,195 @@
+"""Series of runs over datasets, their change points, and what moved within two runs of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.defaults import CHANGE_ALPHA, METRIC
+from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs import LOAD, change_words
+from citus_analysis.stats import ChangePoints, compare, find_changes, lower_is_better, runs_with_metric
+from citus_analysis.tracking.run_measures import MEASURES, described_change, with_measures
+from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
+
+__all__ = ["track"]
+
+#: What tells series apart. Settings and the share of a CPU do not: a change of theirs is what is looked for.
+_SERIES: Final = ("system", "family", "workers", *LOAD)
+#: Distance in runs within which two changes are one.
+_NEAR: Final = 2
+_RUN: Final = ("dataset", "resource", "run_id", "start_time")
+
+
+def track(
+    datasets: Sequence[TableSource] | Mapping[str, TableSource],
+    metrics: str | Sequence[str] = METRIC,
+    *,
+    pool: Sequence[str] = (),
+    only: Mapping[str, object] | None = None,
+    alpha: float = CHANGE_ALPHA,
+) -> Track:
+    """Find where metrics changed over runs of several datasets, and what else moved there.
+
+    Runs are put in the order in which they began (of the datasets, where that is not known), one series per metric and
+    configuration; settings may change within a series. :func:`citus_analysis.stats.find_changes` decides. A setting, a
+    version, the CPU time per operation or the balance moved "there too" if it changed within two runs of the change.
+
+    Args:
+        datasets: in the order of time; a mapping names them, otherwise their folders do.
+        metrics: one or several metrics of `runs` or `operation_latencies`.
+        pool: columns that do not tell series apart (`family`, where experiments have other names).
+        only: column -> value; only runs that have it.
+        alpha: chance of a false alarm in one series.
+
+    Raises:
+        UsageError: no dataset.
+        UnknownNameError: no such metric or column.
+        InsufficientDataError: no run has a metric.
+    """
+    sources = _named(datasets)
+    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    settings = pl.concat(
+        [as_polars(source.table("settings")).with_columns(dataset=pl.lit(name)) for name, source in sources.items()],
+        how="diagonal_relaxed",
+    )
+    notes: list[str] = []
+    series: list[TrackedSeries] = []
+    for metric in names:
+        runs, said = _history(sources, metric, only)
+        notes += said
+        better = not lower_is_better(metric)
+        series += [_tracked(metric, key, part, settings, alpha, better) for key, part in _parts(runs, pool)]
+    judged = sum(one.found.judged for one in series)
+    if judged > 1:
+        notes.append(f"{judged} series: {judged * alpha:.2g} false alarms are to be expected if all are quiet")
+    if short := len(series) - judged:
+        notes.append(f"{short} series too short to see a change")
+    return Track(tuple(series), tuple(sources), tuple(names), alpha, tuple(dict.fromkeys(notes)))
+
+
+def _named(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[str, TableSource]:
+    if not datasets:
+        raise UsageError("no dataset is given", way_out="pass the datasets in the order of time")
+    if isinstance(datasets, Mapping):
+        return dict(datasets)
+    named: dict[str, TableSource] = {}
+    for number, source in enumerate(datasets, 1):
+        path = getattr(source, "path", None)
+        name = Path(path).name if path else str(number)
+        named[name if name not in named else f"{name} ({number})"] = source
+    return named
+
+
+def _history(
+    sources: Mapping[str, TableSource], metric: str, only: Mapping[str, object] | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """The runs of all datasets in the order of time, each with its dataset and what else was measured of it."""
+    parts: list[pl.DataFrame] = []
+    notes: list[str] = []
+    for name, source in sources.items():
+        try:
+            runs, said = runs_with_metric(source, metric, only=only)
+        except InsufficientDataError as error:
+            notes.append(f"{name}: {error.problem}")
+            continue
+        notes += [f"{name}: {note}" for note in said]
+        measured = with_measures(runs, source)
+        parts.append(measured.with_columns(dataset=pl.lit(name), _order=pl.lit(len(parts))))
+    if not parts:
+        raise InsufficientDataError(f"no dataset has a run with a {metric}")
+    whole = pl.concat(parts, how="diagonal_relaxed")
+    timed = "start_time" in whole.columns and not whole["start_time"].null_count()
+    if not timed:
+        notes.append("not all runs have a start time: they are in the order of the datasets and iterations")
+    return whole.sort(*(["start_time"] if timed else ["_order", "iteration"]), maintain_order=True), notes
+
+
+def _parts(runs: pl.DataFrame, pool: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+    columns = [name for name in _SERIES if name in runs.columns and name not in pool]
+    columns = [name for name in columns if runs[name].n_unique() > 1]
+    if not columns:
+        yield {}, runs
+        return
+    for key, part in runs.group_by(columns, maintain_order=True):
+        yield dict(zip(columns, key, strict=True)), part
+
+
+def _tracked(
+    metric: str, stratum: dict[str, object], runs: pl.DataFrame, settings: pl.DataFrame, alpha: float, better: bool
+) -> TrackedSeries:
+    kept = runs.with_columns(value=pl.col(metric).cast(pl.Float64)).with_row_index("place")
+    shown = kept.select("place", *(name for name in _RUN if name in kept.columns), "value", *MEASURES)
+    found = find_changes(shown["value"].to_numpy(), alpha)
+    levels = [
+        float(shown["value"].slice(first, end - first).to_numpy().mean())
+        for first, end in found.segments()
+        for _ in range(first, end)
+    ]
+    shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
+    moves = _Moves(shown, settings, alpha) if found.points else None
+    changes = tuple(_changes(metric, shown, found, moves, better)) if moves else ()
+    return TrackedSeries(metric, stratum, shown, found, changes)
+
+
+def _changes(
+    metric: str, runs: pl.DataFrame, found: ChangePoints, moves: _Moves, better: bool
+) -> Iterator[TrackedChange]:
+    values = runs["value"].to_numpy()
+    for point, (before, after) in zip(found.points, pairwise(found.segments()), strict=True):
+        comparison = compare(
+            values[slice(*after)],
+            values[slice(*before)],
+            higher_is_better=better,
+            label_a="after",
+            label_b="before",
+            metric=metric,
+        )
+        run = runs.row(point.index, named=True)
+        yield TrackedChange(
+            place=point.index,
+            dataset=str(run["dataset"]),
+            resource=str(run.get("resource")),
+            run_id=str(run.get("run_id")),
+            start_time=run.get("start_time"),
+            p_value=point.p_value,
+            comparison=comparison,
+            moved=tuple(moves.near(point.index)),
+        )
+
+
+@dataclass
+class _Moves:
+    """What changed along a series beside its metric."""
+
+    runs: pl.DataFrame
+    settings: pl.DataFrame
+    alpha: float
+
+    def near(self, place: int) -> Iterator[str]:
+        """What changed within two runs of a place, in words."""
+        rows = self.runs.to_dicts()
+        first, last = max(1, place - _NEAR), min(len(rows) - 1, place + _NEAR)
+        for number in range(first, last + 1):
+            before, after = rows[number - 1], rows[number]
+            if (before["dataset"], before["resource"]) != (after["dataset"], after["resource"]):
+                words = change_words(described_change(before, after, self.settings))
+                if words:
+                    yield f"{words} (run {number + 1})"
+        for column, words in MEASURES.items():
+            yield from self._measured(column, words, place)
+
+    def _measured(self, column: str, words: str, place: int) -> Iterator[str]:
+        known = self.runs.drop_nulls(column)
+        values, places = known[column].to_numpy(), known["place"].to_list()
+        found = find_changes(values, self.alpha)
+        for index, (before, after) in zip(found.places, pairwise(found.segments()), strict=True):
+            if abs(places[index] - place) <= _NEAR:
+                was, now = (float(values[slice(*part)].mean()) for part in (before, after))
+                yield f"{words} {(now / was - 1) * 100:+.1f} % (run {places[index] + 1})"
