@@ -43,7 +43,7 @@ ASSURANCE: Final[float] = 0.8
 POWER: Final[float] = 0.8
 #: Level at which a sequence of runs is said to have changed. It is asked again with every run that is added, so it is
 #: far below 1 - LEVEL.
-CHANGE_ALPHA: Final[float] = 0.004
+CHANGE_ALPHA: Final[float] = 0.002
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
 #: Metric of a run that is compared.

@@ -19,6 +19,7 @@ from citus_analysis.plots.trace_figures import (
     plot_tail,
     plot_waterfall,
 )
+from citus_analysis.plots.track_figures import plot_track
 
 __all__ = [
     "TEMPLATE",
@@ -51,6 +52,7 @@ __all__ = [
     "plot_stated_intervals",
     "plot_symbols",
     "plot_tail",
+    "plot_track",
     "plot_variance",
     "plot_waits",
     "plot_waterfall",

@@ -7,6 +7,7 @@ check here, made of the functions that the report itself calls, so that both rai
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import fspath
 from typing import Any, Final, get_args
 
 from citus_analysis.bottleneck.measured_resources import study_resources
@@ -16,6 +17,7 @@ from citus_analysis.published import published
 from citus_analysis.report.comparison_text import base_variant
 from citus_analysis.report.engine.notebooks import Scalar, report_parameters
 from citus_analysis.report.scalability import Axis, check_base
+from citus_analysis.report.track_text import column_values, tracked_datasets
 from citus_analysis.runs.run_selection import Selection, check_known, select_runs
 from citus_analysis.serverlogs import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
@@ -25,7 +27,7 @@ __all__ = ["check_choices"]
 Values = Mapping[str, Any]
 
 #: Parameter -> the open interval that its value must lie in.
-_WITHIN: Final = {"level": (0.0, 1.0), "margin": (0.0, float("inf"))}
+_WITHIN: Final = {"alpha": (0.0, 1.0), "level": (0.0, 1.0), "margin": (0.0, float("inf"))}
 
 
 def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> None:
@@ -95,6 +97,11 @@ def _bottleneck(dataset: Dataset, values: Values) -> None:
     check_known(dataset.table("runs"), values["resources"])
 
 
+def _track(dataset: Dataset, values: Values) -> None:
+    tracked_datasets(fspath(dataset.path), values["datasets"])
+    column_values(values["only"])
+
+
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
     "bottleneck": _bottleneck,
     "comparison": _comparison,
@@ -103,4 +110,5 @@ _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
     "resources": _resources,
     "scalability": _scalability,
     "server": _server,
+    "track": _track,
 }

@@ -33,6 +33,7 @@ from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import UnknownNameError, UsageError
 
 __all__ = [
+    "DATASETS",
     "RESERVED",
     "Parameter",
     "Scalar",
@@ -111,12 +112,22 @@ def _from_python(value: object, kind: str) -> Scalar | None:
 
 
 #: Reports in the order in which they tell a story; others follow by name.
-_STORY: Final = ("scalability", "comparison", "profile", "resources", "published", "bottleneck", "server")
+_STORY: Final = ("scalability", "comparison", "profile", "resources", "published", "bottleneck", "server", "track")
+
+#: Parameter of reports over several datasets: their folders, split by commas.
+DATASETS: Final = "datasets"
+#: Reports over several datasets, which are not among those of one.
+_OF_SEVERAL: Final = ("track",)
 
 
-def report_names() -> list[str]:
-    """Names of the reports, in reading order: the notebooks that do not begin with a number (`00_tour` does)."""
+def report_names(*, of_several: bool = False) -> list[str]:
+    """Names of the reports, in reading order: the notebooks that do not begin with a number (`00_tour` does).
+
+    Args:
+        of_several: also those that need several datasets.
+    """
     names = sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
+    names = [name for name in names if of_several or name not in _OF_SEVERAL]
     return sorted(names, key=lambda name: _STORY.index(name) if name in _STORY else len(_STORY))
 
 
@@ -128,7 +139,7 @@ def find_notebook(name: str) -> Path:
     """
     paths = {path.stem: path for path in shipped("notebooks").glob("*.ipynb")}
     if name not in paths:
-        raise UnknownNameError("report", name, report_names())
+        raise UnknownNameError("report", name, report_names(of_several=True))
     return paths[name]
 
 

@@ -25,6 +25,7 @@ from citus_analysis.errors import InsufficientDataError, NothingToReportError, R
 from citus_analysis.redaction import redact
 from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebooks import (
+    DATASETS,
     Scalar,
     check_parameters,
     find_notebook,
@@ -107,7 +108,7 @@ def render_report(
         NothingToReportError: the dataset has nothing of what the report shows.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
-    given = check_parameters(name, parameters or {})
+    given = _with_absolute_datasets(check_parameters(name, parameters or {}))
     source, target = _resolved(dataset, out)
     if reason := _obstacles(source, {name: given}).get(name):
         raise NothingToReportError(reason, path=source)
@@ -142,8 +143,14 @@ def render_reports(
         NothingToReportError: the dataset has nothing of what any of the reports shows.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
-    wanted = report_names() if names == "all" else [names] if isinstance(names, str) else list(names)
-    given = _distribute(wanted, parameters or {})
+    wanted = (
+        report_names(of_several=DATASETS in (parameters or {}))
+        if names == "all"
+        else [names]
+        if isinstance(names, str)
+        else list(names)
+    )
+    given = {name: _with_absolute_datasets(one) for name, one in _distribute(wanted, parameters or {}).items()}
     source, target = _resolved(dataset, out)
     left_out = _obstacles(source, given)
     shown = [name for name in wanted if name not in left_out]
@@ -174,6 +181,15 @@ def render_reports(
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
     """Both folders independent of the working directory: a kernel runs in another one."""
     return Path(dataset).absolute(), Path(out).absolute()
+
+
+def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The parameters with folders of further datasets independent of the working directory, too."""
+    if not (folders := str(given.get(DATASETS, "")).strip()):
+        return given
+    return given | {
+        DATASETS: ",".join(fspath(Path(one.strip()).absolute()) for one in folders.split(",") if one.strip())
+    }
 
 
 def _obstacles(dataset: Path, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:

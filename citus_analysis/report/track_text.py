@@ -1,0 +1,127 @@
+"""The report `track`: its datasets, and what it says of changes over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.dataset import Dataset, open_dataset
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.plots import plot_track
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import p_text, with_interval
+from citus_analysis.tracking import Track, TrackedChange, TrackedSeries
+
+__all__ = [
+    "changes_table",
+    "column_values",
+    "series_table",
+    "track_figures",
+    "track_sentences",
+    "tracked_datasets",
+]
+
+#: Series that are drawn: those with changes first, then the longest.
+_MOST_FIGURES: Final = 12
+_NAMED: Final = 3
+
+
+def tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
+    """The datasets of a report: those that a parameter names, split by commas, and the one it is made of.
+
+    Raises:
+        InsufficientDataError: there is only one.
+        DatasetError: a folder holds no dataset.
+    """
+    named = [Path(one.strip()) for one in datasets.split(",") if one.strip()]
+    known = {path.resolve() for path in named}
+    paths = [*named, *([] if Path(dataset).resolve() in known else [Path(dataset)])]
+    if len(paths) < 2:
+        raise InsufficientDataError(
+            "changes over time take several datasets",
+            way_out="name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT",
+        )
+    return [open_dataset(path) for path in paths]
+
+
+def column_values(text: str) -> dict[str, object]:
+    """`column=value` pairs, split by commas.
+
+    Raises:
+        UsageError: a part without `=`.
+
+    Example:
+        >>> column_values("workload=C, threads=16")
+        {'workload': 'C', 'threads': '16'}
+    """
+    pairs = [part.strip() for part in text.split(",") if part.strip()]
+    if wrong := [pair for pair in pairs if "=" not in pair]:
+        raise UsageError(f"{wrong[0]} contains no value", way_out="write -p only=COLUMN=VALUE")
+    return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def track_sentences(found: Track) -> list[str]:
+    """What changed and when, in three to six sentences: the latest changes first."""
+    runs, judged = sum(one.found.n for one in found.series), [one for one in found.series if one.found.judged]
+    looked = f"{counted(runs, 'run')} of {counted(len(found.datasets), 'dataset')} make {len(found.series)} series"
+    first = f"{looked}, of which {len(judged)} are long enough to show a change."
+    latest = sorted(found.changes, key=lambda pair: pair[1].place - pair[0].found.n, reverse=True)
+    sentences = [_sentence(*pair) for pair in latest[:_NAMED]]
+    if more := len(latest) - len(sentences):
+        sentences.append(f"{counted(more, 'change')} more {'is' if more == 1 else 'are'} in the table.")
+    if not latest:
+        sentences = ["No series changed its level."] if judged else ["Whether any changed cannot be told."]
+    chance = f"A quiet series of independent runs raises a false alarm with a chance of {found.alpha * 100:g} %."
+    return [first, *sentences, chance]
+
+
+def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
+    size = f"{change.comparison.change_percent:+.1f} %, to the {'better' if change.better else 'worse'}"
+    where = f"from run {change.place + 1} on ({change.run_id} in {change.dataset})"
+    moved = (
+        f"; there too: {listed(change.moved, most=_NAMED)}" if change.moved else "; nothing else is known to have moved"
+    )
+    return f"{series.name} changed {where}: {size}{moved}."
+
+
+def track_figures(found: Track) -> list[go.Figure]:
+    """One figure for each series, those with changes first; at most twelve."""
+    ordered = sorted(found.series, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
+    return [
+        plot_track(one.runs, metric=one.metric, places=one.found.places, title=one.name)
+        for one in ordered
+        if one.found.n
+    ]
+
+
+def changes_table(found: Track) -> pl.DataFrame:
+    """The changes for readers: series, run, size with its interval, p-value, and what moved there too."""
+    table = found.changes_frame()
+    sizes = [with_interval(*row) for row in table.select("ratio", "low", "high").iter_rows()]
+    return table.select(
+        "series",
+        "dataset",
+        "run_id",
+        pl.Series("ratio", sizes, dtype=pl.String),
+        pl.Series("p", [p_text(p) for p in table["p_value"]], dtype=pl.String),
+        "moved",
+    )
+
+
+def series_table(found: Track) -> pl.DataFrame:
+    """The series for readers: runs, changes, and the level of their latest part."""
+    rows: Sequence[dict[str, object]] = [
+        {
+            "series": one.name,
+            "runs": one.found.n,
+            "changes": len(one.changes),
+            "latest_level": one.runs["level"][-1],
+            "p": p_text(one.found.p_value) if one.found.judged else "too few runs",
+        }
+        for one in found.series
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)

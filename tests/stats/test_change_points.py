@@ -1,0 +1,137 @@
+"""Change points: the published critical values, ties, and the stated rates of false alarms and of changes found."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from citus_analysis.core.defaults import CHANGE_ALPHA
+from citus_analysis.errors import UsageError
+from citus_analysis.stats import cusum_p_value, find_changes, rank_cusum
+
+Rows = NDArray[np.float64]
+
+#: Upper quantiles of the limiting distribution for one mean: Shao and Zhang (2010), table 1.
+PUBLISHED = {0.10: 29.6, 0.05: 40.1, 0.025: 52.2, 0.01: 68.6, 0.005: 84.6, 0.001: 121.9}
+QUIET = [100.2, 99.8, 100.1, 99.7, 100.4, 99.9, 100.3, 99.6, 100.0, 100.5]
+
+
+def noise(kind: str, rows: int, n: int, seed: int = 1) -> Rows:
+    """Quiet sequences in standard deviations of their ordinary values."""
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=(rows, n + 50))
+    if kind == "log-normal":
+        return np.asarray(np.exp(0.5 * normal[:, :n]) / 0.6)
+    if kind == "outliers":
+        return np.where(rng.random((rows, n)) < 0.05, 10 * normal[:, :n], normal[:, :n])
+    if kind == "AR(1) 0.6":
+        for place in range(1, n + 50):
+            normal[:, place] = 0.6 * normal[:, place - 1] + 0.8 * normal[:, place]
+        return normal[:, 50:]
+    return normal[:, :n]
+
+
+@pytest.mark.parametrize(("share", "critical"), PUBLISHED.items())
+def test_critical_values_are_the_published_ones(share: float, critical: float) -> None:
+    # 20,000 simulated sequences: the share is known to about two standard errors, and n = 200 is not infinite.
+    assert cusum_p_value(critical, 200) == pytest.approx(share, rel=0.25)
+
+
+def test_the_statistic_is_that_of_the_definition() -> None:
+    """The double sums of Shao and Zhang, equation 4, written out."""
+    values = np.array([3.1, 2.9, 3.4, 1.2, 1.1, 1.5, 1.3, 0.9])
+    x, n = values.argsort().argsort() - (values.size - 1) / 2, values.size
+    found = []
+    for k in range(1, n):
+        whole = x[:k].sum() / np.sqrt(n)
+        left = sum((x[:t].sum() - t / k * x[:k].sum()) ** 2 for t in range(1, k + 1))
+        right = sum((x[t - 1 :].sum() - (n - t + 1) / (n - k) * x[k:].sum()) ** 2 for t in range(k + 1, n + 1))
+        found.append(whole**2 / ((left + right) / n**2))
+    assert rank_cusum(values) == pytest.approx(max(found))
+
+
+def test_a_step_is_found_where_it_is_and_nothing_else() -> None:
+    found = find_changes([*QUIET, *(0.95 * value for value in QUIET)])
+    assert found.places == (10,)
+    assert found.segments() == [(0, 10), (10, 20)]
+    assert found.p_value <= CHANGE_ALPHA
+    assert "below 30" in found.warnings[0]
+
+
+def test_two_steps_are_found_one_in_the_part_of_the_other() -> None:
+    steps = [scale * value for scale in (1.0, 0.9, 0.8) for value in (*QUIET, *QUIET[::-1])]
+    assert find_changes(steps).places == (20, 40)
+
+
+def test_a_change_that_is_taken_back_is_found_on_both_sides() -> None:
+    dip = [scale * value for scale in (1.0, 0.9, 1.0) for value in (*QUIET, *QUIET[::-1])]
+    assert find_changes(dip).places == (20, 40)
+
+
+def test_one_outlier_is_no_change() -> None:
+    assert find_changes([*QUIET, 10.0, *QUIET, *QUIET]).places == ()
+
+
+def test_equal_values_are_quiet_whatever_their_number() -> None:
+    assert find_changes([100.0] * 40).places == ()
+    # Whole numbers that hardly vary: ties are broken at random, not in the order of time.
+    assert find_changes([100.0, 101.0] * 20).places == ()
+
+
+def test_ranks_decide_so_units_and_logarithms_do_not_matter() -> None:
+    step = np.array([*QUIET, *(0.95 * value for value in QUIET)])
+    assert rank_cusum(step) == rank_cusum(1000 * step) == rank_cusum(np.log(step))
+
+
+def test_few_values_are_not_judged() -> None:
+    found = find_changes([1.0] * 5 + [2.0] * 5)
+    assert (found.places, found.judged) == ((), False)
+    assert "too few" in found.warnings[0]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 5.0])
+def test_a_level_is_a_probability(alpha: float) -> None:
+    with pytest.raises(UsageError, match="not between 0 and 1"):
+        find_changes(QUIET, alpha)
+
+
+def false_alarms(kind: str, n: int, rows: int) -> float:
+    return float(np.mean([bool(find_changes(row).points) for row in noise(kind, rows, n)]))
+
+
+def found_within_two_runs(kind: str, n: int, rows: int, spread_percent: float = 1.5) -> float:
+    """Share of sequences whose level falls by 5 % in the middle in which a change is found there."""
+    values = 100 + spread_percent * noise(kind, rows, n, seed=2)
+    values[:, n // 2 :] -= 5
+    return float(np.mean([any(abs(place - n // 2) <= 2 for place in find_changes(row).places) for row in values]))
+
+
+def test_false_alarms_are_rare_in_a_small_simulation() -> None:
+    assert false_alarms("normal", 30, 300) <= 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [30, 60, 100])
+@pytest.mark.parametrize(
+    ("kind", "most"), [("normal", 0.02), ("log-normal", 0.02), ("outliers", 0.02), ("AR(1) 0.6", 0.05)]
+)
+def test_false_alarms_are_as_rare_as_stated(kind: str, most: float, n: int) -> None:
+    assert false_alarms(kind, n, 8_000) <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("kind", ["normal", "log-normal", "outliers"])
+def test_a_fall_by_five_per_cent_is_found_within_two_runs(kind: str, n: int) -> None:
+    assert found_within_two_runs(kind, n, 1_000) >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [12, 20, 40, 60, 100])
+def test_a_large_change_shows_once_twelve_runs_follow_it(before: int) -> None:
+    def seen(runs: int) -> float:
+        values = noise("normal", 500, before + runs, seed=3)
+        values[:, before:] -= 10
+        return float(np.mean([bool(find_changes(row).points) for row in values]))
+
+    assert seen(12) >= 0.75
+    assert seen(4) < 0.5
