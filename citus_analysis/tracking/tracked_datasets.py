@@ -22,7 +22,7 @@ __all__ = ["track"]
 
 #: What tells series apart. Settings and the share of a CPU do not: a change of theirs is what is looked for.
 _SERIES: Final = ("system", "family", "workers", *LOAD)
-#: By simulation (tests/tracking): with fewer runs after it, even a large change is seen in less than three of four cases.
+#: By simulation (docs/ci.md): with fewer runs after it, even a large change is seen in less than three of four cases.
 _NEWEST: Final = "a change shows once about twelve runs came after it: judge the newest runs by `gate`"
 #: Distance in runs within which two changes are one.
 _NEAR: Final = 2

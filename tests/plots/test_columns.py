@@ -84,6 +84,7 @@ LIMITS = pl.DataFrame(
     | {"role": ["parent"], "doing": ["waits"], "event": ["IO"], "average_sessions": [2.5]}
     | {"statement_kind": ["select"], "term": ["parent"], "share": [0.5]}
 )
+TRACKED = pl.DataFrame({"place": [0, 1], "dataset": ["a", "b"], "value": [1.0, 2.0], "level": [1.5, 1.5]})
 RATES = pl.DataFrame({"system": ["citus"], "source": ["thesis"], "table": ["4.2"], "label": ["A"], "value": [9043.0]})
 CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_series": {
@@ -108,6 +109,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_percentages": {"matrix": (plots.plot_percentages, lambda: LIMITS)},
     "plot_waits": {"waits": (plots.plot_waits, lambda: LIMITS)},
     "plot_variance": {"variance": (plots.plot_variance, lambda: LIMITS)},
+    "plot_track": {"runs": (lambda t: plots.plot_track(t, places=[1]), lambda: TRACKED)},
     "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
     "plot_nodes": {
         "samples": (plot_nodes, lambda: NODES),

@@ -22,7 +22,7 @@ from citus_analysis.report.engine.sections import HOW_TO_READ
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-REPORTS = [path for path in NOTEBOOKS if path.stem in report_names()]
+REPORTS = [path for path in NOTEBOOKS if path.stem in report_names(of_several=True)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

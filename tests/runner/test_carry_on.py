@@ -151,3 +151,15 @@ def test_what_a_person_types(tmp_path: Path, words: list[str], capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert "from 1 ended run" in printed.splitlines()[-1]
     assert printed.splitlines()[-1].startswith("1 of 2 runs verified" if words[0] == "status" else "3 runs: about")
+
+
+def test_more_runs_of_a_cell_are_exactly_so_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "quick.yml", str(tmp_path / "out")
+    file.write_text(yaml.safe_dump(QUICK))
+    run(tmp_path / "out", choice=Choice(only=("*-t2-*",)))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(file), "quick-w0-t2-c", "--more", "2", "--out", out])
+    assert ended.value.code == 0
+    assert "3 runs verified" in capsys.readouterr().out
+    states = {one.run_id: one.state for one in read_overview(tmp_path / "out").runs}
+    assert states == {"quick-w0-t1-c#1": "open"} | {f"quick-w0-t2-c#{i}": "verified" for i in (1, 2, 3)}

@@ -165,7 +165,7 @@ def _clearest(sample: Floats) -> ChangePoint:
     statistics = [rank_cusum(part) for part in parts]
     p_values = [cusum_p_value(one, part.size) for one, part in zip(statistics, parts, strict=True)]
     best = int(np.argmin(p_values))
-    place = windows[best][0] + _energy_place(_ranks(parts[best]))
+    place = windows[best][0] + _energy_place(parts[best])
     return ChangePoint(place, min(1.0, p_values[best] * len(windows)), statistics[best], parts[best].size)
 
 
@@ -249,10 +249,13 @@ def _noise(rows: Floats) -> Floats:
     return np.asarray(np.maximum(squares - 2 * slope * products + slope**2 * np.cumsum(places**2)[:-1], 0.0))
 
 
-def _energy_place(ranks: Floats) -> int:
-    """The division with the largest energy distance between its sides, weighted by their sizes (E-divisive)."""
-    n = ranks.size
-    whole = np.abs(ranks[:, np.newaxis] - ranks).cumsum(axis=0).cumsum(axis=1)
+def _energy_place(sample: Floats) -> int:
+    """The division with the largest energy distance between its sides, weighted by their sizes (E-divisive).
+
+    Of the values, not of their ranks: next to a large change, ranks do not tell to which side a value belongs.
+    """
+    n = sample.size
+    whole = np.abs(sample[:, np.newaxis] - sample).cumsum(axis=0).cumsum(axis=1)
     first = np.arange(_BESIDE, n - _BESIDE + 1)
     second = n - first
     within_first, to_all = whole[first - 1, first - 1], whole[first - 1, -1]
