@@ -23,6 +23,7 @@ Written from the commands' help by `python -m citus_analysis.cli.command_referen
 | 1 | done, but input was rejected or a check failed; the output gives details |
 | 2 | wrong usage: an option, a name, a value |
 | 3 | the input cannot be used, or the output cannot be written |
+| 4 | `gate`: undecided |
 | 70 | an unexpected error: a defect of this program; the message explains how to report it |
 | 130 | interrupted (Ctrl-C) |
 | 141 | the reader of the output closed the pipe (`| head`) |

@@ -51,8 +51,8 @@ class Block:
 
     @property
     def looks_typed(self) -> bool:
-        """Whether a line of it is a command."""
-        return _COMMAND.search(self.text) is not None
+        """Whether a line of it is a command; a workflow in YAML is typed by nobody."""
+        return self.language != "yaml" and _COMMAND.search(self.text) is not None
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"

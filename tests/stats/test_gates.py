@@ -150,5 +150,5 @@ def test_wrong_verdicts_are_as_rare_as_the_level_says(ratio: float, wrong: str) 
             pl.concat([runs(*(scale * 100 * np.exp(0.02 * rng.normal(size=5))), threads=t) for t in (4, 8)])
             for scale in (ratio, 1.0)
         ]
-        count += gate(*sides).verdict == wrong
+        count += gate(sides[0], sides[1]).verdict == wrong
     assert count / repeats <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / repeats)
