@@ -13,6 +13,7 @@ from . import schema as schema
 from . import serverlogs as serverlogs
 from . import spans as spans
 from . import stats as stats
+from . import tracking as tracking
 from . import units as units
 from ._renamed import compare as compare
 from .dataset import Dataset as Dataset
@@ -26,5 +27,7 @@ from .published import audit_runs as audit_runs
 from .published import read_published as read_published
 from .serverlogs import compare_servers as compare_servers
 from .serverlogs import server_profile as server_profile
+from .stats import gate as gate
+from .tracking import track as track
 
 __all__: list[str]
