@@ -9,7 +9,7 @@ from citus_analysis.plots.profile_figures import plot_distribution, plot_histogr
 from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
-from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
+from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares, plot_track
 from citus_analysis.plots.theme import TEMPLATE, new_figure
 from citus_analysis.plots.trace_figures import (
     plot_flame,
@@ -19,7 +19,6 @@ from citus_analysis.plots.trace_figures import (
     plot_tail,
     plot_waterfall,
 )
-from citus_analysis.plots.track_figures import plot_track
 
 __all__ = [
     "TEMPLATE",

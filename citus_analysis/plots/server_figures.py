@@ -8,12 +8,13 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
-__all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares"]
+__all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares", "plot_track"]
 
 #: Characters of a statement above its bar; the rest is in the text that a pointer shows.
 _MOST_CHARACTERS: Final = 44
@@ -117,3 +118,45 @@ def plot_shares(
 def _wrapped(name: str) -> str:
     lines = [name[at : at + _WIDTH] for at in range(0, len(name), _WIDTH)]
     return "<br>".join(text(line) for line in lines[:_LINES]) + ("…" if len(lines) > _LINES else "")
+
+
+#: With more datasets, names and colours say nothing: all runs are drawn alike.
+_MOST_NAMED = 8
+
+
+def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (), title: str = "") -> go.Figure:
+    """A metric run by run, the mean of each part without a change as a line, and the changes as vertical lines.
+
+    Args:
+        runs: columns `place`, `dataset`, `value`, `level`.
+        metric: what the values are of; its name's suffix gives the unit.
+        places: the first run after each change.
+        title: what is shown, in words.
+    """
+    frame = with_columns_of(runs, "runs", "place", "dataset", "value", "level").sort("place")
+    figure = new_figure(title or label(metric), height=340)
+    named = frame["dataset"].n_unique() <= _MOST_NAMED
+    for number, (name, part) in enumerate(groups(frame, "dataset") if named else [("runs", frame)]):
+        colour, symbol, _ = style_of(number)
+        figure.add_scatter(
+            x=(part["place"] + 1).to_list(),
+            y=part["value"].to_list(),
+            name=text(name),
+            mode="markers",
+            marker={"color": colour, "symbol": symbol, "size": 7},
+            text=[text(one) for one in part["dataset"]],
+            hovertemplate="run %{x} of %{text}<br>%{y:,.4~r}<extra></extra>",
+        )
+    figure.add_scatter(
+        x=(frame["place"] + 1).to_list(),
+        y=frame["level"].to_list(),
+        name="level",
+        mode="lines",
+        line={"color": COLOURS[0], "width": 1.5, "shape": "hvh"},
+        hoverinfo="skip",
+    )
+    for place in places:
+        figure.add_vline(x=place + 0.5, line={"color": GREY, "dash": "dash", "width": 1.5})
+    return figure.update_xaxes(title_text="run, in the order of time").update_yaxes(
+        title_text=label(metric), rangemode="tozero"
+    )

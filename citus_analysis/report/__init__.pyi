@@ -45,11 +45,11 @@ from .side_by_side import monitoring_overhead as monitoring_overhead
 from .side_by_side import overhead_sentences as overhead_sentences
 from .side_by_side import overhead_table as overhead_table
 from .side_by_side import systems_by_workload as systems_by_workload
-from .track_text import changes_table as changes_table
-from .track_text import column_values as column_values
-from .track_text import series_table as series_table
-from .track_text import track_figures as track_figures
-from .track_text import track_sentences as track_sentences
-from .track_text import tracked_datasets as tracked_datasets
+from .over_time.track_text import changes_table as changes_table
+from .over_time.track_text import column_values as column_values
+from .over_time.track_text import series_table as series_table
+from .over_time.track_text import track_figures as track_figures
+from .over_time.track_text import track_sentences as track_sentences
+from .over_time.track_text import tracked_datasets as tracked_datasets
 
 __all__: list[str]

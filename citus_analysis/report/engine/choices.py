@@ -16,8 +16,8 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.published import published
 from citus_analysis.report.comparison_text import base_variant
 from citus_analysis.report.engine.notebooks import Scalar, report_parameters
+from citus_analysis.report.over_time.track_text import column_values, tracked_datasets
 from citus_analysis.report.scalability import Axis, check_base
-from citus_analysis.report.track_text import column_values, tracked_datasets
 from citus_analysis.runs.run_selection import Selection, check_known, select_runs
 from citus_analysis.serverlogs import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads

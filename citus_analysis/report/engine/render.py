@@ -150,12 +150,11 @@ def render_reports(
         if isinstance(names, str)
         else list(names)
     )
-    given = {name: _with_absolute_datasets(one) for name, one in _distribute(wanted, parameters or {}).items()}
+    given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
     left_out = _obstacles(source, given)
     shown = [name for name in wanted if name not in left_out]
-    results: list[ReportResult] = []
-    failures: list[ReportError] = []
+    results, failures = list[ReportResult](), list[ReportError]()
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(shown)))
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
         index = "index.html" if len(wanted) > 1 else ""
@@ -218,13 +217,15 @@ def _obstacles(dataset: Path, given: Mapping[str, Mapping[str, Scalar]]) -> dict
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
     """Each report's share of the parameters."""
     if len(names) == 1:
-        return {names[0]: check_parameters(names[0], parameters)}
+        return {names[0]: _with_absolute_datasets(check_parameters(names[0], parameters))}
     known = {name: {parameter.name for parameter in report_parameters(name)} for name in names}
     for key in parameters:
         if not any(key in accepted for accepted in known.values()):
             raise UnknownNameError("parameter of these reports", key, set().union(*known.values()))
     return {
-        name: check_parameters(name, {key: value for key, value in parameters.items() if key in known[name]})
+        name: _with_absolute_datasets(
+            check_parameters(name, {key: value for key, value in parameters.items() if key in known[name]})
+        )
         for name in names
     }
 

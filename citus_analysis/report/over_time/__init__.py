@@ -1,0 +1,1 @@
+"""Wording of reports over several datasets."""
