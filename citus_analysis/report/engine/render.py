@@ -143,13 +143,7 @@ def render_reports(
         NothingToReportError: the dataset has nothing of what any of the reports shows.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
-    wanted = (
-        report_names(of_several=DATASETS in (parameters or {}))
-        if names == "all"
-        else [names]
-        if isinstance(names, str)
-        else list(names)
-    )
+    wanted = _wanted(names, parameters or {})
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
     left_out = _obstacles(source, given)
@@ -175,6 +169,13 @@ def render_reports(
     if not results:
         raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
     return Rendered(tuple(results), left_out)
+
+
+def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> list[str]:
+    """The reports that are asked for; those over several datasets are among all only where datasets are named."""
+    if names == "all":
+        return report_names(of_several=DATASETS in parameters)
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
