@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "vacuum": "Remove files of a dataset that an ingest superseded.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
+    "publish": "Bring tables in PostgreSQL up to date with a dataset.",
     "report": "Make reports of a dataset: notebook, HTML, CSV.",
     "spans": "Write traces for a trace viewer or collector.",
     "compare": "Compare runs: faster, slower, equivalent, inconclusive.",

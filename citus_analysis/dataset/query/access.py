@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -14,7 +15,7 @@ from citus_analysis.dataset.ingesting.survey import digest
 from citus_analysis.dataset.query.table_methods import Shorthands
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
-from citus_analysis.dataset.storage.manifest import Manifest, Part
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.errors import DatasetError, UnknownNameError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.texts.counted_words import counted
@@ -77,6 +78,19 @@ class Dataset(Shorthands):
             states = self._manifest.sources.values()
             return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
         parts = self._parts.get(name, [])
+        check_content(self._path, parts)
+        return scan_table(TABLES[name], self._path, parts)
+
+    def states(self) -> list[SourceState | DerivedState]:
+        """What the dataset consists of: each source and each derivation of a resource, with its files."""
+        return self._manifest.states()
+
+    def scan_parts(self, name: str, parts: Sequence[Part]) -> pl.LazyFrame:
+        """Rows of some files of a table.
+
+        Raises:
+            DatasetError: a file is missing or damaged.
+        """
         check_content(self._path, parts)
         return scan_table(TABLES[name], self._path, parts)
 

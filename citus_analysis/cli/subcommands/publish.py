@@ -1,0 +1,45 @@
+"""Command: citus-analysis publish."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.dataset_argument import dataset_place
+from citus_analysis.cli.output import print_json
+
+__all__ = ["command"]
+
+
+@click.command("publish")
+@click.argument("dataset", metavar="DATASET", type=dataset_place)
+@click.option("--to", required=True, metavar="URL", help="postgresql://USER@HOST/DATABASE, without a password.")
+@click.option("--tables", multiple=True, metavar="NAMES", help="Only these, split by commas. Default: all.")
+@click.option("--schema", default="citus_analysis", show_default=True, metavar="NAME", help="Schema of the database.")
+@click.option("--dry-run", is_flag=True, help="Print the definitions and connect to nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, dry_run: bool, as_json: bool) -> None:
+    """Bring tables in PostgreSQL up to date with a dataset, in one transaction.
+
+    What did not change since the last time is not sent. The password comes from PGPASSWORD, a password file or a
+    service file. Where the extension citus exists, tables are distributed by run_id.
+    """
+    from citus_analysis.cli.run_options import column_names
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.publish.definitions import statements_of
+    from citus_analysis.publish.publishing import chosen_tables, publish_dataset
+    from citus_analysis.publish.session import require_no_password
+
+    require_no_password(to)
+    chosen = chosen_tables(column_names(tables))
+    if dry_run:
+        for statement in statements_of(schema, chosen):
+            click.echo(statement if statement.startswith("--") else f"{statement};")
+        return
+    published = publish_dataset(open_dataset(dataset), to, tables=chosen, schema=schema)
+    if as_json:
+        print_json(asdict(published))
+    else:
+        click.echo(str(published))

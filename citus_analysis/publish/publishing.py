@@ -1,0 +1,313 @@
+"""Bring tables in PostgreSQL up to date with a dataset, in one transaction.
+
+What is sent are units: the rows that one source, or one derivation of one resource, has in one table. Table
+`_published` holds the state of each unit, the same hash by which an ingest knows what changed. Units whose state is
+the same are not sent; those that are no longer in the dataset are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from citus_analysis.core.column_types import HASH
+from citus_analysis.dataset.storage.manifest import DerivedState, Part, SourceState
+from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
+from citus_analysis.publish.definitions import (
+    DERIVED,
+    DISTRIBUTED_BY,
+    STATES,
+    base_name,
+    create_states,
+    create_table,
+    create_view,
+    identifier,
+    literal,
+    placement,
+    server_type,
+)
+from citus_analysis.publish.session import Server, connected
+from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Column, Table
+from citus_analysis.texts.counted_words import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from citus_analysis.dataset import Dataset
+
+__all__ = ["Published", "chosen_tables", "publish_dataset"]
+
+#: Changed whenever the same rows would be stored otherwise; all units are then sent again.
+_VERSION: Final = 1
+_STAGE: Final = "citus_analysis_stage"
+#: Ids in one DELETE.
+_AT_ONCE: Final = 1000
+#: PostgreSQL's texts hold no zero byte; U+FFFD stands for what cannot be shown.
+_INSTEAD_OF_ZERO: Final = "\ufffd"
+#: Values of a column of 64 bits without sign, sent as bits with a sign.
+_BEYOND_SIGNED: Final = 2**64
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was sent.
+
+    Attributes:
+        rows: rows sent of each table; tables of which nothing changed are absent.
+        deleted: units (sources, derivations) of tables that the dataset no longer has.
+        unchanged: units that were up to date.
+        distributed: the tables are distributed by Citus.
+    """
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    deleted: int = 0
+    unchanged: int = 0
+    distributed: bool = False
+
+    def __str__(self) -> str:
+        """One line."""
+        sent = f"{counted(sum(self.rows.values()), 'row')} in {counted(len(self.rows), 'table')} sent"
+        return f"{sent}, {self.unchanged} parts unchanged, {self.deleted} removed"
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The rows of one source or derivation in one table."""
+
+    key: str
+    state: str
+    parts: tuple[Part, ...]
+    column: str
+    value: str
+
+
+def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
+    """Names of the tables to publish: those given, or all of a dataset.
+
+    Raises:
+        UnknownNameError: a dataset has no such table.
+
+    Example:
+        >>> chosen_tables(["runs", "clients"])
+        ['runs', 'clients']
+    """
+    known = [name for name in TABLES if name not in OUTSIDE_DATASET]
+    for name in (given := list(tables)):
+        if name not in known:
+            raise UnknownNameError("table", name, known)
+    return given or known
+
+
+def publish_dataset(
+    dataset: Dataset, to: str, *, tables: Iterable[str] = (), schema: str = "citus_analysis"
+) -> Published:
+    """Bring the tables of a schema up to date with a dataset: all of it or nothing.
+
+    A schema holds one dataset: rows that the dataset no longer has are removed from the chosen tables.
+
+    Args:
+        dataset: an open dataset.
+        to: URL of the database without a password (`postgresql://user@host/db`).
+        tables: names of tables; default: all.
+        schema: schema of the database; created if it does not exist.
+
+    Returns:
+        What was sent.
+
+    Raises:
+        UsageError: the URL is wrong, or the schema holds another dataset.
+        UnknownNameError: a table does not exist.
+        InputError: the server cannot be reached, or refuses something; nothing is changed.
+    """
+    chosen = chosen_tables(tables)
+    with connected(to) as server:
+        server.run(f"SELECT pg_advisory_xact_lock(hashtext({literal('citus_analysis ' + schema)}))")
+        distributed = bool(server.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
+        _prepare(server, schema, chosen, distributed=distributed)
+        units = {name: _units(dataset, name) for name in chosen}
+        known = _known(server, schema)
+        _require_same_dataset(schema, known, units)
+        return _sent(server, dataset, schema, units, known, distributed=distributed)
+
+
+def _sent(
+    server: Server,
+    dataset: Dataset,
+    schema: str,
+    units: Mapping[str, Sequence[_Unit]],
+    known: Mapping[str, Mapping[str, str]],
+    *,
+    distributed: bool,
+) -> Published:
+    rows: dict[str, int] = {}
+    deleted = unchanged = 0
+    for name, wanted in units.items():
+        stored = known.get(name, {})
+        changed = [unit for unit in wanted if stored.get(unit.key) != unit.state]
+        gone = stored.keys() - {unit.key for unit in wanted}
+        unchanged += len(wanted) - len(changed)
+        deleted += len(gone)
+        _delete(server, schema, name, [*gone, *(unit.key for unit in changed if unit.key in stored)])
+        if changed:
+            _insert(server, dataset, schema, TABLES[name], changed, distributed=distributed)
+            rows[name] = sum(part.rows for unit in changed for part in unit.parts)
+    return Published(rows, deleted, unchanged, distributed)
+
+
+def _units(dataset: Dataset, table: str) -> list[_Unit]:
+    """The units of a table, those that have rows in it."""
+    units = []
+    for state in dataset.states():
+        parts = tuple(part for part in state.parts if part.table == table)
+        if parts and isinstance(state, SourceState):
+            units.append(_Unit(state.source_id, f"{_VERSION}:{state.state_key}", parts, "source_id", state.source_id))
+        elif parts and isinstance(state, DerivedState):
+            units.append(_Unit(state.resource, f"{_VERSION}:{state.state_key}", parts, "resource", state.resource))
+    return units
+
+
+def _known(server: Server, schema: str) -> dict[str, dict[str, str]]:
+    known: dict[str, dict[str, str]] = {}
+    where = f"{identifier(schema)}.{identifier(STATES)}"
+    for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
+        known.setdefault(str(table), {})[str(unit)] = str(state)
+    return known
+
+
+def _require_same_dataset(
+    schema: str, known: Mapping[str, Mapping[str, str]], units: Mapping[str, Sequence[_Unit]]
+) -> None:
+    """Refuse to replace every row of a schema: it then holds another dataset."""
+    stored = {(table, key) for table, keys in known.items() if table in units for key in keys}
+    here = {(table, unit.key) for table, of_table in units.items() for unit in of_table}
+    if stored and not stored & here:
+        problem = f"holds another dataset: none of its {len(stored)} published parts is in this one"
+        raise UsageError(problem, path=schema, way_out="name another --schema, or drop this one first")
+
+
+def _prepare(server: Server, schema: str, tables: Sequence[str], *, distributed: bool) -> None:
+    """Create what does not exist yet, and add columns that were added to the definition of a table."""
+    if not server.rows(f"SELECT 1 FROM pg_namespace WHERE nspname = {literal(schema)}"):  # noqa: S608 - quoted
+        server.run(f"CREATE SCHEMA {identifier(schema)}")
+    found = _columns(server, schema)
+    if STATES not in found:
+        server.run(create_states(schema))
+    for name in tables:
+        table, base = TABLES[name], base_name(name)
+        absent = [column for column in table if column.name not in found.get(base, {})]
+        if base not in found:
+            _run_all(server, create_table(schema, table))
+            if distributed:
+                server.run(placement(schema, table))
+        else:
+            _require_types(schema, table, found[base])
+            for column in absent:
+                where = f"{identifier(schema)}.{identifier(base)}"
+                server.run(f"ALTER TABLE {where} ADD COLUMN {identifier(column.name)} {server_type(column)}")
+        if name in DERIVED and (absent or name not in found):
+            _run_all(server, create_view(schema, table))
+
+
+def _columns(server: Server, schema: str) -> dict[str, dict[str, str]]:
+    """Tables and views of a schema with the types of their columns."""
+    query = f"""
+        SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.relnamespace = {literal(schema)}::regnamespace AND c.relkind IN ('r', 'p', 'v')
+          AND a.attnum > 0 AND NOT a.attisdropped
+    """  # noqa: S608 - quoted
+    found: dict[str, dict[str, str]] = {}
+    for table, column, kind in server.rows(query.replace(literal(schema), literal(identifier(schema)))):
+        found.setdefault(str(table), {})[str(column)] = str(kind)
+    return found
+
+
+def _require_types(schema: str, table: Table, found: Mapping[str, str]) -> None:
+    for column in table:
+        stored = found.get(column.name, server_type(column)).replace("numeric(20,0)", "numeric(20)")
+        if stored != server_type(column):
+            problem = f"is of type {stored}, not {server_type(column)}"
+            place = f"column {column.name}"
+            path = f"{schema}.{base_name(table.name)}"
+            raise DatasetError(problem, path=path, place=place, way_out="drop the table, or name another --schema")
+
+
+def _run_all(server: Server, statements: Iterable[str]) -> None:
+    for statement in statements:
+        server.run(statement)
+
+
+def _delete(server: Server, schema: str, name: str, keys: Sequence[str]) -> None:
+    """Delete the rows of units, and what is recorded of them."""
+    where = f"{identifier(schema)}.{identifier(base_name(name))}"
+    states = f"{identifier(schema)}.{identifier(STATES)}"
+    column = identifier("resource" if name in DERIVED else "source_id")
+    for begin in range(0, len(keys), _AT_ONCE):
+        listed = ", ".join(map(literal, keys[begin : begin + _AT_ONCE]))
+        server.run(f"DELETE FROM {where} WHERE {column} IN ({listed})")  # noqa: S608 - quoted
+        server.run(f"DELETE FROM {states} WHERE table_name = {literal(name)} AND unit IN ({listed})")  # noqa: S608 - quoted
+
+
+def _insert(
+    server: Server, dataset: Dataset, schema: str, table: Table, units: Sequence[_Unit], *, distributed: bool
+) -> None:
+    """Send the rows of units by way of a temporary table."""
+    columns = ", ".join(f"{identifier(c.name)} {'bigint' if c.type == HASH else server_type(c)}" for c in table)
+    server.run(f"CREATE TEMPORARY TABLE {_STAGE} ({columns}) ON COMMIT DROP")
+    server.copy(_STAGE, _reader(dataset, table, units, distributed=distributed))
+    names = ", ".join(identifier(column.name) for column in table)
+    values = ", ".join(_value(column) for column in table)
+    where = f"{identifier(schema)}.{identifier(base_name(table.name))}"
+    server.run(f"INSERT INTO {where} ({names}) SELECT {values} FROM {_STAGE}")  # noqa: S608 - quoted
+    server.run(f"DROP TABLE {_STAGE}")
+    states = f"{identifier(schema)}.{identifier(STATES)}"
+    for begin in range(0, len(units), _AT_ONCE):
+        listed = ", ".join(_recorded(table.name, unit) for unit in units[begin : begin + _AT_ONCE])
+        server.run(f"INSERT INTO {states} (table_name, unit, state, row_count) VALUES {listed}")  # noqa: S608 - quoted
+
+
+def _recorded(table: str, unit: _Unit) -> str:
+    rows = sum(part.rows for part in unit.parts)
+    return f"({literal(table)}, {literal(unit.key)}, {literal(unit.state)}, {rows})"
+
+
+def _value(column: Column) -> str:
+    """A column of the staging table as the value of the table's column."""
+    name = identifier(column.name)
+    if column.type == HASH:
+        return f"CASE WHEN {name} < 0 THEN {name}::numeric + {_BEYOND_SIGNED} ELSE {name}::numeric END"
+    return name
+
+
+def _reader(dataset: Dataset, table: Table, units: Sequence[_Unit], *, distributed: bool) -> pa.RecordBatchReader:
+    """The rows of units, file by file, so that memory does not depend on their number."""
+    import pyarrow as pa
+
+    shape = _sendable(table.empty(), table, distributed=distributed).to_arrow().schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for unit in units:
+            for part in unit.parts:
+                rows = _sendable(dataset.scan_parts(table.name, [part]).collect(), table, distributed=distributed)
+                yield from rows.to_arrow().cast(shape).to_batches()
+
+    return pa.RecordBatchReader.from_batches(shape, batches())
+
+
+def _sendable(rows: pl.DataFrame, table: Table, *, distributed: bool) -> pl.DataFrame:
+    """Rows in types that the driver sends: texts for categories, numbers with a sign for hash values."""
+    columns = []
+    for column in table:
+        value = pl.col(column.name)
+        if column.type == HASH:
+            value = value.reinterpret(signed=True)
+        elif server_type(column) == "text":
+            value = value.cast(pl.String).str.replace_all("\0", _INSTEAD_OF_ZERO, literal=True)
+        if distributed and column.name == DISTRIBUTED_BY:
+            # Citus takes no null in the column by which it distributes.
+            value = value.fill_null("")
+        columns.append(value)
+    return rows.select(columns)

@@ -1,0 +1,102 @@
+"""A connection to the database that tables are published in.
+
+The password comes from where libpq finds it: `PGPASSWORD`, a password file, a service file. One in the URL is refused,
+because other users of the machine see the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from citus_analysis.core.extras import required
+from citus_analysis.errors import InputError, UsageError
+from citus_analysis.redaction import names_secret
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from adbc_driver_manager.dbapi import Connection, Cursor
+
+__all__ = ["Server", "connected", "require_no_password"]
+
+_SCHEMES: Final = ("postgresql", "postgres")
+_WAY_OUT: Final = "leave it out and set PGPASSWORD, or use a password file (~/.pgpass) or ?service=NAME"
+
+
+def require_no_password(url: str) -> None:
+    """Refuse what is no URL of PostgreSQL, and one that holds a password.
+
+    Raises:
+        UsageError: with the way out; the URL is not quoted.
+
+    Example:
+        >>> require_no_password("postgresql://bench:secret@host/db")
+        Traceback (most recent call last):
+        citus_analysis.errors.UsageError: --to: the URL holds a password, which others can see \
+(leave it out and set PGPASSWORD, or use a password file (~/.pgpass) or ?service=NAME)
+    """
+    try:
+        parts = urlsplit(url)
+        password = parts.password
+    except ValueError:
+        raise UsageError("is not a URL", place="--to", way_out="postgresql://USER@HOST:PORT/DATABASE") from None
+    if parts.scheme not in _SCHEMES:
+        raise UsageError("is not a URL of PostgreSQL", place="--to", way_out="postgresql://USER@HOST:PORT/DATABASE")
+    if password is not None or any(names_secret(name) for name, _ in parse_qsl(parts.query)):
+        raise UsageError("the URL holds a password, which others can see", place="--to", way_out=_WAY_OUT)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Server]:
+    """A session in one transaction: committed at the end, rolled back after an exception.
+
+    Raises:
+        UsageError: the URL is wrong, or the driver is not installed.
+        InputError: the server cannot be reached, or refuses something.
+    """
+    require_no_password(url)
+    required("adbc_driver_postgresql", "publish", "publish")
+    import adbc_driver_manager
+    from adbc_driver_postgresql import dbapi
+
+    parts = urlsplit(url)
+    place = f"{parts.hostname or 'local server'}{parts.path}"
+    try:
+        with dbapi.connect(url) as connection, connection.cursor() as cursor:
+            yield Server(connection, cursor)
+            connection.commit()
+    except adbc_driver_manager.Error as error:
+        raise InputError(_reason(error), path=place, way_out="nothing was changed; publish again") from error
+
+
+class Server:
+    """Statements in a transaction.
+
+    Args:
+        connection: its session.
+        cursor: for its statements.
+    """
+
+    def __init__(self, connection: Connection, cursor: Cursor) -> None:
+        self._connection, self._cursor = connection, cursor
+
+    def run(self, statement: str) -> None:
+        """A statement without rows, or whose rows are not needed."""
+        self._cursor.execute(statement)
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """The rows of a query."""
+        self._cursor.execute(query)
+        return list(self._cursor.fetchall())
+
+    def copy(self, table: str, rows: pa.RecordBatchReader) -> None:
+        """Append rows to a temporary table by COPY in binary form."""
+        self._cursor.adbc_ingest(table, rows, mode="append", temporary=True)
+
+
+def _reason(error: Exception) -> str:
+    """The server's own words, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines).removeprefix("IO: ").removeprefix("[libpq] ")
