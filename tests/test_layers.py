@@ -78,7 +78,7 @@ FOLDERS = {
     "bottleneck": ("evidence",),
     "runner": ("experiment_file", "planning", "hosts", "systems", "records", "observe drivers", "execution"),
     "stats": ("series", "estimate", "compare"),
-    "dataset": ("storage", "discover", "ingesting", "query"),
+    "dataset": ("storage", "objects", "discover", "cluster", "ingesting", "query"),
 }
 #: Types that a lower folder needs of a higher one.
 FOR_TYPES = {

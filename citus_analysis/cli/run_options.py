@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, TypedDict, TypeVar
 
 import click
 
 from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UsageError
+from citus_analysis.texts.urls import place_of
 
 __all__ = ["SHARE", "ChosenColumns", "chosen_columns", "column_names", "column_values", "over_configurations"]
 
@@ -40,7 +40,7 @@ _WITHIN: Final = "Hold only these columns equal. Default: the set-up."
 _POOL: Final = "Columns that need not be equal, split by commas."
 _ONLY: Final = "Only rows with this value; repeatable."
 _OPTIONS: Final = (
-    click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
+    click.argument("folder", metavar="DIR", type=place_of),
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     click.option("--pool", multiple=True, metavar="COLUMNS", help=_POOL),
     click.option("--only", multiple=True, metavar="COLUMN=VALUE", help=_ONLY),

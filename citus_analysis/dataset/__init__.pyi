@@ -5,6 +5,6 @@ from .ingesting.summary import Progress as Progress
 from .query.access import Dataset as Dataset
 from .query.access import open_dataset as open_dataset
 from .storage.files import Vacuumed as Vacuumed
-from .storage.files import vacuum as vacuum
+from .objects.vacuuming import vacuum as vacuum
 
 __all__: list[str]

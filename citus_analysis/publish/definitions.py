@@ -15,7 +15,7 @@ from typing import Final
 
 from citus_analysis.core.column_types import FLAG, HASH, INT32, INT64, REAL, TIME
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, Column, Table
 
 __all__ = [
     "DERIVED",

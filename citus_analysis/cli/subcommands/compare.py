@@ -32,7 +32,7 @@ __all__ = ["command"]
     help="benchstat: the runs in Go's benchmark format; markdown: a comment; junit: for CI servers.",
 )
 def command(
-    folder: Path,
+    folder: Path | str,
     metric: str,
     by: str,
     base: str | None,

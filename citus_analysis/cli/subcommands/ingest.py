@@ -14,6 +14,7 @@ from citus_analysis.cli.output import key_values, print_json, printable
 from citus_analysis.cli.progress import terminal_bars
 from citus_analysis.dataset.discover.identity import FACTS
 from citus_analysis.formats import BUILT_IN_OPTIONS
+from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Progress
@@ -38,16 +39,18 @@ def _help() -> str:
 
 @click.command("ingest", help=_help())
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the dataset.")
+@click.option("--out", required=True, type=place_of, metavar="DIR|URL", help="The dataset: a folder, or s3://...")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
+@click.option("--cluster", metavar="ADDRESS", help="Read by Dask: local:N processes, or a scheduler's tcp://HOST:PORT.")
 @click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
 @click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
 @click.option("--strict", is_flag=True, help="Leave the dataset unchanged if any line is rejected (exit code 3).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def command(
     sources: tuple[Path, ...],
-    out: Path,
+    out: Path | str,
     jobs: int | None,
+    cluster: str | None,
     format_: str | None,
     meta: dict[str, str],
     strict: bool,
@@ -62,7 +65,9 @@ def command(
 
     paths = expand_sources(sources)
     with _progress() as progress:
-        summary = ingest(paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, progress=progress)
+        summary = ingest(
+            paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, cluster=cluster, progress=progress
+        )
     for message in (*summary.messages, *summary.remarks):
         click.echo(printable(message), err=True)
     if as_json:

@@ -12,6 +12,7 @@ import click
 
 from citus_analysis.cli.output import key_values, printable
 from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -23,13 +24,18 @@ __all__ = ["command"]
 
 @click.command("report")
 @click.argument("name", metavar="NAME|all")
-@click.argument("folder", metavar="DIR", required=False, type=click.Path(path_type=Path))
-@click.option("--dataset", type=click.Path(path_type=Path), metavar="DIR", help="The same as DIR.")
+@click.argument("folder", metavar="DIR", required=False, type=place_of)
+@click.option("--dataset", type=place_of, metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")
 @click.option("-p", "parameters", multiple=True, callback=key_values, metavar="K=V", help="A parameter; repeatable.")
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
 def command(
-    name: str, folder: Path | None, dataset: Path | None, out: Path, parameters: dict[str, str], no_html: bool
+    name: str,
+    folder: Path | str | None,
+    dataset: Path | str | None,
+    out: Path,
+    parameters: dict[str, str],
+    no_html: bool,
 ) -> None:
     """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
 
@@ -48,7 +54,7 @@ def command(
             click.echo(f"  {printable(finding)}")
 
 
-def _the_one_dataset(position: Path | None, option: Path | None) -> Path:
+def _the_one_dataset(position: Path | str | None, option: Path | str | None) -> Path | str:
     from citus_analysis.errors import UsageError
 
     if position is not None and option is not None and position != option:

@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.option("--metric", default=METRIC, show_default=True, help="A rate; more is better.")
 @click.option("--base", type=float, help="Size that speedup refers to. Default: the smallest of each configuration.")
 def command(
-    folder: Path,
+    folder: Path | str,
     x: str,
     metric: str,
     base: float | None,

@@ -10,6 +10,7 @@ import click
 
 from citus_analysis.cli.output import printable
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from citus_analysis.spans.export.trace_selection import Selected
@@ -25,7 +26,7 @@ _DEFAULT_LIMIT: Final = 20_000
 
 
 @click.command("spans")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=place_of)
 @click.option(
     "--export",
     "kind",
@@ -48,7 +49,7 @@ _DEFAULT_LIMIT: Final = 20_000
     help="At most the first N statements; 0: all.",
 )
 def command(
-    folder: Path,
+    folder: Path | str,
     kind: str,
     out: Path,
     run_id: str | None,

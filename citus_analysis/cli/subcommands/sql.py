@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import FORMATS, print_frame
+from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("sql")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=place_of)
 @click.argument("query", metavar="SELECT")
 @click.option(
     "--format",
@@ -21,7 +22,7 @@ __all__ = ["command"]
     default="table",
     help="Default: table. In csv, texts that begin like a formula get a ' in front.",
 )
-def command(folder: Path, query: str, how: str) -> None:
+def command(folder: Path | str, query: str, how: str) -> None:
     """Print the rows of a SELECT over a dataset's tables.
 
     DuckDB's SQL. The query reads the dataset's tables and nothing else. `SHOW TABLES` lists them.

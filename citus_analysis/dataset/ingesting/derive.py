@@ -18,7 +18,7 @@ from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
 from citus_analysis.dataset.ingesting.survey import digest
 from citus_analysis.dataset.storage.encoding import scan_table
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
+from citus_analysis.dataset.storage.manifest import Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import TABLES
@@ -34,7 +34,7 @@ __all__ = [
     "claimed_twice",
     "known_runs",
     "sources_frame",
-    "stage",
+    "stage_parts",
 ]
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
@@ -246,15 +246,20 @@ def by_resource(manifest: Manifest) -> list[ResourceTables]:
     return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
 
 
-def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
-    """Compute a resource's derived tables into staged parts."""
-    key = derivation.state_key(tables)
-    stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
+def stage_parts(derivation: Derivation, tables: ResourceTables, key: str, piece: str = "") -> list[Staged]:
+    """Compute a resource's derived tables, or a piece of them, into staged parts.
+
+    Args:
+        derivation: what is computed.
+        tables: what it is computed from.
+        key: state of the whole derivation.
+        piece: distinguishes the files of the piece from those of others.
+    """
+    stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}{piece}"
     place = f"{derivation.name} of {tables.resource}"
     with PartWriter(tables.folder, tables.resource, stem) as writer:
-        for piece in derivation.compute(tables):
+        for rows in derivation.compute(tables):
             with writing(tables.folder, place):
-                writer.write({name: TABLES[name].batch(rows) for name, rows in piece.items()})
+                writer.write({name: TABLES[name].batch(frame) for name, frame in rows.items()})
         with writing(tables.folder, place):
-            staged = writer.finish()
-    return DerivedState(tables.resource, derivation.name, key, tuple(item.part for item in staged)), staged
+            return writer.finish()

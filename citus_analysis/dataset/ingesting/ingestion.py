@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -24,10 +26,10 @@ from citus_analysis.dataset.ingesting.derive import (
     by_resource,
     claimed_twice,
     known_runs,
-    stage,
 )
+from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derived_by_pieces
 from citus_analysis.dataset.ingesting.pool import Pool, batches
-from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
+from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.survey import (
@@ -39,13 +41,13 @@ from citus_analysis.dataset.ingesting.survey import (
     unrecognised_reason,
 )
 from citus_analysis.dataset.ingesting.task import Task
-from citus_analysis.dataset.storage.files import publish, tidy, withdraw
-from citus_analysis.dataset.storage.integrity import content_problem
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState, exclusive
-from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged, folder_of
-from citus_analysis.dataset.storage.write_errors import unwritable
-from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.formats import Hints, format_named, formats
+from citus_analysis.dataset.ingesting.work import read_task, survey_task
+from citus_analysis.dataset.objects.object_store import store_at
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
+from citus_analysis.dataset.storage.parts import Staged, folder_of
+from citus_analysis.dataset.storage.store import FolderStore, Store
+from citus_analysis.errors import InputError, UsageError
+from citus_analysis.formats import format_named, formats
 
 __all__ = ["ingest"]
 
@@ -72,6 +74,7 @@ def ingest(
     format: str | None = None,  # noqa: A002 - the word of the command line
     meta: Mapping[str, str] | None = None,
     strict: bool = False,
+    cluster: str | None = None,
     progress: ProgressCallback | None = None,
 ) -> IngestSummary:
     """Read raw files into a dataset; files whose content and identity did not change are not read again.
@@ -81,12 +84,15 @@ def ingest(
 
     Args:
         sources: files and folders.
-        out: folder of the dataset; created if it does not exist.
+        out: folder of the dataset, or URL of a place on an object store (`s3://bucket/out`); created if it does not
+            exist.
         jobs: threads; default: all cores that the process may use.
         format: read every file as this format instead of recognising it (`config.yml` and the catalogue
             extracts keep their meaning).
         meta: facts about all files, such as `{"resource": "V3", "phase": "run"}`; they win over names.
         strict: leave the dataset unchanged if anything is rejected.
+        cluster: `local:N` for N processes of Dask on this machine, or the address of a Dask scheduler, whose workers
+            see the same files; None: threads of this process.
         progress: called repeatedly with the progress made.
 
     Returns:
@@ -103,17 +109,47 @@ def ingest(
     paths = [Path(sources)] if isinstance(sources, str | os.PathLike) else [Path(source) for source in sources]
     forced = None if format is None else format_named(format)
     identifier = Identifier(convert_facts({k: str(v) for k, v in (meta or {}).items()}, "meta"))
-    _require_apart(paths, Path(out))
+    store = store_at(out, apart=cluster is not None)
+    if isinstance(store, FolderStore):
+        _require_apart(paths, store.folder)
     found = walk(paths)
-    with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
+    with _workers(jobs, cluster, [*paths, *_folders(store)]) as pool:
         gauge = _Gauge(progress)
-        remembered = _remembered(Path(out)) if forced is None else {}
-        plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
+        look = partial(survey_task, format)
+        if pool.cluster is None:
+            remembered = _remembered(store) if forced is None else {}
+            look = partial(survey, forced=forced, remembered=remembered)
+        plan = _survey(found.files, identifier, look, pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(paths, plan)
-        with _writable(Path(out), pool) as manifest:
+        with store.writable(pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
-            return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
+            return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
+
+
+@contextmanager
+def _workers(jobs: int | None, cluster: str | None, places: Sequence[Path]) -> Iterator[Pool]:
+    """Threads, or the workers of a cluster, all of which see these places."""
+    own = jobs or len(os.sched_getaffinity(0))
+    if cluster is None:
+        with Pool(own) as pool:
+            yield pool
+        return
+    # Dask is an extra, and takes a while to import.
+    from citus_analysis.dataset.cluster.dask_cluster import cluster_at, require_visible
+
+    with cluster_at(cluster, registry_key) as there:
+        require_visible(there, [os.fspath(place.absolute()) for place in places])
+        with Pool(there.workers, there.executor) as pool:
+            yield pool
+
+
+def _folders(store: Store) -> list[Path]:
+    """The folder of a store that workers must see to write to it: the first above it that exists."""
+    if not isinstance(store, FolderStore):
+        return []
+    folder = store.folder.absolute()
+    return [next(place for place in (folder, *folder.parents) if is_there(place))]
 
 
 def _require_apart(sources: list[Path], out: Path) -> None:
@@ -151,12 +187,12 @@ class _Gauge:
                 self.callback(self._state)
 
 
-def _remembered(folder: Path) -> dict[tuple[str, str], str | None]:
+def _remembered(store: Store) -> dict[tuple[str, str], str | None]:
     """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
     known = registry_key()
     return {
         (Path(state.location).name, state.content_hash): state.format
-        for state in Manifest.load(folder).sources.values()
+        for state in store.load().sources.values()
         if state.recognised_by == known
     }
 
@@ -170,10 +206,14 @@ def _survey(
 ) -> list[Surveyed]:
     gauge.start("scan", sum(found.bytes for found in files))
     plan: list[Surveyed] = []
-    for identified, surveyed in pool.each(look, map(identifier.identify, files)):
+    for identified, surveyed in pool.spread(look, map(identifier.identify, files), _bytes_of):
         plan.append(surveyed)
         gauge.add(identified.found.bytes)
     return sorted(plan, key=lambda item: os.fsencode(item.location))
+
+
+def _bytes_of(identified: Identified) -> int:
+    return identified.found.bytes
 
 
 def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
@@ -193,37 +233,12 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
     return InputError(message, path=where, way_out=way_out)
 
 
-@contextmanager
-def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
-    """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
-        manifest = Manifest.load(folder)
-        begun = (folder / STAGING).is_dir()
-        if foreign is not None and not manifest.exists and not begun:
-            problem = f"is not a dataset, yet holds {foreign.name}"
-            raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
-        with exclusive(folder):
-            # Another ingest may have ended between the first look and the lock.
-            manifest = Manifest.load(folder)
-            tidy(folder, manifest.parts())
-            try:
-                yield manifest
-            except BaseException:
-                # Writers must have finished before files that the manifest does not name are removed.
-                pool.halt()
-                tidy(folder, Manifest.load(folder).parts())
-                raise
-    except OSError as error:
-        raise unwritable(error, folder) from error
-
-
 @dataclass
 class _Ingest:
     """One pass over a surveyed set of files."""
 
     manifest: Manifest
+    store: Store
     pool: Pool
     gauge: _Gauge
     messages: list[str]
@@ -242,14 +257,15 @@ class _Ingest:
         self._forget_renamed(plan)
         self._read(plan)
         self._derive()
+        self._fetch("match_quality")
         summary = self._summary(plan)
         if strict and summary.exit_code:
             raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
         named = {part.path for part in self.manifest.parts()}
-        withdraw(self.manifest.folder, [part for part in self._withheld if part.path not in named])
+        self.store.withdraw([part for part in self._withheld if part.path not in named])
         self.manifest.release()
         if self.counts["commits"]:
-            tidy(self.manifest.folder, self.manifest.parts())
+            self.store.clean(self.manifest)
             self.manifest.compact()
         return summary
 
@@ -265,9 +281,7 @@ class _Ingest:
 
     def _check_files(self, plan: list[Surveyed]) -> None:
         """Find damaged parts, so that their sources are read again; raise an error if such a source is not given."""
-        folder = self.manifest.folder
-        checked = self.pool.each(lambda part: content_problem(folder, part), self.manifest.parts())
-        problems = {part.path: problem for part, problem in checked if problem}
+        problems = self.store.problems(self.manifest.parts(), self.pool.each)
         here = {item.source_id for item in plan if not item.problem}
         for state in self.manifest.sources.values():
             damaged = [part.path for part in state.parts if part.path in problems]
@@ -301,15 +315,32 @@ class _Ingest:
         seen, none = -1, KnownRuns()
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             if seen != self.counts["commits"]:
+                self._fetch("clients")
                 runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
                 seen = self.counts["commits"]
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
-            big = [task for task in tasks if task.bytes >= _BIG_BYTES]
-            for task in big:
-                self._commit([(task, self._parse(task, _threads_of_each(self.pool.jobs)))])
-            small = self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big))
-            for outcomes in batches(small, seconds=_BATCH_SECONDS):
+            for outcomes in batches(self._outcomes(tasks), seconds=_BATCH_SECONDS):
                 self._commit(outcomes)
+
+    def _outcomes(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Read sources: a large one with all threads of this process, or whole files by the workers of a cluster."""
+        if self.pool.cluster is not None:
+            for task, outcome in self.pool.spread(partial(read_task, self.store), tasks, attrgetter("bytes")):
+                self.gauge.add(task.bytes)
+                yield task, outcome
+            return
+
+        def read(task: Task, threads: int = 1) -> Outcome:
+            return read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
+
+        big = [task for task in tasks if task.bytes >= _BIG_BYTES]
+        for task in big:
+            yield task, read(task, _threads_of_each(self.pool.jobs))
+        yield from self.pool.each(read, (task for task in tasks if task.bytes < _BIG_BYTES))
+
+    def _fetch(self, table: str) -> None:
+        """Make a table readable for the driver."""
+        self.store.fetch((part for part in self.manifest.parts() if part.table == table), self.manifest.folder)
 
     def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
         """The sources to read; sources that need no parser are committed at once."""
@@ -334,16 +365,6 @@ class _Ingest:
     def _intact(self, state: SourceState | DerivedState) -> bool:
         return all(part.path in self._intact_paths for part in state.parts)
 
-    def _parse(self, task: Task, threads: int) -> Outcome:
-        item = task.item
-        assert item.format is not None  # noqa: S101 - a task without one is never made
-        found = item.identified.found
-        hints = Hints(found.path.name, item.options, threads)
-        content = MeasuredContent(found.path)
-        stem = f"{item.source_id}-{task.key[:8]}"
-        with PartWriter(self.manifest.folder, item.identity.resource, stem, threads) as writer:
-            return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
-
     def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
         staged: list[Staged] = []
         states: list[SourceState] = []
@@ -355,7 +376,7 @@ class _Ingest:
             else:
                 self._problem(found.relative, "changed while it was read")
         self.counts["read"] += len(states)
-        publish(self.manifest.folder, staged)
+        self.store.publish(staged)
         self._commit_states(*states)
 
     def _commit_states(
@@ -368,7 +389,7 @@ class _Ingest:
             self._withheld += before
         else:
             after = {part.path for state in states for part in state.parts}
-            withdraw(self.manifest.folder, [part for part in before if part.path not in after])
+            self.store.withdraw([part for part in before if part.path not in after])
         self.manifest.commit(*states, gone=gone, emptied=emptied)
 
     def _problem(self, name: str, problem: str) -> None:
@@ -388,19 +409,26 @@ class _Ingest:
         if emptied:
             self._commit_states(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
-        small: list[tuple[Derivation, ResourceTables]] = []
-        for derivation, tables in outdated:
-            if derivation.input_rows(tables) > MOST_RECORDS:
-                # Runs alone: it uses several threads itself, and as much memory as a derivation may.
-                self._commit_derived([stage(derivation, tables)])
-            else:
-                small.append((derivation, tables))
-        computed = self.pool.each(lambda task: stage(*task), small)
-        for batch in batches(computed, seconds=_BATCH_SECONDS):
-            self._commit_derived([result for _, result in batch])
+        if self.pool.cluster is None:
+            # Large ones run alone: each uses several threads itself, and as much memory as a derivation may.
+            large = [task for task in outdated if task[0].input_rows(task[1]) > MOST_RECORDS]
+            for task in large:
+                self._commit_derived([self._derived(*task)])
+            outdated = [task for task in outdated if task not in large]
+            computed = self.pool.each(lambda task: self._derived(*task), outdated)
+            results = (result for _, result in computed)
+        else:
+            self._fetch("nodes")
+            results = derived_by_pieces(self.store, self.pool, outdated)
+        for batch in batches(results, seconds=_BATCH_SECONDS):
+            self._commit_derived(batch)
+
+    def _derived(self, derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
+        task = DeriveTask(derivation.name, tables, derivation.state_key(tables))
+        return task.state_with(staged := derive_task(self.store, task)), staged
 
     def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
-        publish(self.manifest.folder, [item for _, staged in results for item in staged])
+        self.store.publish([item for _, staged in results for item in staged])
         self._commit_states(*(state for state, _ in results))
         self.counts["derived"] += len(results)
         self.gauge.add(len(results))

@@ -12,6 +12,10 @@ import polars as pl
 
 from citus_analysis.dataset.ingesting.derive import sources_frame
 from citus_analysis.dataset.ingesting.survey import digest
+from citus_analysis.dataset.objects.object_manifest import ObjectManifest
+from citus_analysis.dataset.objects.object_place import ObjectPlace
+from citus_analysis.dataset.objects.object_reading import ObjectReader
+from citus_analysis.dataset.objects.object_store import missing_or_cut
 from citus_analysis.dataset.query.table_methods import Shorthands
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
@@ -19,6 +23,7 @@ from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part
 from citus_analysis.errors import DatasetError, UnknownNameError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,17 +43,17 @@ class Dataset(Shorthands):
     Every table of the schema exists; a table without data has no rows.
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self._path, self._manifest = path, manifest
+    def __init__(self, path: Path, manifest: Manifest, objects: ObjectReader | None = None) -> None:
+        self._path, self._manifest, self._objects = path, manifest, objects
 
     def __repr__(self) -> str:
         tables = counted(len(self.tables()), "table")
-        return f"Dataset({os.fspath(self._path)!r}, {tables}, content {self.content_hash[:12]})"
+        return f"Dataset({str(self.path)!r}, {tables}, content {self.content_hash[:12]})"
 
     @property
-    def path(self) -> Path:
-        """The dataset's folder."""
-        return self._path
+    def path(self) -> Path | str:
+        """The dataset's folder, or its URL."""
+        return self._path if self._objects is None else self._objects.place.url
 
     @cached_property
     def content_hash(self) -> str:
@@ -77,9 +82,7 @@ class Dataset(Shorthands):
         if name == "sources":
             states = self._manifest.sources.values()
             return sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
-        parts = self._parts.get(name, [])
-        check_content(self._path, parts)
-        return scan_table(TABLES[name], self._path, parts)
+        return self.scan_parts(name, self._parts.get(name, []))
 
     def states(self) -> list[SourceState | DerivedState]:
         """What the dataset consists of: each source and each derivation of a resource, with its files."""
@@ -91,6 +94,8 @@ class Dataset(Shorthands):
         Raises:
             DatasetError: a file is missing or damaged.
         """
+        if self._objects is not None:
+            return self._objects.scan(TABLES[name], parts)
         check_content(self._path, parts)
         return scan_table(TABLES[name], self._path, parts)
 
@@ -122,8 +127,10 @@ class Dataset(Shorthands):
             UsageError: the query is not a single SELECT, or has an error.
             DatasetError: a file of a table in the query is missing or damaged.
         """
-        from citus_analysis.dataset.query.duckdb_views import mentioned, run_query
+        from citus_analysis.dataset.query.duckdb_views import mentioned, run_query, run_query_on_objects
 
+        if self._objects is not None:
+            return run_query_on_objects(query, self._objects, self._parts, self.scan("sources"))
         for name in mentioned(query):
             check_content(self._path, self._parts.get(name, []))
         return run_query(query, self._path, self._parts, self.scan("sources"))
@@ -161,11 +168,14 @@ def _arrow(name: str, frame: pl.DataFrame) -> pa.Table:
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Open the dataset in a folder.
+    """Open the dataset in a folder, or at the URL of an object store (`s3://bucket/out`).
 
     Raises:
-        DatasetError: the folder holds no dataset, or the manifest or a file is damaged or missing.
+        DatasetError: there is no dataset, the store refuses access, or the manifest or a file is damaged or missing.
+        UsageError: the URL holds credentials, or needs a package that is not installed.
     """
+    if is_url(path):
+        return _open_objects(ObjectPlace.of(str(path)))
     # Absolute, so that the dataset stays the same if the working directory changes.
     folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
     manifest = Manifest.load(folder)
@@ -173,3 +183,13 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
     return Dataset(folder, manifest)
+
+
+def _open_objects(place: ObjectPlace) -> Dataset:
+    manifest = ObjectManifest.at(place, Path())
+    if not manifest.exists:
+        raise DatasetError("is not a dataset", path=place.url, way_out="make one: citus-analysis ingest SRC --out URL")
+    for path, problem in missing_or_cut(place, manifest.parts()).items():
+        way_out = "open the dataset again; where that does not help, ingest the sources again: it repairs the file"
+        raise DatasetError(problem, path=f"{place.url}/{path}", way_out=way_out)
+    return Dataset(Path(), manifest, ObjectReader(place))

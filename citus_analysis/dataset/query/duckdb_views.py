@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["mentioned", "run_query"]
+    from citus_analysis.dataset.objects.object_reading import ObjectReader
+
+__all__ = ["mentioned", "run_query", "run_query_on_objects"]
 
 #: Functions of DuckDB that take the name of a table, or a query, as a text.
 _BY_TEXT: Final = frozenset({"query", "query_table"})
@@ -55,6 +57,35 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
         raise
     except duckdb.Error as error:
         raise _in_our_words(error, folder) from error
+
+
+def run_query_on_objects(
+    query: str, objects: ObjectReader, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame
+) -> pl.DataFrame:
+    """The rows of one SELECT over a dataset on an object store; of each file only what the query needs is fetched.
+
+    Raises:
+        UsageError: the query is not a single SELECT, has an error, or yields a column type that a frame cannot hold.
+        DatasetError: a file of the dataset cannot be read.
+    """
+    import duckdb
+
+    try:
+        with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
+            require_reading(connection, query)
+            for name in TABLES.keys() - OUTSIDE_DATASET:
+                table, files = TABLES[name], parts.get(name, ())
+                held = name == "sources" or not files
+                rows = sources.collect() if name == "sources" else table.empty()
+                connection.register(f"_{name}", rows.to_arrow() if held else objects.dataset(table, files))
+                columns = ", ".join(f'"{column.name}"' for column in table)
+                connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
+            _lock(connection, [])
+            return _frame(connection.sql(query).to_arrow_table())
+    except (duckdb.InternalError, duckdb.FatalException):
+        raise
+    except duckdb.Error as error:
+        raise _in_our_words(error, Path(objects.place.url)) from error
 
 
 def _answer(

@@ -20,13 +20,14 @@ from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
 
-__all__ = ["check_content", "check_footer", "content_problem", "fingerprints"]
+__all__ = ["check_content", "check_footer", "content_problem", "fingerprints", "footer_problem"]
 
 _MISSING: Final = "a file of the dataset is missing"
 #: A Parquet file ends with its footer, the footer's length in 4 bytes, and 4 bytes that identify the format.
 _TRAILER_BYTES: Final = 8
 #: Footers of most parts are shorter, so that one read suffices.
 _GUESSED_FOOTER_BYTES: Final = 2**14
+_OTHER_FOOTER: Final = "is damaged: its footer is not the one that was written"
 _FOOTER_HASH_BYTES: Final = 8
 _HASH_BYTES: Final = 16
 _CHUNK_BYTES: Final = 2**20
@@ -96,8 +97,16 @@ def _footer_problem(path: Path, part: Part) -> str | None:
                 tail = _tail(file.fileno(), size, wanted)
     except OSError as error:
         return _unreadable(error)
-    same = blake3(tail[-wanted:]).hexdigest(length=_FOOTER_HASH_BYTES) == part.footer_hash
-    return None if same else "is damaged: its footer is not the one that was written"
+    return footer_problem(tail, part)[0]
+
+
+def footer_problem(tail: memoryview, part: Part) -> tuple[str | None, int]:
+    """The defect of a file's footer, from the end of the file, and how many bytes at the end the footer takes."""
+    wanted = _footer_bytes(tail)
+    if wanted > len(tail):
+        return _OTHER_FOOTER, min(wanted, part.bytes or 0)
+    same = part.footer_hash in (None, blake3(tail[-wanted:]).hexdigest(length=_FOOTER_HASH_BYTES))
+    return None if same else _OTHER_FOOTER, wanted
 
 
 def _tail(descriptor: int, size: int, length: int) -> memoryview:

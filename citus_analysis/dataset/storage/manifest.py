@@ -29,7 +29,7 @@ from citus_analysis.dataset.discover.walk import MANIFEST_NAME
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
 
-__all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive"]
+__all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive", "one_commit"]
 
 _VERSION: Final = 2
 _HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
@@ -168,6 +168,10 @@ class Manifest:
         """All entries."""
         return [*self.sources.values(), *self.derived.values()]
 
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries as they are written."""
+        return [_entry(state) for state in self.states()]
+
     def parts(self) -> list[Part]:
         """All parts, those of sources in order of resource and path first."""
         ordered = sorted(self.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
@@ -305,6 +309,11 @@ class Manifest:
 def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
     # Not `asdict`, which makes deep copies.
     return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
+
+
+def one_commit(entries: list[dict[str, Any]]) -> str:
+    """The text of a manifest that consists of one commit: a line that names its version, and one with the entries."""
+    return f"{json.dumps(_HEADERS[_VERSION])}\n{_line(entries)}\n"
 
 
 def _line(entries: list[dict[str, Any]]) -> str:

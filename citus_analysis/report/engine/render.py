@@ -33,6 +33,7 @@ from citus_analysis.report.engine.notebooks import (
     report_names,
     report_parameters,
 )
+from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
     from citus_analysis.report.engine.kernel import CellCallback, Kernel
@@ -178,9 +179,14 @@ def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> lis
     return [names] if isinstance(names, str) else list(names)
 
 
-def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path, Path]:
+def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path | str, Path]:
     """Both folders independent of the working directory: a kernel runs in another one."""
-    return Path(dataset).absolute(), Path(out).absolute()
+    return _absolute(dataset), Path(out).absolute()
+
+
+def _absolute(dataset: str | PathLike[str]) -> Path | str:
+    """The absolute path of a folder; a URL stays what it is."""
+    return str(dataset) if is_url(dataset) else Path(dataset).absolute()
 
 
 def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
@@ -188,11 +194,11 @@ def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
     if not (folders := str(given.get(DATASETS, "")).strip()):
         return given
     return given | {
-        DATASETS: ",".join(fspath(Path(one.strip()).absolute()) for one in folders.split(",") if one.strip())
+        DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())
     }
 
 
-def _obstacles(dataset: Path, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
+def _obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
     """Report -> why it would have nothing to show with the values that were given; without the others.
 
     Defaults need no check: what a report cannot show with them, its first cell says.
@@ -253,7 +259,9 @@ def _kernels(number: int) -> Iterator[Queue[Kernel]]:
         yield waiting
 
 
-def _render(name: str, dataset: Path, out: Path, parameters: Mapping[str, Scalar], manner: _Manner) -> ReportResult:
+def _render(
+    name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner
+) -> ReportResult:
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()

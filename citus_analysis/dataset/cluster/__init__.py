@@ -1,0 +1,1 @@
+"""Clusters that run the tasks of an ingest."""

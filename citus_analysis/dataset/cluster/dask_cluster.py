@@ -1,0 +1,165 @@
+"""Dask as an executor of tasks: a cluster that is there already, or processes on this machine.
+
+Only the interface of :class:`concurrent.futures.Executor` is used. Each task is a function of this package with its
+arguments; workers parse with the package that is installed where they run, so its version must be the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from citus_analysis.core.extras import required
+from citus_analysis.errors import DatasetError, InputError, UsageError
+
+__all__ = ["Cluster", "cluster_at", "require_visible"]
+
+_PACKAGE: Final = "citus-analysis"
+_LOCAL: Final = re.compile(r"local:(\d+)")
+_ADDRESS: Final = re.compile(r"(tcp|tls|ucx|ws|wss)://.+")
+#: Seconds to wait for a scheduler, and for the first worker.
+_CONNECT_S: Final = 15
+_WORKERS_S: Final = 60
+#: Times that a task is tried again on another worker after one died, or an error of the machine.
+_RETRIES: Final = 2
+_TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers that take tasks.
+
+    Attributes:
+        executor: takes the tasks.
+        workers: tasks that can run at the same time.
+        on_each: calls a function with arguments on each worker: address -> its result or exception.
+    """
+
+    executor: Executor
+    workers: int
+    on_each: Callable[..., dict[str, Any]]
+
+
+@contextmanager
+def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
+    """A cluster, while it is used; one on this machine ends with it.
+
+    Args:
+        address: `local:N` or the address of a scheduler.
+        same: a function of this package whose result must be the same on each worker.
+
+    Raises:
+        UsageError: the address is none, or a package is not installed.
+        InputError: no scheduler answers, there is no worker, or one has another version of this package.
+        DatasetError: workers died again and again.
+    """
+    if not (_LOCAL.fullmatch(address) or _ADDRESS.fullmatch(address)) or address == "local:0":
+        raise UsageError(f"{address} is no cluster", place="--cluster", way_out=_TYPED)
+    required("distributed", "cluster", "--cluster")
+    import distributed
+
+    with _quiet(), _client(address) as client:
+        _require_workers(client, address)
+        _require_same(client, same)
+        executor = client.get_executor(retries=_RETRIES, pure=False)
+        threads = sum(client.nthreads().values())
+        try:
+            yield Cluster(executor, threads, lambda *call: dict(client.run(*call, on_error="return")))
+        except distributed.KilledWorker as error:
+            problem = f"a task ended {_RETRIES + 1} workers or more: {error.last_worker.address}, the last, died"
+            way_out = "give each worker more memory, or fewer threads; their logs say why they died"
+            raise DatasetError(problem, path=address, way_out=way_out) from error
+        except (distributed.client.FutureCancelledError, distributed.CommClosedError) as error:
+            raise DatasetError(
+                "the scheduler was lost", path=address, way_out="ingest again: what is committed is kept"
+            ) from error
+        finally:
+            executor.shutdown(wait=False)
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    import distributed
+
+    local = _LOCAL.fullmatch(address)
+    if local is None:
+        try:
+            client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            way_out = "start one (dask scheduler), or use --cluster local:N"
+            raise InputError("no Dask scheduler answers", path=address, way_out=way_out) from error
+        with client:
+            yield client
+        return
+    number = int(local.group(1))
+    threads = str(max(1, len(os.sched_getaffinity(0)) // number))
+    environment = {"POLARS_MAX_THREADS": threads, "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+    with (
+        distributed.LocalCluster(
+            n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None, env=environment
+        ) as processes,
+        distributed.Client(processes, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def _require_workers(client: Any, address: str) -> None:  # noqa: ANN401 - Dask's client has no types
+    try:
+        client.wait_for_workers(1, timeout=_WORKERS_S)
+    except TimeoutError as error:
+        way_out = f"start some: dask worker {address}"
+        raise InputError("the scheduler has no workers", path=address, way_out=way_out) from error
+
+
+def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401 - Dask's client has no types
+    """Refuse workers without this package, or with another version of it or of its formats."""
+    here = version(_PACKAGE)
+    for worker, found in client.run(version, _PACKAGE, on_error="return").items():
+        if isinstance(found, PackageNotFoundError):
+            way_out = f"pip install '{_PACKAGE}[cluster]=={here}' where the worker runs"
+            raise InputError(f"has no package {_PACKAGE}", path=f"worker {worker}", way_out=way_out)
+        if found != here:
+            problem = f"has version {found} of {_PACKAGE}, not {here}"
+            way_out = f"pip install '{_PACKAGE}=={here}' where the worker runs"
+            raise InputError(problem, path=f"worker {worker}", way_out=way_out)
+    expected = same()
+    for worker, found in client.run(same, on_error="return").items():
+        if found != expected:
+            reason = f": {type(found).__name__}: {found}" if isinstance(found, Exception) else ""
+            way_out = "install the same packages with the same formats on all machines"
+            raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", way_out=way_out)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask reports each lost worker in several lines of log; the end of the ingest says what came of it."""
+    import logging
+
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.nanny", "distributed.worker")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def require_visible(cluster: Cluster, paths: Sequence[str]) -> None:
+    """Refuse workers that do not see the folders of this machine.
+
+    Raises:
+        InputError: a worker lacks a path.
+    """
+    for path in paths:
+        for worker, found in cluster.on_each(os.path.exists, path).items():
+            if found is not True:
+                way_out = "put it on a file system that all machines share, or on an object store"
+                raise InputError("is not there for a worker", path=path, place=f"worker {worker}", way_out=way_out)

@@ -1,0 +1,106 @@
+"""Derivations as tasks: of a whole resource, or of the pieces that its workers compute apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+
+from citus_analysis.dataset.ingesting.derive import DERIVATIONS, Derivation, ResourceTables, stage_parts
+from citus_analysis.dataset.ingesting.pool import Pool
+from citus_analysis.dataset.storage.manifest import DerivedState
+from citus_analysis.dataset.storage.parts import Staged
+from citus_analysis.dataset.storage.store import Store
+
+__all__ = ["DeriveTask", "derive_task", "derived_by_pieces", "pieces_of"]
+
+_BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
+
+
+@dataclass(frozen=True)
+class DeriveTask:
+    """A derivation of a resource, or a piece of it.
+
+    Attributes:
+        derivation: its name.
+        tables: what is read: the resource, or a part of its sources.
+        key: state of the whole derivation.
+        piece: name of the piece; empty if it is the whole.
+    """
+
+    derivation: str
+    tables: ResourceTables
+    key: str
+    piece: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files that are read."""
+        return sum(part.bytes or 0 for part in self.tables.parts(*_BY_NAME[self.derivation].inputs))
+
+    def state_with(self, staged: Iterable[Staged]) -> DerivedState:
+        """The entry of the whole derivation, with its parts."""
+        parts = tuple(item.part for item in staged)
+        return DerivedState(self.tables.resource, self.derivation, self.key, parts)
+
+
+def derive_task(store: Store, task: DeriveTask) -> list[Staged]:
+    """Compute a derivation, or a piece of it, into staged parts.
+
+    Args:
+        store: where its inputs are and the parts go.
+        task: what is computed.
+    """
+    derivation = _BY_NAME[task.derivation]
+    with store.workspace(task.tables.parts(*derivation.inputs)) as folder:
+        return store.sent(stage_parts(derivation, replace(task.tables, folder=folder), task.key, task.piece))
+
+
+def derived_by_pieces(
+    store: Store, pool: Pool, outdated: Iterable[tuple[Derivation, ResourceTables]]
+) -> Iterator[tuple[DerivedState, list[Staged]]]:
+    """Compute derivations by the workers of a cluster; each comes when all of its pieces are there."""
+    tasks = [task for derivation, tables in outdated for task in pieces_of(derivation, tables)]
+    missing: dict[tuple[str, str], int] = {}
+    for task in tasks:
+        missing[_whole(task)] = missing.get(_whole(task), 0) + 1
+    done: dict[tuple[str, str], dict[str, list[Staged]]] = {}
+    for task, staged in pool.spread(partial(derive_task, store), tasks, attrgetter("bytes")):
+        whole = _whole(task)
+        pieces = done.setdefault(whole, {})
+        pieces[task.piece] = staged
+        if len(pieces) == missing[whole]:
+            ordered = [item for piece in sorted(pieces) for item in pieces[piece]]
+            yield task.state_with(ordered), ordered
+
+
+def _whole(task: DeriveTask) -> tuple[str, str]:
+    return task.tables.resource, task.derivation
+
+
+def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask]:
+    """The pieces that a derivation can be computed in: traces by iteration.
+
+    Records of different iterations have nothing in common. Where a log names no iteration, which of its records belong
+    to one is only known from the records; where no catalogue tells that the servers form a cluster, it takes the
+    records of all iterations to tell. Such a resource is one piece.
+    """
+    key = derivation.state_key(tables)
+    logs = [source for source in tables.sources if any(part.table == "log_events" for part in source.parts)]
+    iterations = {source.identity.get("iteration") for source in logs}
+    if derivation.name != "traces" or None in iterations or len(iterations) < 2 or not _is_cluster(tables):
+        return [DeriveTask(derivation.name, tables, key)]
+    held = {source.source_id for source in logs}
+    others = tuple(source for source in tables.sources if source.source_id not in held)
+    return [
+        DeriveTask(derivation.name, replace(tables, sources=(*others, *own)), key, f"-i{iteration}")
+        for iteration in sorted(iterations, key=str)
+        if (own := tuple(source for source in logs if source.identity.get("iteration") == iteration))
+    ]
+
+
+def _is_cluster(tables: ResourceTables) -> bool:
+    """Whether the catalogue of the resource names nodes."""
+    nodes = tables.scan("nodes").select("nodeid").collect()["nodeid"]
+    return bool(nodes.is_not_null().any())

@@ -1,0 +1,156 @@
+"""The manifest of a dataset on an object store: one object per commit, never changed once it is written.
+
+`_manifest/0000000001.json`, `_manifest/0000000002.json`, ... Each is written only if it does not exist (a conditional
+request, one winner), so that of two processes that commit at the same time one is refused, and no commit is lost. What
+a commit holds is a line of the manifest of a folder, with its hash.
+
+A long manifest is shortened by a commit that holds all entries; those before it are then removed. A reader that meets
+an object that vanished meanwhile lists them again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
+from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, SourceState, one_commit
+from citus_analysis.errors import DatasetError
+
+__all__ = ["OTHER_WRITER", "ObjectManifest", "another_writer", "is_dataset"]
+
+_FOLDER: Final = "_manifest"
+_DIGITS: Final = 10
+#: More commits than these are put together at the end of an ingest.
+_MOST_COMMITS: Final = 50
+_TRIES: Final = 5
+OTHER_WRITER: Final = "another ingest is writing to this dataset"
+
+
+@dataclass
+class ObjectManifest(Manifest):
+    """The committed state of a dataset on an object store.
+
+    Attributes:
+        place: the dataset.
+        superseded: path of each file that a commit replaced -> when, in seconds since 1970 by the store's clock.
+    """
+
+    place: ObjectPlace = field(default_factory=lambda: ObjectPlace("memory://"))
+    superseded: dict[str, float] = field(default_factory=dict)
+    _first: int = 1
+    _last: int = 0
+    _writer: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def at(cls, place: ObjectPlace, folder: Path) -> ObjectManifest:
+        """Read the manifest of a place; an empty one if it has none yet.
+
+        Args:
+            place: the dataset.
+            folder: local folder for copies of its files.
+
+        Raises:
+            DatasetError: the store cannot be reached, the manifest is damaged, or an incompatible version wrote it.
+        """
+        for _ in range(_TRIES):
+            listed = place.listed(_FOLDER)
+            names = sorted(name for name in listed if name.endswith(".json"))
+            try:
+                read = place.read_all(names)
+            except FileNotFoundError:
+                # Another process shortened the manifest.
+                continue
+            return cls(folder, place=place)._applied(names, read, listed)
+        raise DatasetError("its manifest changes faster than it can be read", path=place.url, way_out="try again")
+
+    def _applied(self, names: list[str], read: list[bytes], listed: dict[str, Stored]) -> ObjectManifest:
+        numbers = [int(Path(name).stem) for name in names]
+        for name, number, data in zip(names, numbers, read, strict=True):
+            if number != numbers[0] + self._last - self._first + 1 and self._last:
+                raise DatasetError("a commit is missing", path=f"{self.place.url}/{_FOLDER}", place=f"before {name}")
+            try:
+                first, second, third = data.split(b"\n")[:3]
+                facts = json.loads(third)
+            except ValueError as error:
+                raise self._damaged_object(name) from error
+            if facts["whole"]:
+                self.sources, self.derived = {}, {}
+                self.superseded = dict(facts["superseded"])
+            elif number > 1 and not self._last:
+                raise DatasetError("its first commits are missing", path=f"{self.place.url}/{_FOLDER}")
+            before = {part.path for part in self.parts()}
+            try:
+                self._lines = 0
+                self._read_line(1, first)
+                self._read_line(2, second)
+            except DatasetError as error:
+                raise self._damaged_object(name) from error
+            after = {part.path for part in self.parts()}
+            self._note(before - after, after, listed[name].changed)
+            self._first, self._last = numbers[0], number
+        return self
+
+    def _note(self, dropped: set[str], live: set[str], at: float) -> None:
+        self.superseded |= dict.fromkeys(dropped, at)
+        self.superseded = {path: when for path, when in self.superseded.items() if path not in live}
+
+    def _damaged_object(self, name: str) -> DatasetError:
+        return DatasetError("is damaged", path=f"{self.place.url}/{name}", way_out="ingest into a new place")
+
+    @property
+    def exists(self) -> bool:
+        """Whether the place holds a dataset."""
+        return self._last > 0
+
+    def compact(self) -> None:
+        """Put the commits together where there are many."""
+        if self._last - self._first + 1 <= _MOST_COMMITS:
+            return
+        first, last = self._first, self._last
+        self._put(self.entries(), whole=True)
+        self._first = self._last
+        self.place.remove(_name(number) for number in range(first, last + 1))
+
+    def commit(
+        self, *states: SourceState | DerivedState, gone: Iterable[str] = (), emptied: Iterable[str] = ()
+    ) -> None:
+        """Write a commit, all or none of it.
+
+        Raises:
+            DatasetError: another process committed meanwhile.
+        """
+        gone, emptied = list(gone), list(emptied)
+        dropped = {part.path for part in self.affected_parts(states, gone, emptied)}
+        made = {part.path for state in states for part in state.parts}
+        self._note(dropped - made, made, time.time())
+        super().commit(*states, gone=gone, emptied=emptied)
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        self._put(entries, whole=False)
+
+    def _put(self, entries: list[dict[str, Any]], *, whole: bool) -> None:
+        facts = {"whole": whole, "writer": self._writer, "superseded": self.superseded if whole else {}}
+        data = f"{one_commit(entries)}{json.dumps(facts)}\n".encode("ascii")
+        if not self.place.create(_name(self._last + 1), data):
+            raise another_writer(self.place)
+        self._last += 1
+
+
+def another_writer(place: ObjectPlace) -> DatasetError:
+    """The error of the process that is not the only one."""
+    return DatasetError(OTHER_WRITER, path=place.url, way_out="wait for it to end")
+
+
+def is_dataset(place: ObjectPlace) -> bool:
+    """Whether a place holds a manifest."""
+    return bool(place.listed(_FOLDER))
+
+
+def _name(number: int) -> str:
+    return f"{_FOLDER}/{number:0{_DIGITS}}.json"

@@ -1,0 +1,224 @@
+"""A folder of an object store (`s3://`, `gs://`, `az://`, ...), by way of fsspec.
+
+Only the URL travels to other processes: each process finds the credentials where its machine keeps them (environment,
+profile, role of the machine). A URL that holds credentials is refused, because it is recorded and shown.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from citus_analysis.core.extras import required
+from citus_analysis.errors import CitusAnalysisError, DatasetError, UsageError
+from citus_analysis.redaction import names_secret, redact
+
+__all__ = ["ObjectPlace", "Stored", "reaching"]
+
+#: Seconds until a store that does not answer is given up, and how often a request is repeated.
+_S3_OPTIONS: Final[dict[str, Any]] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: Words in a store's answer that say that there is no room.
+_FULL_WORDS: Final = ("quota", "insufficientstorage", "no space", "507")
+#: Words that say that the credentials are missing or wrong.
+_DENIED_WORDS: Final = ("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken")
+_DENIED: Final = "check the credentials of this process: environment, profile, or role of the machine"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object in a listing.
+
+    Attributes:
+        bytes: its length.
+        changed: seconds since 1970 when it was written, by the store's clock.
+    """
+
+    bytes: int
+    changed: float
+
+
+@dataclass(frozen=True)
+class ObjectPlace:
+    """A folder of an object store.
+
+    Attributes:
+        url: its URL, without credentials and without a slash at the end.
+
+    Example:
+        >>> place = ObjectPlace.of("memory://example/out/")
+        >>> place.write("a", b"1")
+        >>> place.create("a", b"2"), place.read("a")
+        (False, b'1')
+    """
+
+    url: str
+
+    @classmethod
+    def of(cls, url: str) -> ObjectPlace:
+        """The place that a URL names.
+
+        Raises:
+            UsageError: the URL holds credentials, or a package is not installed.
+        """
+        try:
+            parts = urlsplit(url)
+            holds_secret = parts.password is not None or any(names_secret(name) for name, _ in parse_qsl(parts.query))
+        except ValueError:
+            raise UsageError("is not a URL", path=url) from None
+        if holds_secret:
+            way_out = "leave them out and set them in the environment or a profile"
+            raise UsageError("the URL holds credentials, which would be recorded", way_out=way_out)
+        required("fsspec", "cluster", "a dataset at a URL")
+        return cls(url.rstrip("/"))
+
+    @cached_property
+    def fs(self) -> Any:  # noqa: ANN401 - fsspec has no types
+        """The file system of the store."""
+        import fsspec
+
+        scheme = urlsplit(self.url).scheme
+        options: dict[str, Any] = {"use_listings_cache": False}
+        if scheme in {"s3", "s3a"}:
+            required("s3fs", "cluster", "a dataset at an s3:// URL")
+            options["config_kwargs"] = _S3_OPTIONS
+        if scheme in {"file", "local"}:
+            options["auto_mkdir"] = True
+        try:
+            return fsspec.filesystem(scheme, **options)
+        except (ImportError, ValueError) as error:
+            problem = f"the URL's scheme {scheme} cannot be used: {error}"
+            raise UsageError(problem, path=self.url, way_out="install the package of fsspec that it names") from error
+
+    @cached_property
+    def root(self) -> str:
+        """The folder as the file system names it."""
+        return str(self.fs._strip_protocol(self.url)).rstrip("/")
+
+    def path(self, name: str) -> str:
+        """An object of the folder as the file system names it."""
+        return f"{self.root}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an object."""
+        with reaching(f"{self.url}/{name}"):
+            return bytes(self.fs.cat_file(self.path(name)))
+
+    def read_all(self, names: Sequence[str]) -> list[bytes]:
+        """The bytes of several objects, fetched at the same time.
+
+        Raises:
+            FileNotFoundError: one of them does not exist.
+        """
+        if not names:
+            return []
+        with reaching(self.url, missing=True):
+            found: Mapping[str, bytes] = self.fs.cat([self.path(name) for name in names], on_error="raise")
+            return [found[self.path(name)] for name in names] if isinstance(found, Mapping) else [found]
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write an object, whether or not it exists."""
+        with reaching(f"{self.url}/{name}"):
+            self.fs.pipe_file(self.path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object that does not exist yet, in one step; false if it exists.
+
+        Where the answer to a request was lost, the object is our own: it is then read and compared.
+        """
+        try:
+            with reaching(f"{self.url}/{name}", exists=True):
+                self.fs.pipe_file(self.path(name), data, mode="create")
+        except FileExistsError:
+            return self.read(name) == data
+        return True
+
+    def upload(self, file: Path, name: str) -> None:
+        """Write an object with the bytes of a file."""
+        with reaching(f"{self.url}/{name}"):
+            self.fs.put_file(str(file), self.path(name))
+
+    def download(self, name: str, file: Path) -> None:
+        """Write a file with the bytes of an object."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with reaching(f"{self.url}/{name}"):
+            self.fs.get_file(self.path(name), str(file))
+
+    def listed(self, folder: str = "") -> dict[str, Stored]:
+        """All objects below a folder, named relative to the place."""
+        with reaching(self.url):
+            self.fs.invalidate_cache()
+            top = f"{self.root}/{folder}".rstrip("/")
+            try:
+                found = self.fs.find(top, detail=True)
+            except FileNotFoundError:
+                return {}
+        begin = len(self.root) + 1
+        return {name[begin:]: Stored(int(info["size"] or 0), _changed(info)) for name, info in found.items()}
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; those that are gone already do no harm."""
+        for name in names:
+            try:
+                with reaching(f"{self.url}/{name}", missing=True):
+                    self.fs.rm_file(self.path(name))
+            except FileNotFoundError:
+                continue
+
+
+@contextmanager
+def reaching(url: str, *, missing: bool = False, exists: bool = False) -> Iterator[None]:
+    """Turns the many errors of stores into one line that names the object and the way out.
+
+    Args:
+        url: what is being read or written.
+        missing: an object that does not exist is the caller's matter (FileNotFoundError).
+        exists: an object that exists already is the caller's matter (FileExistsError).
+    """
+    try:
+        yield
+    except CitusAnalysisError:
+        raise
+    except Exception as error:  # every library of a store has errors of its own
+        if missing and isinstance(error, FileNotFoundError):
+            raise
+        if exists and (isinstance(error, FileExistsError) or _is_conflict(error)):
+            raise FileExistsError(url) from error
+        raise _in_words(error, url) from error
+
+
+def _in_words(error: Exception, url: str) -> DatasetError:
+    text = redact(f"{type(error).__name__}: {error}")
+    words = text.lower()
+    if isinstance(error, FileNotFoundError):
+        return DatasetError("is not there", path=url, way_out="check the bucket and the path")
+    if (isinstance(error, OSError) and error.errno in _FULL) or any(word in words for word in _FULL_WORDS):
+        return DatasetError("the store has no room", path=url, way_out="make room and ingest again; the rest is kept")
+    if isinstance(error, PermissionError) or any(word in words for word in _DENIED_WORDS):
+        return DatasetError(f"the store refuses access ({text})", path=url, way_out=_DENIED)
+    return DatasetError(f"the store cannot be used: {text}", path=url, way_out="check that it runs and is reachable")
+
+
+def _is_conflict(error: Exception) -> bool:
+    words = str(error).lower().replace(" ", "")
+    return isinstance(error, OSError) and any(word in words for word in ("precondition", "conditionalrequestconflict"))
+
+
+def _changed(info: Mapping[str, Any]) -> float:
+    """When an object was written; stores name the time differently."""
+    for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, int | float):
+            return float(value)
+        if isinstance(value, str):
+            return datetime.fromisoformat(value).timestamp()
+    return 0.0

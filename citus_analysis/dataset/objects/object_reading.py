@@ -1,0 +1,139 @@
+"""Read tables of a dataset on an object store: only the columns and row groups that a query needs are fetched.
+
+Arrow reads the files, for both polars and DuckDB: both hand it the columns and conditions of a query, and it fetches
+the byte ranges that these need. DuckDB's own reader over fsspec would do the same without verifying what it reads.
+
+Of each file the footer is compared with the manifest when it is opened, and each page with the checksum that Parquet
+keeps of it: no row is made of bytes that are not those that were written.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
+from citus_analysis.dataset.storage.integrity import footer_problem
+from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.errors import DatasetError
+from citus_analysis.schema import PARTITION_KEY, Table
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.fs as pafs
+
+__all__ = ["ObjectReader"]
+
+#: Bytes at the end of a file that are fetched first: most footers, and small files whole.
+_TAIL_BYTES: Final = 2**16
+_REPAIR: Final = "ingest the sources again: it repairs the file"
+
+
+@dataclass(frozen=True)
+class ObjectReader:
+    """Reads parts of a dataset.
+
+    Attributes:
+        place: the dataset.
+    """
+
+    place: ObjectPlace
+
+    def scan(self, table: Table, parts: Sequence[Part]) -> pl.LazyFrame:
+        """The rows of some parts with the table's columns and dtypes."""
+        import polars as pl
+
+        if not parts:
+            return table.empty().lazy()
+        rows = pl.scan_pyarrow_dataset(self.dataset(table, parts))
+        return rows.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
+
+    def dataset(self, table: Table, parts: Sequence[Part]) -> ds.Dataset:
+        """Some parts as a dataset of Arrow."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        options = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
+        parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        system = _file_system(self.place, parts)
+        resource = ds.field(PARTITION_KEY)
+        fragments = [parquet.make_fragment(p.path, system, resource == _resource_of(p)) for p in parts]
+        fields = [pa.field(c.name, c.type.stored) for c in table]
+        return ds.FileSystemDataset(fragments, pa.schema(fields), parquet, system)
+
+
+def _resource_of(part: Part) -> str:
+    return unquote(part.path.split("/")[1].removeprefix(f"{PARTITION_KEY}="))
+
+
+def _file_system(place: ObjectPlace, parts: Sequence[Part]) -> pafs.FileSystem:
+    """A file system of Arrow that knows these parts."""
+    import pyarrow as pa
+    import pyarrow.fs as pafs
+
+    known = {part.path: part for part in parts}
+
+    class Handler(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
+        def open_input_file(self, path: str) -> pa.NativeFile:
+            return pa.PythonFile(_Ranges(place, known[path]), mode="r")
+
+    return pafs.PyFileSystem(Handler(place.fs))
+
+
+class _Ranges(io.RawIOBase):
+    """A part, of which only the ranges that are asked for are fetched.
+
+    Raises:
+        DatasetError: its footer is not the one that was written.
+    """
+
+    def __init__(self, place: ObjectPlace, part: Part) -> None:
+        self._place, self._part, self._position = place, part, 0
+        self._size = part.bytes or 0
+
+    @cached_property
+    def _tail(self) -> bytes:
+        """The end of the file, with the footer."""
+        tail = self._fetched(max(0, self._size - _TAIL_BYTES), self._size)
+        problem, wanted = footer_problem(memoryview(tail), self._part)
+        if wanted > len(tail):
+            tail = self._fetched(max(0, self._size - wanted), self._size)
+            problem, _ = footer_problem(memoryview(tail), self._part)
+        if problem:
+            raise DatasetError(problem, path=f"{self._place.url}/{self._part.path}", way_out=_REPAIR)
+        return tail
+
+    def _fetched(self, begin: int, end: int) -> bytes:
+        with reaching(f"{self._place.url}/{self._part.path}"):
+            return bytes(self._place.fs.cat_file(self._place.path(self._part.path), start=begin, end=end))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        begin = self._position
+        end = self._size if size is None or size < 0 else min(begin + size, self._size)
+        self._position = max(begin, end)
+        if begin >= end:
+            return b""
+        tail_begin = self._size - len(self._tail)
+        if begin >= tail_begin:
+            return self._tail[begin - tail_begin : end - tail_begin]
+        return self._fetched(begin, end)

@@ -1,0 +1,33 @@
+"""Places named by URLs, told from paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+__all__ = ["is_url", "place_of"]
+
+#: A scheme, as in `s3://bucket/key`.
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_url(place: str | os.PathLike[str]) -> bool:
+    """Whether a place is named by a URL.
+
+    Example:
+        >>> is_url("s3://bucket/out"), is_url("out/s3"), is_url(Path("out"))
+        (True, False, False)
+    """
+    return isinstance(place, str) and _URL.match(place) is not None
+
+
+def place_of(text: str) -> Path | str:
+    """A folder as a path; a URL as it is typed, for a path would lose one of its slashes.
+
+    Example:
+        >>> place_of("s3://bucket/out")
+        's3://bucket/out'
+    """
+    return text if is_url(text) else Path(text)
