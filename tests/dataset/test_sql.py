@@ -129,7 +129,7 @@ def untouched(dataset: Dataset) -> Iterator[None]:
     """Whatever the test does, the dataset and the folder that it lies in stay as they are."""
 
     def files() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in dataset.path.parent.rglob("*") if path.is_file()}
+        return {str(path): path.read_bytes() for path in Path(dataset.path).parent.rglob("*") if path.is_file()}
 
     before = files()
     yield

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from typing import Any, Final
 
 from citus_analysis.core.extras import required
@@ -75,7 +75,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
             problem = f"a task ended {_RETRIES + 1} workers or more: {error.last_worker.address}, the last, died"
             way_out = "give each worker more memory, or fewer threads; their logs say why they died"
             raise DatasetError(problem, path=address, way_out=way_out) from error
-        except (distributed.client.FutureCancelledError, distributed.CommClosedError) as error:
+        except (distributed.client.FutureCancelledError, distributed.comm.CommClosedError) as error:
             raise DatasetError(
                 "the scheduler was lost", path=address, way_out="ingest again: what is committed is kept"
             ) from error
@@ -119,9 +119,9 @@ def _require_workers(client: Any, address: str) -> None:  # noqa: ANN401 - Dask'
 
 def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401 - Dask's client has no types
     """Refuse workers without this package, or with another version of it or of its formats."""
-    here = version(_PACKAGE)
-    for worker, found in client.run(version, _PACKAGE, on_error="return").items():
-        if isinstance(found, PackageNotFoundError):
+    here = _version()
+    for worker, found in client.run(metadata.version, _PACKAGE, on_error="return").items():
+        if isinstance(found, metadata.PackageNotFoundError):
             way_out = f"pip install '{_PACKAGE}[cluster]=={here}' where the worker runs"
             raise InputError(f"has no package {_PACKAGE}", path=f"worker {worker}", way_out=way_out)
         if found != here:
@@ -134,6 +134,10 @@ def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401
             reason = f": {type(found).__name__}: {found}" if isinstance(found, Exception) else ""
             way_out = "install the same packages with the same formats on all machines"
             raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", way_out=way_out)
+
+
+def _version() -> str:
+    return metadata.version(_PACKAGE)
 
 
 @contextmanager

@@ -416,7 +416,7 @@ class _Ingest:
                 self._commit_derived([self._derived(*task)])
             outdated = [task for task in outdated if task not in large]
             computed = self.pool.each(lambda task: self._derived(*task), outdated)
-            results = (result for _, result in computed)
+            results: Iterator[tuple[DerivedState, list[Staged]]] = (result for _, result in computed)
         else:
             self._fetch("nodes")
             results = derived_by_pieces(self.store, self.pool, outdated)

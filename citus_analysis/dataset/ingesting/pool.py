@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from citus_analysis.dataset.ingesting.grouping import grouped
 
@@ -35,7 +35,7 @@ class Pool:
     jobs: int
     cluster: Executor | None = None
     stop: Event = field(default_factory=Event)
-    _pending: set[Future[object]] = field(default_factory=set)
+    _pending: set[Future[Any]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
@@ -60,7 +60,7 @@ class Pool:
             yield from self.each(function, items)
             return
         groups = {self.cluster.submit(_all, function, group): group for group in grouped(list(items), size, self.jobs)}
-        self._pending |= groups.keys()
+        self._pending.update(groups)
         for future in as_completed(groups):
             self._pending.discard(future)
             yield from zip(groups[future], future.result(), strict=True)

@@ -120,8 +120,8 @@ class ObjectPlace:
         if not names:
             return []
         with reaching(self.url, missing=True):
-            found: Mapping[str, bytes] = self.fs.cat([self.path(name) for name in names], on_error="raise")
-            return [found[self.path(name)] for name in names] if isinstance(found, Mapping) else [found]
+            whole = [None] * len(names)
+            return list(self.fs.cat_ranges([self.path(name) for name in names], whole, whole, on_error="raise"))
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object, whether or not it exists."""

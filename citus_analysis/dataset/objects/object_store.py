@@ -7,6 +7,7 @@ names them.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ __all__ = ["ObjectStore", "missing_or_cut", "store_at"]
 _HASH_BYTES: Final = 16
 
 
-def store_at(out: str | Path, *, apart: bool = False) -> Store:
+def store_at(out: str | os.PathLike[str], *, apart: bool = False) -> Store:
     """The store that a folder or a URL names.
 
     Args:

@@ -85,7 +85,7 @@ def run_query_on_objects(
     except (duckdb.InternalError, duckdb.FatalException):
         raise
     except duckdb.Error as error:
-        raise _in_our_words(error, Path(objects.place.url)) from error
+        raise _in_our_words(error, objects.place.url) from error
 
 
 def _answer(
@@ -121,14 +121,15 @@ def _is_foreign(kind: pa.DataType) -> bool:
     return any(_is_foreign(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _in_our_words(error: duckdb.Error, folder: Path) -> UsageError | DatasetError:
+def _in_our_words(error: duckdb.Error, place: Path | str) -> UsageError | DatasetError:
     import duckdb
 
     # DuckDB shows the position of an error on several lines; the first line holds the message.
     problem = str(error).strip().splitlines()[0]
-    if str(folder.resolve()) in problem or isinstance(error, duckdb.IOException):
+    where = str(place if isinstance(place, str) else place.resolve())
+    if where in problem or isinstance(error, duckdb.IOException):
         return DatasetError(
-            problem, path=folder, way_out="ingest again: sources of missing or damaged files are read again"
+            problem, path=place, way_out="ingest again: sources of missing or damaged files are read again"
         )
     candidates = _CANDIDATES.search(str(error))
     return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else ""))

@@ -1,0 +1,130 @@
+"""S3 for tests: moto in a thread, which counts what it sends, and versitygw, a server for production."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import fsspec
+import pytest
+
+from citus_analysis.runner.systems.server import free_port
+
+SECRET: Final = "verysecretkey"
+BUCKET: Final = "bench"
+
+
+@dataclass
+class Store:
+    """A running server.
+
+    Attributes:
+        endpoint: its URL.
+        sent: bytes of objects that it sent.
+    """
+
+    endpoint: str
+    sent: int = 0
+
+    def place(self, name: str) -> str:
+        return f"s3://{BUCKET}/{name}"
+
+
+@contextmanager
+def environment(endpoint: str) -> Iterator[None]:
+    """The credentials where every process finds them; connections of earlier tests are forgotten."""
+    given = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "testkey",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in given.items():
+            patch.setenv(name, value)
+        fsspec.filesystem("s3").clear_instance_cache()
+        yield
+        fsspec.filesystem("s3").clear_instance_cache()
+
+
+@contextmanager
+def moto() -> Iterator[Store]:
+    """An S3 in a thread of this process."""
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    dispatcher = DomainDispatcherApplication(create_backend_app)
+    store = Store("")
+
+    def counting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        for piece in dispatcher(environ, start_response):
+            if environ["REQUEST_METHOD"] == "GET" and ".parquet" in environ.get("PATH_INFO", ""):
+                store.sent += len(piece)
+            yield piece
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", 0, counting, threaded=True)
+    store.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        with environment(store.endpoint):
+            fsspec.filesystem("s3", use_listings_cache=False).mkdir(BUCKET)
+            yield store
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def versitygw_program() -> str | None:
+    """The program, from the path or where `go install` puts it."""
+    home = Path(os.environ.get("GOBIN", Path.home() / "go" / "bin")) / "versitygw"
+    return shutil.which("versitygw") or (str(home) if home.exists() else None)
+
+
+@contextmanager
+def versitygw(folder: Path) -> Iterator[Store]:
+    """An S3 in a process of its own, which keeps objects as files of a folder."""
+    program = versitygw_program()
+    assert program is not None
+    (folder / BUCKET).mkdir(parents=True)
+    port = free_port()
+    process = subprocess.Popen(
+        [program, "--port", f"127.0.0.1:{port}", "posix", str(folder)],
+        env={**os.environ, "ROOT_ACCESS_KEY": "testkey", "ROOT_SECRET_KEY": SECRET},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}")
+        with environment(f"http://127.0.0.1:{port}"):
+            yield Store(f"http://127.0.0.1:{port}")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _wait_for(url: str) -> None:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(url, timeout=1):
+                return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("versitygw does not answer")

@@ -1,0 +1,227 @@
+"""The workers of a cluster give the rows that threads of one process give; whoever is killed, nothing is half done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.cluster.dask_cluster import cluster_at
+from citus_analysis.dataset.ingesting.grouping import grouped
+from citus_analysis.dataset.objects import object_lease
+from citus_analysis.dataset.objects.object_place import ObjectPlace
+from citus_analysis.errors import DatasetError, InputError, UsageError
+from citus_analysis.runner.systems.server import free_port
+from tests.dataset.beyond.s3_servers import SECRET, Store
+from tests.dataset.beyond.same_rows import assert_same_rows
+
+WORKERS = 3
+
+
+@dataclass
+class RunningCluster:
+    """A scheduler and worker processes, each of its own, that talk over TCP."""
+
+    address: str
+    processes: list[subprocess.Popen[bytes]]
+    log: Path
+
+    def a_worker(self) -> psutil.Process:
+        """A process that runs tasks: the child of its nanny, which starts another when it dies."""
+        while True:
+            nanny = psutil.Process(random.choice(self.processes[1:]).pid)
+            with suppress(psutil.Error):
+                children = [child for child in nanny.children() if "spawn_main" in " ".join(child.cmdline())]
+                if children:
+                    return children[0]
+            time.sleep(0.05)
+
+
+def started(folder: Path, environment: dict[str, str] | None = None) -> RunningCluster:
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    log = folder / "cluster.log"
+    dask = [sys.executable, "-m", "distributed.cli"]
+    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]]
+    worker = ["worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    commands += [worker] * WORKERS
+    programs = {"scheduler": "dask_scheduler", "worker": "dask_worker"}
+    with log.open("wb") as output:
+        processes = [
+            subprocess.Popen(
+                [*dask[:2], f"distributed.cli.{programs[name]}", *options],
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "POLARS_MAX_THREADS": "1", **(environment or {})},
+            )
+            for name, *options in commands
+        ]
+    return RunningCluster(address, processes, log)
+
+
+@pytest.fixture(scope="module")
+def cluster(s3: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    running = started(tmp_path_factory.mktemp("dask"))
+    yield running
+    for process in running.processes:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+        process.kill()
+        process.wait()
+
+
+def test_processes_of_this_machine_give_the_same_rows(raw: Path, local: Dataset, tmp_path: Path) -> None:
+    assert ingest([raw], tmp_path / "out", cluster="local:2").exit_code == 0
+    assert_same_rows(local, open_dataset(tmp_path / "out"))
+    # A local ingest finds nothing to do, and other tools the files.
+    again = ingest([raw], tmp_path / "out")
+    assert (again.read, again.derived) == (0, 0)
+
+
+def test_processes_over_tcp_give_the_same_rows_on_a_store(
+    cluster: RunningCluster, raw: Path, local: Dataset, s3: Store
+) -> None:
+    url = s3.place("tcp")
+    assert ingest([raw], url, cluster=cluster.address).exit_code == 0
+    assert_same_rows(local, open_dataset(url))
+    assert SECRET.encode() not in cluster.log.read_bytes()
+    text = json.dumps(open_dataset(url).table("sources").to_dicts(), default=str)
+    assert SECRET not in text
+
+
+def test_workers_that_are_killed_cost_time_and_no_row(
+    cluster: RunningCluster, few: Path, local_few: Dataset, tmp_path: Path
+) -> None:
+    process = driver(few, tmp_path / "out", cluster.address)
+    time.sleep(random.uniform(1, 2))
+    for _ in range(2):
+        with suppress(psutil.Error):
+            cluster.a_worker().kill()
+        time.sleep(random.uniform(0, 1))
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said.decode()
+    assert_same_rows(local_few, open_dataset(tmp_path / "out"))
+
+
+def driver(raw: Path, out: Path | str, address: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "citus_analysis", "ingest", str(raw), "--out", str(out), "--cluster", address]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def killed_driver(raw: Path, out: Path | str, address: str, after_s: float) -> bool:
+    """Whether the driver was killed before its end."""
+    process = driver(raw, out, address)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(after_s)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def assert_whole(out: Path | str, local: Dataset) -> None:
+    """Whatever is committed is what belongs there."""
+    try:
+        found = open_dataset(out)
+    except DatasetError as error:
+        if "is not a dataset" not in str(error):
+            raise
+        return
+    expected = {row["source_id"]: row for row in local.table("sources").to_dicts()}
+    for row in found.table("sources").to_dicts():
+        assert row == expected[row["source_id"]]
+    for name in found.tables():
+        found.table(name)
+
+
+def test_a_driver_that_is_killed_leaves_whole_sources(
+    cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_lease, "ABANDONED_S", 0.5)
+    for out in (tmp_path / "out", s3.place("killed")):
+        assert killed_driver(few, out, cluster.address, random.uniform(1.0, 2.5))
+        assert_whole(out, local_few)
+        assert ingest([few], out, cluster=cluster.address).exit_code == 0
+        assert_same_rows(local_few, open_dataset(out))
+
+
+@pytest.mark.slow
+def test_a_hundred_kills(
+    cluster: RunningCluster, raw: Path, local: Dataset, s3: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_lease, "ABANDONED_S", 0.5)
+    killed, number = 0, 0
+    while killed < 100:
+        out, number = s3.place(f"many{number}"), number + 1
+        for _ in range(4):
+            process = driver(raw, out, cluster.address)
+            time.sleep(random.uniform(1.0, 6.0))
+            if random.random() < 0.5:
+                with suppress(psutil.Error):
+                    cluster.a_worker().kill()
+                    killed += 1
+                time.sleep(random.uniform(0.0, 2.0))
+            process.kill()
+            process.communicate()
+            killed += process.returncode == -signal.SIGKILL
+            assert_whole(out, local)
+            # Nor does a lease that nobody holds make the next one wait.
+            ObjectPlace.of(out).remove(["_lease.json"])
+        assert ingest([raw], out, cluster=cluster.address).exit_code == 0
+        assert_same_rows(local, open_dataset(out))
+
+
+def test_workers_of_another_version_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._version", lambda: "0.0.1")
+    refused = cluster_at(cluster.address, str)
+    with pytest.raises(InputError, match=r"worker tcp://.*: .*not 0\.0\.1 .*pip install"), refused:
+        pass
+
+
+def test_workers_without_the_package_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._PACKAGE", "no-such-package")
+    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._version", lambda: "1")
+    refused = cluster_at(cluster.address, str)
+    with pytest.raises(InputError, match=r"worker tcp://.*: has no package no-such-package .*pip install"), refused:
+        pass
+
+
+def test_a_folder_that_workers_do_not_see_is_refused(cluster: RunningCluster, raw: Path, tmp_path: Path) -> None:
+    from citus_analysis.dataset.cluster.dask_cluster import require_visible
+
+    with (
+        cluster_at(cluster.address, str) as there,
+        pytest.raises(InputError, match=r"/no/such/folder: worker tcp.*is not there .*file system that all"),
+    ):
+        require_visible(there, ["/no/such/folder"])
+
+
+def test_an_address_that_is_none_or_where_nobody_is(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._CONNECT_S", 1)
+    for address in ("local:0", "localhost", "three"):
+        with pytest.raises(UsageError, match="is no cluster"):
+            ingest([raw], tmp_path / "out", cluster=address)
+    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:1: no Dask scheduler answers"):
+        ingest([raw], tmp_path / "out", cluster="tcp://127.0.0.1:1")
+    assert not (tmp_path / "out").exists()
+
+
+def test_small_items_are_grouped_and_large_ones_come_first() -> None:
+    sizes = [10**9, *([1000] * 250), 5 * 2**20, 40 * 2**20]
+    groups = list(grouped(sizes, lambda size: size, workers=2))
+    assert groups[:2] == [[10**9], [40 * 2**20]]
+    assert sorted(size for group in groups for size in group) == sorted(sizes)
+    assert max(map(len, groups)) == 100
+    assert list(grouped([], lambda size: size, workers=2)) == []
