@@ -3,8 +3,8 @@
 Arrow reads the files, for both polars and DuckDB: both hand it the columns and conditions of a query, and it fetches
 the byte ranges that these need. DuckDB's own reader over fsspec would do the same without verifying what it reads.
 
-Of each file the footer is compared with the manifest when it is opened, and each page with the checksum that Parquet
-keeps of it: no row is made of bytes that are not those that were written.
+A small file is fetched whole and compared with the manifest. Of a larger one the footer is compared with the manifest,
+and each page with the checksum that Parquet keeps of it; only the few bytes of pages' headers have none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
-from citus_analysis.dataset.storage.integrity import footer_problem
+from citus_analysis.dataset.storage.integrity import fingerprints, footer_problem
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
 from citus_analysis.schema import PARTITION_KEY, Table
@@ -102,7 +102,9 @@ class _Ranges(io.RawIOBase):
         """The end of the file, with the footer."""
         tail = self._fetched(max(0, self._size - _TAIL_BYTES), self._size)
         problem, wanted = footer_problem(memoryview(tail), self._part)
-        if wanted > len(tail):
+        if len(tail) == self._size and fingerprints(memoryview(tail))[2] != self._part.hash:
+            problem = "is damaged: its bytes are not those that were written"
+        elif wanted > len(tail):
             tail = self._fetched(max(0, self._size - wanted), self._size)
             problem, _ = footer_problem(memoryview(tail), self._part)
         if problem:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Final, Literal, overload
 
 import polars as pl
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "open_dataset"]
 
+_REPAIR: Final = "open the dataset again; where that does not help, ingest the sources again: it repairs the file"
 Kind = Literal["polars", "pandas", "arrow"]
 
 
@@ -113,10 +114,20 @@ class Dataset(Shorthands):
         """
         if kind not in ("polars", "pandas", "arrow"):
             raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
-        frame = self.scan(name).collect()
+        frame = self._collected(self.scan(name))
         if kind == "polars":
             return frame
         return frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
+
+    def _collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """The rows; errors of a store's files arise only now."""
+        if self._objects is None:
+            return rows.collect()
+        try:
+            return rows.collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            problem = f"cannot be read: {' '.join(str(error).split())}"
+            raise DatasetError(problem, path=self._objects.place.url, way_out=_REPAIR) from error
 
     def sql(self, query: str) -> pl.DataFrame:
         """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
@@ -190,6 +201,5 @@ def _open_objects(place: ObjectPlace) -> Dataset:
     if not manifest.exists:
         raise DatasetError("is not a dataset", path=place.url, way_out="make one: citus-analysis ingest SRC --out URL")
     for path, problem in missing_or_cut(place, manifest.parts()).items():
-        way_out = "open the dataset again; where that does not help, ingest the sources again: it repairs the file"
-        raise DatasetError(problem, path=f"{place.url}/{path}", way_out=way_out)
+        raise DatasetError(problem, path=f"{place.url}/{path}", way_out=_REPAIR)
     return Dataset(Path(), manifest, ObjectReader(place))

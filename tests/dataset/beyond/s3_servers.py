@@ -62,7 +62,7 @@ def environment(endpoint: str) -> Iterator[None]:
 @contextmanager
 def moto() -> Iterator[Store]:
     """An S3 in a thread of this process."""
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.server import DomainDispatcherApplication, create_backend_app  # type: ignore[attr-defined]
     from werkzeug.serving import make_server
 
     dispatcher = DomainDispatcherApplication(create_backend_app)

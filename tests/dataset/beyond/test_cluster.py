@@ -92,11 +92,11 @@ def test_processes_of_this_machine_give_the_same_rows(raw: Path, local: Dataset,
 
 
 def test_processes_over_tcp_give_the_same_rows_on_a_store(
-    cluster: RunningCluster, raw: Path, local: Dataset, s3: Store
+    cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store
 ) -> None:
     url = s3.place("tcp")
-    assert ingest([raw], url, cluster=cluster.address).exit_code == 0
-    assert_same_rows(local, open_dataset(url))
+    assert ingest([few], url, cluster=cluster.address).exit_code == 0
+    assert_same_rows(local_few, open_dataset(url))
     assert SECRET.encode() not in cluster.log.read_bytes()
     text = json.dumps(open_dataset(url).table("sources").to_dicts(), default=str)
     assert SECRET not in text

@@ -59,7 +59,7 @@ def test_sql_gives_the_same(url: str, local: Dataset) -> None:
         "SELECT run_id, throughput_ops_s FROM runs WHERE resource = 'w1-t4-select' ORDER BY 1",
     ):
         assert open_dataset(url).sql(query).equals(local.sql(query)), query
-    with pytest.raises(UsageError, match="cannot open"):
+    with pytest.raises(UsageError, match="is not a table of the dataset"):
         open_dataset(url).sql("SELECT * FROM read_csv('/etc/passwd')")
 
 
@@ -119,10 +119,15 @@ def test_damage_is_found(s3: Store, one: Path) -> None:
     place = ObjectPlace.of(url)
     path = next(part.path for state in open_dataset(url).states() for part in state.parts if part.table == "clients")
     good = place.read(path)
-    for changed in (good[:50] + bytes([good[50] ^ 255]) + good[51:], good[:-20] + b"\0" + good[-19:]):
+    for changed in (
+        good[:50] + bytes([good[50] ^ 255]) + good[51:],
+        good[:-20] + bytes([good[-20] ^ 255]) + good[-19:],
+    ):
         place.write(path, changed)
-        with pytest.raises(Exception, match=r"damaged|corrupt|CRC"):
+        with pytest.raises(DatasetError, match="is damaged"):
             open_dataset(url).table("clients")
+        with pytest.raises(DatasetError, match="is damaged"):
+            open_dataset(url).sql("SELECT * FROM clients")
     place.write(path, good[:-1])
     with pytest.raises(DatasetError, match=r"has .* bytes where"):
         open_dataset(url)
