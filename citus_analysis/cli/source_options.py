@@ -14,8 +14,8 @@ __all__ = ["expand_sources"]
 _SAVE_FIRST = "save it to a file first: rows of a dataset point back into their files"
 
 
-def expand_sources(sources: Sequence[Path]) -> list[Path]:
-    """Paths that name files or folders; a quoted pattern gives what the shell would have made of it.
+def expand_sources(sources: Sequence[Path | str]) -> list[Path | str]:
+    """Paths that name files or folders; a quoted pattern gives what the shell would have made of it, a URL itself.
 
     Raises:
         InputError: a pattern that no file matches, standard input, a pipe or a device.
@@ -26,7 +26,7 @@ def expand_sources(sources: Sequence[Path]) -> list[Path]:
         citus_analysis.errors.InputError: *.no-such-suffix: no file matches the pattern (check the folder it is \
 relative to)
     """
-    return [path for source in sources for path in _expanded(source)]
+    return [path for source in sources for path in (_expanded(source) if isinstance(source, Path) else iter([source]))]
 
 
 def _expanded(source: Path) -> Iterator[Path]:

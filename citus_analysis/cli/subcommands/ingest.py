@@ -38,7 +38,7 @@ def _help() -> str:
 
 
 @click.command("ingest", help=_help())
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=place_of)
 @click.option("--out", required=True, type=place_of, metavar="DIR|URL", help="The dataset: a folder, or s3://...")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
 @click.option("--cluster", metavar="ADDRESS", help="Read by Dask: local:N processes, or a scheduler's tcp://HOST:PORT.")
@@ -47,7 +47,7 @@ def _help() -> str:
 @click.option("--strict", is_flag=True, help="Leave the dataset unchanged if any line is rejected (exit code 3).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def command(
-    sources: tuple[Path, ...],
+    sources: tuple[Path | str, ...],
     out: Path | str,
     jobs: int | None,
     cluster: str | None,

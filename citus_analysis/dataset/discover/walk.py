@@ -34,6 +34,7 @@ class Found:
         bytes: size.
         mtime_ns: time of its last change.
         named: the file itself was a SRC argument.
+        origin: its URL, if `path` is only its outline.
     """
 
     root: Path
@@ -41,6 +42,7 @@ class Found:
     bytes: int
     mtime_ns: int
     named: bool = False
+    origin: str | None = None
 
     @property
     def relative(self) -> str:

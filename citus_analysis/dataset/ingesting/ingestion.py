@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -17,6 +17,7 @@ from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identified, Identifier
+from citus_analysis.dataset.discover.url_sources import outlined, with_origins
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Found, display, is_there, walk
 from citus_analysis.dataset.discover.windows import KnownRuns, assign
 from citus_analysis.dataset.ingesting.derive import (
@@ -48,6 +49,8 @@ from citus_analysis.dataset.storage.parts import Staged, folder_of
 from citus_analysis.dataset.storage.store import FolderStore, Store
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.formats import format_named, formats
+from citus_analysis.redaction import redact
+from citus_analysis.texts.urls import is_url
 
 __all__ = ["ingest"]
 
@@ -83,7 +86,7 @@ def ingest(
     ingest completes the rest. The rows do not depend on `jobs`. Rows of files that no longer exist are kept.
 
     Args:
-        sources: files and folders.
+        sources: files and folders, or their URLs.
         out: folder of the dataset, or URL of a place on an object store (`s3://bucket/out`); created if it does not
             exist.
         jobs: threads; default: all cores that the process may use.
@@ -106,22 +109,23 @@ def ingest(
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs must be at least 1, not {jobs}")
-    paths = [Path(sources)] if isinstance(sources, str | os.PathLike) else [Path(source) for source in sources]
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     forced = None if format is None else format_named(format)
     identifier = Identifier(convert_facts({k: str(v) for k, v in (meta or {}).items()}, "meta"))
     store = store_at(out, apart=cluster is not None)
+    folders = [Path(source) for source in given if not is_url(source)]
     if isinstance(store, FolderStore):
-        _require_apart(paths, store.folder)
-    found = walk(paths)
-    with _workers(jobs, cluster, [*paths, *_folders(store)]) as pool:
+        _require_apart(folders, store.folder)
+    with outlined(given) as (paths, origins), _workers(jobs, cluster, [*folders, *_folders(store)]) as pool:
+        found = walk(paths)
         gauge = _Gauge(progress)
         look = partial(survey_task, format)
         if pool.cluster is None:
             remembered = _remembered(store) if forced is None else {}
             look = partial(survey, forced=forced, remembered=remembered)
-        plan = _survey(found.files, identifier, look, pool, gauge)
+        plan = _survey(with_origins(found.files, origins), identifier, look, pool, gauge)
         if not any(item.format for item in plan):
-            raise _unusable(paths, plan)
+            raise _unusable(given, plan)
         with store.writable(pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
@@ -216,8 +220,8 @@ def _bytes_of(identified: Identified) -> int:
     return identified.found.bytes
 
 
-def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
-    where = ", ".join(display(path) for path in paths[:_FEW])
+def _unusable(sources: Sequence[Source], plan: list[Surveyed]) -> InputError:
+    where = ", ".join(redact(s) if is_url(s) else display(Path(s)) for s in sources[:_FEW])
     unreadable = next((item for item in plan if item.problem), None)
     if unreadable:
         return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
@@ -244,6 +248,7 @@ class _Ingest:
     messages: list[str]
     counts: Counter[str] = field(default_factory=Counter)
     _intact_paths: frozenset[str] = frozenset()
+    _damaged: set[str] = field(default_factory=set)
     _withheld: list[Part] = field(default_factory=list)
 
     def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
@@ -282,6 +287,7 @@ class _Ingest:
     def _check_files(self, plan: list[Surveyed]) -> None:
         """Find damaged parts, so that their sources are read again; raise an error if such a source is not given."""
         problems = self.store.problems(self.manifest.parts(), self.pool.each)
+        self._damaged = set(problems)
         here = {item.source_id for item in plan if not item.problem}
         for state in self.manifest.sources.values():
             damaged = [part.path for part in state.parts if part.path in problems]
@@ -302,7 +308,7 @@ class _Ingest:
             if state.source_id not in ids
             and (
                 state.location in locations
-                or ((state.content_hash, state.resource) in contents and not os.path.lexists(state.location))
+                or ((state.content_hash, state.resource) in contents and not _exists(state.location))
             )
         ]
         if gone:
@@ -316,7 +322,7 @@ class _Ingest:
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             if seen != self.counts["commits"]:
                 self._fetch("clients")
-                runs = {tables.resource: known_runs(tables) for tables in by_resource(self.manifest)}
+                runs = {tables.resource: known_runs(self._readable(tables)) for tables in by_resource(self.manifest)}
                 seen = self.counts["commits"]
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
             for outcomes in batches(self._outcomes(tasks), seconds=_BATCH_SECONDS):
@@ -339,8 +345,17 @@ class _Ingest:
         yield from self.pool.each(read, (task for task in tasks if task.bytes < _BIG_BYTES))
 
     def _fetch(self, table: str) -> None:
-        """Make a table readable for the driver."""
-        self.store.fetch((part for part in self.manifest.parts() if part.table == table), self.manifest.folder)
+        """Make the intact parts of a table readable for the driver."""
+        parts = (part for part in self.manifest.parts() if part.table == table and part.path not in self._damaged)
+        self.store.fetch(parts, self.manifest.folder)
+
+    def _readable(self, tables: ResourceTables) -> ResourceTables:
+        """A resource without damaged parts: their sources are read again, or were not given."""
+        if not self._damaged:
+            return tables
+        kept = (tuple(part for part in s.parts if part.path not in self._damaged) for s in tables.sources)
+        sources = tuple(replace(s, parts=parts) for s, parts in zip(tables.sources, kept, strict=True))
+        return replace(tables, sources=sources)
 
     def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
         """The sources to read; sources that need no parser are committed at once."""
@@ -377,6 +392,8 @@ class _Ingest:
                 self._problem(found.relative, "changed while it was read")
         self.counts["read"] += len(states)
         self.store.publish(staged)
+        # A part that is written again has the same name.
+        self._damaged -= {item.part.path for item in staged}
         self._commit_states(*states)
 
     def _commit_states(
@@ -478,6 +495,11 @@ class _Ingest:
 def _threads_of_each(jobs: int) -> int:
     """Number of threads for reading a large file, and for writing; each takes about half of the time."""
     return min(jobs // 2 + 1, _MOST_THREADS)
+
+
+def _exists(location: str) -> bool:
+    """Whether a file is where it was; of a URL it is taken for granted."""
+    return is_url(location) or os.path.lexists(location)
 
 
 def _size_and_time(path: Path) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ from typing import Final
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import Identity, plain_name
 from citus_analysis.dataset.discover.resource_folders import Identified
+from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import is_there, unreadable
 from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
@@ -70,8 +71,8 @@ class Surveyed:
 
     @property
     def location(self) -> str:
-        """Absolute path; bytes that are not UTF-8 as surrogates."""
-        return os.fspath(self.identified.found.path)
+        """Absolute path, with bytes that are not UTF-8 as surrogates; or URL."""
+        return self.identified.found.origin or os.fspath(self.identified.found.path)
 
     @property
     def recorded(self) -> str:
@@ -147,7 +148,16 @@ def survey(identified: Identified, forced: Format | None, remembered: Mapping[tu
         forced: treat the file as this format.
         remembered: (name, hash) -> format, as recognised by an earlier ingest.
     """
-    path = identified.found.path
+    try:
+        with local_copy(identified.found) as path:
+            return _surveyed(identified, path, forced, remembered)
+    except InputError as error:
+        return Surveyed(identified, problem=error.problem)
+
+
+def _surveyed(
+    identified: Identified, path: Path, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]
+) -> Surveyed:
     content = Content(path)
     try:
         hash_ = content_hash(path)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from threading import Event
 
 from citus_analysis.dataset.discover.resource_folders import Identified
+from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
 from citus_analysis.dataset.ingesting.survey import Surveyed, survey
 from citus_analysis.dataset.ingesting.task import Task
@@ -52,10 +53,13 @@ def read_task(
     """
     item = task.item
     assert item.format is not None  # noqa: S101 - a task without one is never made
-    path = item.identified.found.path
-    hints = Hints(path.name, item.options, threads)
+    hints = Hints(item.identified.found.path.name, item.options, threads)
     stem = f"{item.source_id}-{task.key[:8]}"
-    with store.workspace() as folder, PartWriter(folder, item.identity.resource, stem, threads) as writer:
+    with (
+        local_copy(item.identified.found) as path,
+        store.workspace() as folder,
+        PartWriter(folder, item.identity.resource, stem, threads) as writer,
+    ):
         tag, stopped = task.tagger.tag, stop or Event()
         outcome = read_source(MeasuredContent(path), item.format, hints, writer, tag, on_bytes, stopped)
         return replace(outcome, staged=store.sent(outcome.staged))

@@ -9,11 +9,13 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
+from citus_analysis.dataset.discover.url_sources import url_copy
 from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.redaction import MASK, redact
+from citus_analysis.texts.urls import is_url
 
 __all__ = ["read_texts"]
 
@@ -56,7 +58,13 @@ def _with_lengths(stretches: pl.DataFrame, scan: Callable[[str], pl.LazyFrame]) 
 
 
 def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
-    path = Path(state.location)
+    if is_url(state.location):
+        with url_copy(state.location) as copy:
+            return _read_file(copy, state, offsets, lengths)
+    return _read_file(Path(state.location), state, offsets, lengths)
+
+
+def _read_file(path: Path, state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
     try:
         same = content_hash(path) == state.content_hash
     except OSError as error:

@@ -19,12 +19,13 @@ from citus_analysis.dataset.objects import object_lease, object_manifest
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
 from citus_analysis.dataset.objects.object_reading import ObjectReader
+from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import scratch_folder
-from citus_analysis.errors import DatasetError, UsageError
+from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Store
-from tests.dataset.beyond.same_rows import assert_same_rows
+from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,31 @@ def test_rows_are_those_of_a_folder_and_nothing_is_read_twice(url: str, raw: Pat
     summary = ingest([raw], url)
     assert (summary.read, summary.derived) == (0, 0)
     assert names(url) == before
+
+
+def test_sources_at_urls_give_the_same_rows(s3: Store, few: Path, local_few: Dataset, tmp_path: Path) -> None:
+    place = ObjectPlace.of(s3.place(f"raw/{few.name}"))
+    for path in few.rglob("*"):
+        if path.is_file():
+            place.upload(path, path.relative_to(few).as_posix())
+    # A folder above the resource, and the resource itself.
+    for number, url in enumerate((s3.place("raw"), s3.place("raw/w1-t4-select"))):
+        out = tmp_path / str(number)
+        assert ingest([url], out).exit_code == 0
+        found = open_dataset(out)
+        assert found.tables() == local_few.tables()
+        assert sorted_rows(found, "spans").equals(sorted_rows(local_few, "spans"))
+        assert ingest([url], out).read == 0
+        assert {state.location for state in found.states() if isinstance(state, SourceState)} == {
+            f"{place.url}/{path.relative_to(few).as_posix()}" for path in few.rglob("*") if path.is_file()
+        }
+        rows = found.scan("log_events").head(3).collect()
+        assert found.log_text(rows).equals(local_few.log_text(rows))
+    log = next(path for path in few.rglob("PGLOG-1-*"))
+    single = ingest([f"{place.url}/{log.relative_to(few).as_posix()}"], tmp_path / "single")
+    assert (single.files, single.read) == (1, 1)
+    with pytest.raises(InputError, match="there is nothing at this URL"):
+        ingest([s3.place("no/such/folder")], tmp_path / "none")
 
 
 def test_any_reader_of_hive_partitions_can_use_it(url: str, local: Dataset) -> None:

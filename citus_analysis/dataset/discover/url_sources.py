@@ -1,0 +1,123 @@
+"""Sources at URLs: an outline of each on this machine, and a copy of a file where and while it is read.
+
+The outline has the names, sizes and times of the files, and their first bytes, so that everything that finds and
+identifies files works on it. Files that may describe others are in it whole. Contents are fetched by the task that
+reads them, on whichever machine it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import urlsplit
+
+from citus_analysis.dataset.discover.walk import Found
+from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored, reaching
+from citus_analysis.errors import InputError
+from citus_analysis.texts.urls import is_url
+
+__all__ = ["local_copy", "outlined", "url_copy", "with_origins"]
+
+#: Bytes at the beginning of a file that are in its outline.
+_HEAD_BYTES: Final = 4096
+#: Files that may state facts about others, up to this size, are fetched whole.
+_DESCRIBING: Final = (".yml", ".yaml", ".csv")
+_DESCRIBING_BYTES: Final = 4 * 2**20
+
+
+@contextmanager
+def outlined(sources: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
+    """Sources as paths, URLs as paths of their outlines; and the URL of each file in an outline.
+
+    Raises:
+        InputError: there is nothing at a URL.
+        DatasetError: a store cannot be reached.
+    """
+    paths: list[Path] = []
+    origins: dict[Path, str] = {}
+    with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
+        for number, source in enumerate(sources):
+            if is_url(source):
+                paths.append(_outline(ObjectPlace.of(str(source)), Path(folder).resolve() / str(number), origins))
+            else:
+                paths.append(Path(source))
+        yield paths, origins
+
+
+def _outline(place: ObjectPlace, folder: Path, origins: dict[Path, str]) -> Path:
+    top = folder / urlsplit(place.url).netloc / urlsplit(place.url).path.strip("/")
+    listed = {name: stored for name, stored in place.listed().items() if not _leaves(name)}
+    if not listed or list(listed) == [""]:
+        # The URL of a single file.
+        above, _, name = place.url.rpartition("/")
+        listed = {key: stored for key, stored in ObjectPlace.of(above).listed(name).items() if key == name}
+        if not listed:
+            raise InputError("there is nothing at this URL", path=place.url, way_out="check the bucket and the path")
+        place, top = ObjectPlace.of(above), top.parent
+    for (name, stored), head in zip(listed.items(), _heads(place, listed), strict=True):
+        file = top / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(head)
+        os.truncate(file, stored.bytes)
+        os.utime(file, (stored.changed, stored.changed))
+        origins[file] = f"{place.url}/{name}"
+    return top if len(listed) != 1 or place.url.endswith(top.name) else top / next(iter(listed))
+
+
+def _leaves(name: str) -> bool:
+    """Whether a name would lead out of the outline; object stores allow any."""
+    return ".." in PurePosixPath(name).parts or name.endswith("/")
+
+
+def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
+    names = list(listed)
+    ends = [
+        stored.bytes
+        if name.endswith(_DESCRIBING) and stored.bytes <= _DESCRIBING_BYTES
+        else min(stored.bytes, _HEAD_BYTES)
+        for name, stored in listed.items()
+    ]
+    filled = [number for number, end in enumerate(ends) if end]
+    with reaching(place.url):
+        paths = [place.path(names[number]) for number in filled]
+        read = place.fs.cat_ranges(paths, [0] * len(filled), [ends[n] for n in filled], on_error="raise")
+    heads = [b""] * len(names)
+    for number, head in zip(filled, read, strict=True):
+        heads[number] = bytes(head)
+    return heads
+
+
+def with_origins(files: Iterable[Found], origins: Mapping[Path, str]) -> list[Found]:
+    """Files with the URLs that they stand for."""
+    return [replace(found, origin=origins.get(found.path)) for found in files]
+
+
+@contextmanager
+def local_copy(found: Found) -> Iterator[Path]:
+    """A file as it can be read: itself, or a copy of what is at its URL.
+
+    Raises:
+        InputError: it changed since it was found, or cannot be fetched.
+    """
+    if found.origin is None:
+        yield found.path
+        return
+    with url_copy(found.origin) as path:
+        if path.stat().st_size != found.bytes:
+            raise InputError("changed while it was read", path=found.relative, way_out="ingest again")
+        yield path
+
+
+@contextmanager
+def url_copy(url: str) -> Iterator[Path]:
+    """A copy of the file at a URL, under its own name, while it is used."""
+    above, _, name = url.rpartition("/")
+    with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
+        path = Path(folder) / name
+        ObjectPlace.of(above).download(name, path)
+        yield path
