@@ -221,7 +221,7 @@ def _bytes_of(identified: Identified) -> int:
 
 
 def _unusable(sources: Sequence[Source], plan: list[Surveyed]) -> InputError:
-    where = ", ".join(redact(s) if is_url(s) else display(Path(s)) for s in sources[:_FEW])
+    where = ", ".join(redact(str(s)) if is_url(s) else display(Path(s)) for s in sources[:_FEW])
     unreadable = next((item for item in plan if item.problem), None)
     if unreadable:
         return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
