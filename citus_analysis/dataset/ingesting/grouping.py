@@ -22,7 +22,7 @@ def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) ->
     """Items in groups worth a task each: large ones alone and first, small ones together.
 
     Example:
-        >>> [len(group) for group in grouped([1, 2, 3], lambda item: item * 2**20, workers=1)]
+        >>> [len(group) for group in grouped([100, 200, 2**22], lambda size: size, workers=1)]
         [1, 2]
     """
     ordered = sorted(items, key=size, reverse=True)
