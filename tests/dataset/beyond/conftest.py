@@ -12,7 +12,7 @@ from citus_analysis.dataset import Dataset, ingest, open_dataset
 from tests.dataset.beyond.s3_servers import Store, moto, versitygw, versitygw_program
 from tests.recordings import RECORDED
 
-RESOURCES = ("w2-t16-insert", "w1-t4-select", "w2-pgbench")
+RESOURCES = ("w2-t16-insert", "w1-t4-select")
 
 
 @pytest.fixture(scope="session")
@@ -44,12 +44,12 @@ def local_few(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="session")
-def one(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of pgbench, in few files."""
     root = tmp_path_factory.mktemp("few") / "w2-pgbench"
-    for path in sorted((raw / "w2-pgbench").rglob("*")):
-        if path.is_file() and (path.name.startswith("tpcb-like-c4") or path.parent == raw / "w2-pgbench"):
-            copy = root / path.relative_to(raw / "w2-pgbench")
+    for path in sorted((RECORDED / "w2-pgbench").rglob("*")):
+        if path.is_file() and (path.name.startswith("tpcb-like-c4") or path.parent == RECORDED / "w2-pgbench"):
+            copy = root / path.relative_to(RECORDED / "w2-pgbench")
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
     return root
@@ -61,9 +61,9 @@ def s3() -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture(scope="module")
-def true_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+@pytest.fixture
+def true_s3(tmp_path: Path) -> Iterator[Store]:
     if versitygw_program() is None:
         pytest.skip("versitygw is missing: go install github.com/versity/versitygw/cmd/versitygw@latest")
-    with versitygw(tmp_path_factory.mktemp("versitygw")) as store:
+    with versitygw(tmp_path / "versitygw") as store:
         yield store

@@ -79,6 +79,9 @@ def moto() -> Iterator[Store]:
     store.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+    # What an earlier server of this process was given is still there.
+    with urllib.request.urlopen(f"{store.endpoint}/moto-api/reset", data=b"", timeout=10):
+        pass
     try:
         with environment(store.endpoint):
             fsspec.filesystem("s3", use_listings_cache=False).mkdir(BUCKET)

@@ -150,11 +150,11 @@ def test_a_driver_that_is_killed_leaves_whole_sources(
     cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_lease, "ABANDONED_S", 0.5)
-    for out in (tmp_path / "out", s3.place("killed")):
-        assert killed_driver(few, out, cluster.address, random.uniform(1.0, 2.5))
-        assert_whole(out, local_few)
-        assert ingest([few], out, cluster=cluster.address).exit_code == 0
-        assert_same_rows(local_few, open_dataset(out))
+    out = s3.place("killed")
+    assert killed_driver(few, out, cluster.address, random.uniform(1.0, 2.5))
+    assert_whole(out, local_few)
+    assert ingest([few], out, cluster=cluster.address).exit_code == 0
+    assert_same_rows(local_few, open_dataset(out))
 
 
 @pytest.mark.slow
