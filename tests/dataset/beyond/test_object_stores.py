@@ -248,7 +248,7 @@ def test_strict_leaves_nothing_behind(s3: Store, tmp_path: Path, one: Path) -> N
         open_dataset(url)
 
 
-def test_commands_take_urls(url: str, tmp_path: Path) -> None:
+def test_commands_take_urls(s3: Store, url: str, one: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(commands, list(arguments), catch_exceptions=False)
         assert result.exit_code == 0, result.output
@@ -257,7 +257,9 @@ def test_commands_take_urls(url: str, tmp_path: Path) -> None:
     assert "w1-t4-select" in run("sql", url, "SELECT resource FROM runs")
     run("spans", url, "--out", str(tmp_path / "spans.json"))
     assert (tmp_path / "spans.json").stat().st_size > 10_000
-    assert '"comparisons"' in run("compare", url, "--metric", "throughput_ops_s", "--by", "threads", "--json")
+    pgbench = s3.place("compared")
+    ingest([one], pgbench)
+    assert '"comparisons"' in run("compare", pgbench, "--metric", "throughput_ops_s", "--by", "threads", "--json")
     assert "0 superseded" in run("vacuum", url)
 
 
