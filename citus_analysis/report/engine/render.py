@@ -193,9 +193,7 @@ def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
     """The parameters with folders of further datasets independent of the working directory, too."""
     if not (folders := str(given.get(DATASETS, "")).strip()):
         return given
-    return given | {
-        DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())
-    }
+    return given | {DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())}
 
 
 def _obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
