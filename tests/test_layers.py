@@ -50,6 +50,7 @@ WITHIN_LAYER = {
     ("tracking", "runs"),
     ("tracking", "stats"),
     ("tracking", "bottleneck"),
+    ("bottleneck", "spans"),
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
