@@ -21,7 +21,6 @@ __all__ = ["LogRuns", "with_log_runs"]
 
 #: Tables whose rows belong to a window, and the column of their time. A statement belongs to where it ended.
 _PLACED: Final = {"statements": "end_time", "checkpoints": "end_time", "log_events": "log_time"}
-_TIME: Final = TABLES["runs"]["start_time"].dtype
 _WHOLE: Final = "whole log"
 
 
@@ -33,33 +32,10 @@ class _Tables(Protocol):
         """Hash of what the dataset was made of."""
 
     def table(self, name: str, /) -> pl.DataFrame:
-        """A table; rows of statements, checkpoints and records have the run of their window, and those of none are out.
-
-        Match rates are those of whole logs: they stay with the first window.
-        """
-        if name == "runs":
-            return self.runs
-        if name in _PLACED:
-            return self.scan(name).collect()
-        found = self.dataset.table(name)
-        if name != "match_quality":
-            return found
-        first = self.runs.sort("start_time").unique("resource", keep="first").select("resource", "run_id")
-        return found.drop("run_id").join(first, on="resource").select(found.columns)
+        """A table."""
 
     def scan(self, name: str, /) -> pl.LazyFrame:
-        """The same table as a lazy frame."""
-        if name not in _PLACED:
-            return self.table(name).lazy()
-        rows, time = self.dataset.scan(name), _PLACED[name]
-        columns = rows.collect_schema().names()
-        windows = self.runs.lazy().select("resource", "run_id", begin="start_time", until="end_time")
-        plain = rows.drop("run_id").with_columns(pl.col("resource").cast(pl.String))
-        if self.window_s:
-            placed = plain.with_columns(begin=pl.col(time).cast(_TIME).dt.truncate(INTERVALS[self.window_s]))
-            return placed.join(windows, on=["resource", "begin"], maintain_order="left").select(columns)
-        inside = (pl.col(time) >= pl.col("begin")) & (pl.col(time) <= pl.col("until"))
-        return plain.join(windows, on="resource", maintain_order="left").filter(inside).select(columns)
+        """A table as a lazy frame."""
 
 
 T = TypeVar("T", bound=_Tables)
