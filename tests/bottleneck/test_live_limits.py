@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 #: Name of the case -> the first limit, and how many seconds show it.
 LIVE = {
-    "lock": ("locks", 10),
     "hog": ("CPU", 4),
     "connections": ("connections", 3),
     "checkpoints": ("checkpoints", 8),

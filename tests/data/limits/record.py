@@ -92,7 +92,7 @@ def lock(scratch: Path, stop: Stop) -> None:
             continue
         lines = files[0].read_text().splitlines()
         with (
-            suppress(psycopg.Error),
+            suppress(psycopg.OperationalError),
             psycopg.connect(host="127.0.0.1", port=int(lines[3]), user="postgres", dbname="postgres") as session,
         ):
             while mine(scratch, "pgbench") and not stop.is_set():
