@@ -21,16 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.formats.sysstat._lines import BANNER, TIME
+from citus_analysis.formats.sysstat._lines import BANNER, KINDS, TIME
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 
-__all__ = ["Clock", "Placed", "banner_dates", "order_of", "placed"]
+__all__ = ["Clock", "banner_dates", "order_of", "placed"]
 
 _SET_BACK_S: Final = 2 * 3600
 _DAY_S: Final = 86_400
 _UNKNOWN: Final = -(2**31)
 _NOON: Final = 12
-_EPOCH: Final = r"^[0-9]{9,11}$"
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,6 @@ class Clock:
     behind: str = "banner"
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Lines that count, with `offset`, `kind`, `sample` and `sample_time` (null if unknown)."""
-
-    rows: pl.DataFrame
-    clock: Clock
-
-
 def banner_dates(lines: pl.DataFrame) -> list[str]:
     """The dates of the banners as numbers with dashes or as they are printed."""
     dates = lines.filter(kind="banner")["text"].str.extract(BANNER)
@@ -77,25 +68,31 @@ def order_of(lines: pl.DataFrame, options: dict[str, str], *, decimal_comma: boo
     return date_order(banner_dates(lines), options, decimal_comma=decimal_comma)
 
 
-def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> Placed:
-    """Place the rows of classified lines in time."""
-    counting = lines.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
-    kind = pl.col("kind")
-    before = kind.shift(fill_value=clock.behind)
-    opens = before.is_in(["banner", "restart", "average"]) & kind.is_in(["row", "header"])
-    behind = str(counting["kind"][-1]) if counting.height else clock.behind
-    marked = counting.with_columns(section=opens & (before == "average"), opens=opens)
-    marked = marked.filter((kind != "average") & ((kind != "header") | pl.col("opens")))
+def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tuple[pl.DataFrame, Clock]:
+    """Place the rows among classified lines in time.
+
+    Returns:
+        `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state behind them.
+    """
+    counting = lines.lazy().select("kind", "clock", text=pl.when(pl.col("kind") == "banner").then("text"))
+    counting = counting.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
+    before = pl.col("kind").shift(fill_value=pl.lit(clock.behind, KINDS))
+    opens = before.is_in(["banner", "restart", "average"]) & pl.col("kind").is_in(["row", "header"])
+    marked = counting.with_columns(section=opens & (before == "average"), opens=opens).collect()
+    behind = str(marked["kind"][-1]) if marked.height else clock.behind
+    marked = marked.filter((pl.col("kind") != "average") & ((pl.col("kind") != "header") | pl.col("opens")))
     marked = marked.with_columns(_clock_seconds(marked["clock"]))
-    epochs = marked["clock"].str.contains(_EPOCH).fill_null(value=False)
     # A header without a time (`pidstat -h`) says nothing about time.
-    timed = marked.filter(pl.col("seconds").is_not_null() | (kind == "banner"))
-    dates = [_epoch_day(text, order) for text in banner_dates(timed)]
-    walk = _Walk(clock, timed, dates)
+    known = pl.col("seconds").is_not_null() | (pl.col("kind") == "banner")
+    timed = marked.filter(known)
+    epochs = bool((timed["seconds"] > 2 * _DAY_S).any())
+    walk = _Walk(clock, timed, [_epoch_day(text, order) for text in banner_dates(timed)])
     clock = walk.done()
-    times = _times(walk.days, walk.seconds, bool(epochs.any()), timezone)
-    rows = timed.select("offset", "kind", sample=walk.samples, sample_time=times)
-    return Placed(rows.filter(kind == "row"), replace(clock, behind=behind))
+    found = pl.DataFrame({"sample": walk.samples, "sample_time": _times(walk.days, walk.seconds, timezone, epochs=epochs)})
+    if timed.height < marked.height:
+        place = marked.select(pl.when(known).then(known.cum_sum() - 1)).to_series()
+        found = found.select(pl.all().gather(place))
+    return found.filter(marked["kind"] == "row"), replace(clock, behind=behind)
 
 
 def _clock_seconds(clocks: pl.Series) -> pl.Series:
@@ -196,7 +193,7 @@ def _wrapped(second: float, before: float | None) -> int:
 
 
 def _times(
-    days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], epochs: bool, timezone: str  # noqa: FBT001
+    days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], timezone: str, *, epochs: bool
 ) -> pl.Series:
     """Times in UTC of local times, or of seconds since 1970."""
     if epochs:

@@ -23,7 +23,7 @@ import polars as pl
 
 from citus_analysis.formats.reading.compact_lines import compact_lines
 
-__all__ = ["BANNER", "TIME", "classified"]
+__all__ = ["BANNER", "KINDS", "TIME", "classified"]
 
 #: A time of day in any locale that prints digits; groups: half of the day in front, hour, minute, second, half behind.
 TIME: Final = (
@@ -39,34 +39,33 @@ _NUMBER_ALONE: Final = r" -?[0-9][0-9.,]*[BkMGTP%]?(?: |$)"
 _AVERAGE: Final = r"^[^\s0-9:：#]+(?: [^\s0-9:：]+)?[\s\x{202f}\x{a0}]?[:：](?: |$)"
 
 
+KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
+
+
 @cache
 def _kind() -> pl.Expr:
     text, rest = pl.col("text"), pl.col("rest")
     timed = pl.col("clock").is_not_null()
-    return (
-        pl.when(timed & rest.str.contains(r"^LINUX RESTART"))
-        .then(pl.lit("restart"))
-        .when(timed & rest.str.starts_with("COM "))
-        .then(pl.lit("comment"))
-        .when(timed & text.str.contains(_NUMBER_ALONE))
-        .then(pl.lit("row"))
-        .when(timed | text.str.contains(r"^# ?Time [A-Za-z]"))
-        .then(pl.lit("header"))
-        .when(text == "")
-        .then(pl.lit("blank"))
-        .when(text.str.contains(_AVERAGE))
-        .then(pl.lit("average"))
-        .when(text.str.contains(BANNER))
-        .then(pl.lit("banner"))
-        .otherwise(pl.lit("other"))
-    )
+    named = {
+        "restart": timed & rest.str.starts_with("LINUX RESTART"),
+        "comment": timed & rest.str.starts_with("COM "),
+        "row": timed & text.str.contains(_NUMBER_ALONE),
+        "header": timed | text.str.contains(r"^# ?Time [A-Za-z]"),
+        "blank": text == "",
+        "average": text.str.contains(_AVERAGE),
+        "banner": text.str.contains(BANNER),
+    }
+    kind = pl.lit("other", KINDS)
+    for name, is_it in reversed(named.items()):
+        kind = pl.when(is_it).then(pl.lit(name, KINDS)).otherwise(kind)
+    return kind
 
 
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of :func:`compact_lines` with `kind`, `clock` (the time as printed, or null) and `rest` (what follows it)."""
-    lines = compact_lines(data, offset)
-    clock = pl.col("text").str.extract(_CLOCK)
-    hashed = pl.when(pl.col("text").str.starts_with("#")).then(pl.col("text").str.replace(r"^# ?Time ", ""))
+    lines = compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
     behind = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
-    lines = lines.with_columns(clock=clock).with_columns(rest=pl.coalesce(behind, hashed))
-    return lines.with_columns(kind=_kind())
+    hashed = pl.col("text").str.starts_with("#")
+    if lines.select(hashed.any()).item():
+        behind = pl.coalesce(behind, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
+    return lines.with_columns(rest=behind).with_columns(kind=_kind())

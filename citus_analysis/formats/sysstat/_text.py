@@ -101,65 +101,77 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
 
 
 def _parse_block(block: Block, lines: pl.DataFrame, style: _Style, state: _State) -> tuple[Parsed, _State]:
-    where = placed(lines, state.clock, style.order, style.timezone)
-    is_header = pl.col("kind") == "header"
-    lines = lines.with_columns(
-        header=pl.when(is_header).then("rest").forward_fill().fill_null(pl.lit(state.header, pl.String)),
-        clock_of_header=pl.when(is_header).then("clock").forward_fill(),
+    where, clock = placed(lines, state.clock, style.order, style.timezone)
+    rows, headers, state = _under_headers(lines, state)
+    rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
+    tables, read, misread = _read(rows, headers, style)
+    rejects = reject_runs(_with_reasons(lines, rows, misread))
+    rejected = rows.filter(~pl.col("terminated") | pl.col("sample").is_null())["offset"]
+    unread = pl.concat([misread["offset"], rejected]).implode()
+    parsed = rows.filter(pl.col("header").is_in(read) & ~pl.col("offset").is_in(unread))["length"].sum()
+    noise = block.length - int(parsed) - int(rejects["byte_length"].sum())
+    return Parsed(tables, int(parsed), noise, rejects), replace(state, clock=clock)
+
+
+def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
+    """The rows with the number of their `header` in a list (null without one) and `clock_of_header`; state behind."""
+    headers = lines.filter(kind="header").select("rest", "clock")
+    texts, clocks = headers["rest"], headers["clock"]
+    if state.header is not None:
+        texts = pl.concat([pl.Series("rest", [state.header]), texts])
+        clocks = pl.concat([pl.Series("clock", [state.clock_of_header], pl.String), clocks])
+    first = -1 if state.header is None else 0
+    names = texts.unique(maintain_order=True)
+    number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")["number"]
+    place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + first
+    rows = lines.with_columns(place=pl.when(place >= 0).then(place)).filter(kind="row")
+    rows = rows.with_columns(header=number.gather(rows["place"]), clock_of_header=clocks.gather(rows["place"]))
+    if texts.len():
+        state = replace(state, header=str(texts[-1]), clock_of_header=clocks[-1])
+    return rows, [str(name) for name in names], state
+
+
+def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the `reason` why they are rejected."""
+    stray = rows.filter(pl.col("header").is_null() | pl.col("sample").is_null()).select(
+        "offset", reason=pl.when(pl.col("header").is_null()).then(pl.lit(_HEADLESS)).otherwise(pl.lit(_TIMELESS))
     )
-    # A header without a time hides that of an earlier one.
-    rows = lines.filter(kind="row").join(where.rows.drop("kind"), on="offset", how="left", maintain_order="left")
-    rows = rows.with_columns(since_boot=_since_boot(style, state))
-    tables, reasons = _read(rows, style)
-    lines = lines.join(reasons, on="offset", how="left", maintain_order="left").with_columns(
-        reason=pl.when(~pl.col("terminated") & (pl.col("text") != "") & (pl.col("kind") != "average"))
-        .then(pl.lit(UNTERMINATED))
-        .when(pl.col("kind") == "other")
-        .then(pl.lit(_STRANGE))
-        .otherwise("reason")
-    )
-    rejects = reject_runs(lines)
-    clean = lines.filter(pl.col("reason").is_null())
-    parsed_bytes = int(clean.filter(pl.col("read").fill_null(value=False))["length"].sum())
-    noise = int(clean["length"].sum()) - parsed_bytes
-    last = lines.filter(is_header).tail(1)
-    state = replace(state, clock=where.clock)
-    if last.height:
-        state = replace(state, header=str(last["rest"][0]), clock_of_header=last["clock"][0], alone=state.alone)
-    return Parsed(tables, parsed_bytes, noise, rejects), state
+    known = pl.concat([misread, stray])
+    lines = lines.with_columns(reason=pl.lit(None, pl.String))
+    if known.height:
+        lines = lines.drop("reason").join(known, on="offset", how="left", maintain_order="left")
+    cut = ~pl.col("terminated") & ~pl.col("kind").is_in(["blank", "average"])
+    strange = pl.when(pl.col("kind") == "other").then(pl.lit(_STRANGE))
+    return lines.with_columns(reason=pl.when(cut).then(pl.lit(UNTERMINATED)).otherwise(pl.coalesce(strange, "reason")))
 
 
 def _since_boot(style: _Style, state: _State) -> pl.Expr:
     """A report whose header has its own time covers the time since boot: an interval begins with the header's."""
     if style.sampler == "sar":
         return pl.lit(value=False)
-    header_clock = pl.col("clock_of_header").fill_null(pl.lit(state.clock_of_header, pl.String))
+    header_clock = pl.col("clock_of_header")
     alone = pl.lit(state.alone) & header_clock.is_null()
     shown = (header_clock == pl.col("clock")).fill_null(value=False) | alone
-    first = pl.col("sample") == 0
-    return shown if style.first_report is None else first & style.first_report
+    return shown if style.first_report is None else (pl.col("sample") == 0) & style.first_report
 
 
-def _read(rows: pl.DataFrame, style: _Style) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Rows of the tables, and `offset`, `read`, `reason` of the lines that have a place or none that can be told."""
+def _read(
+    rows: pl.DataFrame, headers: list[str], style: _Style
+) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
+    """Rows of the tables, numbers of the headers that have a place, and `offset` and `reason` of misread rows."""
     found: dict[str, list[pl.DataFrame]] = {}
-    strays = rows.filter(pl.col("header").is_null() | pl.col("sample").is_null()).select(
-        "offset",
-        reason=pl.when(pl.col("header").is_null()).then(pl.lit(_HEADLESS)).otherwise(pl.lit(_TIMELESS)),
-        read=pl.lit(value=False),
-    )
-    reasons = [strays]
-    usable = rows.filter(pl.col("header").is_not_null() & pl.col("sample").is_not_null() & pl.col("terminated"))
-    for (header,), group in usable.group_by("header", maintain_order=True):
-        report = report_of(str(header).split(" "))
-        if report is None or report.table not in style.tables:
-            continue
-        fields = read_rows(str(header), group, comma=style.comma)
-        reasons.append(fields.select("offset", "reason", read=pl.lit(value=True)))
+    places = {number: report for number, name in enumerate(headers) if (report := report_of(name.split(" ")))}
+    read = [number for number, report in places.items() if report.table in style.tables]
+    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
+    usable = rows.filter(pl.col("header").is_in(read) & pl.col("sample").is_not_null() & pl.col("terminated"))
+    for (number,), group in usable.group_by("header", maintain_order=True):
+        report = places[int(str(number))]
+        fields = read_rows(headers[int(str(number))], group, comma=style.comma)
+        reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
         good = fields.filter(pl.col("reason").is_null()).drop("reason")
         for table, some in rows_of(good, report, style.sampler).items():
             found.setdefault(table, []).append(some)
-    return _together(found), pl.concat(reasons)
+    return _together(found), read, pl.concat(reasons)
 
 
 def _together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
