@@ -56,7 +56,7 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     )
     if comma:
         texts = texts.str.replace_all(",", ".", literal=True)
-    fields = _fields(texts.filter(fitting), names[:count], report)
+    fields = _fields(texts.filter(fitting), names[:count], report, separator)
     placed = pl.concat([rows.filter(fitting).select(*_PLACE, *(["command"] if last else [])), fields], how="horizontal")
     return pl.concat([judged(placed, report), misfits], how="diagonal")
 
@@ -67,14 +67,14 @@ def _filled(rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     return rows.with_columns(rest=pl.when(short).then(filled).otherwise("rest"))
 
 
-def _fields(texts: pl.Series, names: list[str], report: Report) -> pl.DataFrame:
+def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) -> pl.DataFrame:
     """The report's numbers under their columns' names, with `item` and `user`."""
     optional = {index for index in report.numbers if names[index] in {"PID", "TGID", "TID"}}
     numbers = frozenset(set(report.numbers) - optional)
-    columns = split_columns(texts, len(names), numbers)
+    columns = split_columns(texts, len(names), numbers, separator)
     if any(columns[str(index)].null_count() for index in numbers):
         # Numbers with a unit (`--human`) are rare, and reading them takes several times as long.
-        columns = split_columns(texts, len(names), frozenset()).with_columns(
+        columns = split_columns(texts, len(names), frozenset(), separator).with_columns(
             number_expr(pl.col(str(index))).alias(str(index)) for index in numbers
         )
     values = {

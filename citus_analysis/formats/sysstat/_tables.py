@@ -7,6 +7,7 @@ have no rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -16,7 +17,7 @@ from citus_analysis.formats.samplers._columns import with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
 from citus_analysis.schema import TABLES
 
-__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of"]
+__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
 
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
@@ -120,3 +121,11 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
         if name in fields.columns
     ]
     return _whole(fields.with_columns(told), "process_samples")
+
+
+def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+    """Rows of each table in the order of the source."""
+    return {
+        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).drop("offset")
+        for table, some in found.items()
+    }

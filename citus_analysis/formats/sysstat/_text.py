@@ -6,7 +6,7 @@ no samples, comments and restarts of the machine, which only begin a new part (:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
 from citus_analysis.formats.sysstat._lines import classified
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
-from citus_analysis.formats.sysstat._tables import rows_of
+from citus_analysis.formats.sysstat._tables import rows_of, together
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["NOISE", "parse_text", "reports_in"]
@@ -171,12 +171,4 @@ def _read(
         good = fields.filter(pl.col("reason").is_null()).drop("reason")
         for table, some in rows_of(good, report, style.sampler).items():
             found.setdefault(table, []).append(some)
-    return _together(found), read, pl.concat(reasons)
-
-
-def _together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
-    """Rows of each table in the order of the source."""
-    return {
-        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).drop("offset")
-        for table, some in found.items()
-    }
+    return together(found), read, pl.concat(reasons)
