@@ -20,7 +20,7 @@ from typing import Final
 
 from citus_analysis.formats.samplers._columns import DEVICE
 
-__all__ = ["PRESSURE", "Report", "report_of"]
+__all__ = ["PRESSURE", "Report", "places_of", "report_of"]
 
 Places = Mapping[str, tuple[str, float]]
 
@@ -188,3 +188,10 @@ def _report_of(names: tuple[str, ...]) -> Report | None:
 def report_of(names: Sequence[str]) -> Report | None:
     """The place of a report by the names of its columns in their order; None if no table holds it."""
     return _report_of(tuple(names))
+
+
+def places_of(table: str, key: str | None) -> Places:
+    """All columns of a table in reports with this key, and their factors."""
+    return {
+        name: place for one, named, places in _REPORTS if (one, named) == (table, key) for name, place in places.items()
+    }
