@@ -42,7 +42,8 @@ class Clock:
         part_day: days from the banner's date to that time.
         last: second of the day of the newest time.
         day: days from the banner's date to it.
-        sample: number of the newest sample, -1 before the first.
+        sample: highest number of a sample, -1 before the first.
+        at: number of the newest sample, which is lower in the later sections of a part.
         part_sample: number of the last sample before the part.
         behind: kind of the newest line that counts.
     """
@@ -53,6 +54,7 @@ class Clock:
     last: float | None = None
     day: int = 0
     sample: int = -1
+    at: int = -1
     part_sample: int = -1
     behind: str = "banner"
 
@@ -155,17 +157,18 @@ class _Walk:
     def _stretch(self, begin: int, end: int) -> None:
         clock = self.clock
         if self._banner[begin]:
-            self.clock = Clock(next(self._dates), sample=clock.sample, part_sample=clock.sample)
+            self.clock = Clock(next(self._dates), sample=clock.sample, at=clock.sample, part_sample=clock.sample)
             begin += 1
             if begin == end:
                 return
             clock = self.clock
         first = float(self.seconds[begin])
         begins_part = bool(self._restart[begin]) or clock.part_first is None
-        day, sample = clock.day + _wrapped(first, clock.last), clock.sample
+        day, sample = clock.day + _wrapped(first, clock.last), clock.at
         if self._section[begin] and not begins_part:
             day, sample = clock.part_day + _wrapped(first, clock.part_first), clock.part_sample
         elif begins_part:
+            sample = clock.sample
             clock = replace(clock, part_first=first, part_day=day, part_sample=sample)
         fresh = bool(begins_part or self._section[begin])
         self._place(begin, end, day, sample, None if fresh else clock.last)
@@ -174,6 +177,7 @@ class _Walk:
             last=float(self.seconds[end - 1]),
             day=int(self.days[end - 1]) - clock.epoch_day,
             sample=max(clock.sample, int(self.samples[end - 1])),
+            at=int(self.samples[end - 1]),
         )
 
     def _place(self, begin: int, end: int, day: int, sample: int, last: float | None) -> None:

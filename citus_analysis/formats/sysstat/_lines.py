@@ -39,6 +39,9 @@ _NUMBER_ALONE: Final = r" -?[0-9][0-9.,]*[BkMGTP%]?(?: |$)"
 _AVERAGE: Final = r"^[^\s0-9:：#]+(?: [^\s0-9:：]+)?[\s\x{202f}\x{a0}]?[:：](?: |$)"
 
 
+#: What the names of columns have, and messages of a shell (`sar: not found`) do not.
+_NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
+#: Kinds of lines.
 KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
 
 
@@ -52,7 +55,7 @@ def _kind() -> pl.Expr:
         "row": timed & text.str.contains(_NUMBER_ALONE),
         "header": timed | text.str.contains(r"^# ?Time [A-Za-z]"),
         "blank": text == "",
-        "average": text.str.contains(_AVERAGE),
+        "average": text.str.contains(_AVERAGE) & text.str.contains(f"{_NUMBER_ALONE}|{_NAMES}"),
         "banner": text.str.contains(BANNER),
     }
     kind = pl.lit("other", KINDS)
