@@ -715,7 +715,9 @@ _TABLES: Final = (
             Column("transmit_errors_per_s", REAL, "packets that could not be sent"),
             Column("receive_drops_per_s", REAL, "received packets that were dropped"),
             Column("transmit_drops_per_s", REAL, "packets to be sent that were dropped"),
-            Column("utilization_percent", REAL, "sar: share of the speed that the interface states; 0 if it states none"),
+            Column(
+                "utilization_percent", REAL, "sar: share of the speed that the interface states; 0 if it states none"
+            ),
         ),
     ),
     Table(

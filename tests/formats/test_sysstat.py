@@ -54,7 +54,12 @@ def test_rows_of_one_moment_have_one_sample() -> None:
     vm = found["vm_samples"].filter(sample=0)
     assert vm.height == 6
     joined = vm.select(pl.exclude("since_boot").drop_nulls().first()).row(0, named=True)
-    assert (joined["free_kb"], joined["available_kb"], joined["runnable"], joined["load_15"]) == (7063220, 22426704, 8, 6.02)
+    assert (joined["free_kb"], joined["available_kb"], joined["runnable"], joined["load_15"]) == (
+        7063220,
+        22426704,
+        8,
+        6.02,
+    )
     assert (joined["blocks_in_per_s"], joined["forks_per_s"], joined["faults_per_s"]) == (9093.07, 10.89, 7976.24)
     pressure = found["pressure_samples"].filter(sample=0)
     assert pressure.select("pressure", "scope", "avg10_percent", "stalled_percent").rows() == [
@@ -155,7 +160,12 @@ def test_one_line_for_each_process() -> None:
 
 
 def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
-    text = (SYSSTAT / "pidstat-urdw.out").read_bytes().replace(b"  48324.00", b"     -1.00").replace(b" 0.00      0.00      0.00       0  dd", b"-1.00     -1.00     -1.00       0  dd")
+    text = (
+        (SYSSTAT / "pidstat-urdw.out")
+        .read_bytes()
+        .replace(b"  48324.00", b"     -1.00")
+        .replace(b" 0.00      0.00      0.00       0  dd", b"-1.00     -1.00     -1.00       0  dd")
+    )
     rows = read_bytes(pidstat.FORMAT, tmp_path, text)["process_samples"]
     assert rows["read_kb_s"].drop_nulls().min() == 0.0
     assert rows.filter(pl.col("read_kb_s").is_null() & pl.col("io_delay_ticks").is_not_null()).height > 0

@@ -61,7 +61,8 @@ def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
     # A blank that is left stands alone; at the ends of lines it goes too.
     blank, newline = text == _BLANK, text == _NEWLINE
     outside = np.concatenate([newline[1:], [True]]) | np.concatenate([[True], newline[:-1]])
-    return text[~(blank & outside)].tobytes()
+    alone: bytes = text[~(blank & outside)].tobytes()
+    return alone
 
 
 def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separator: str = " ") -> pl.DataFrame:

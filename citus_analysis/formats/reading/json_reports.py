@@ -134,7 +134,9 @@ class JsonReports:
 
 
 def read_reports(
-    content: Content, first_report: bool | None, tables: Callable[[list[JsonReport]], Mapping[str, Rows]]  # noqa: FBT001
+    content: Content,
+    first_report: bool | None,
+    tables: Callable[[list[JsonReport]], Mapping[str, Rows]],
 ) -> Iterator[Parsed]:
     """Pieces of the tables that a function makes of the reports of each block.
 

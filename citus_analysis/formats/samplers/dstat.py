@@ -133,11 +133,15 @@ def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
         elif text and not text.startswith('"'):
             strange.append(offset)
     places = places_of(run.groups, run.names)
-    reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(reason=pl.lit("no line of dstat"))
+    reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(
+        reason=pl.lit("no line of dstat")
+    )
     return replace(run, places=places), reasons
 
 
-def _rows(lines: pl.DataFrame, run: _Run, zone: str, *, first_report: bool) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+def _rows(
+    lines: pl.DataFrame, run: _Run, zone: str, *, first_report: bool
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """Rows of the tables, and `offset` and `reason` of lines that cannot be read."""
     count = len(run.names)
     fitting = pl.col("terminated") & (pl.col("text").str.count_matches(",", literal=True) == count - 1)
@@ -190,9 +194,7 @@ def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:
     for (table, item), columns in items.items():
         rows = placed.select("sample", "sample_time", "since_boot", **columns)
         found.setdefault(table, []).append(_named(rows, table, item, run.tool))
-    return {
-        table: pl.concat(some, how="diagonal").sort("sample", maintain_order=True) for table, some in found.items()
-    }
+    return {table: pl.concat(some, how="diagonal").sort("sample", maintain_order=True) for table, some in found.items()}
 
 
 def _named(rows: pl.DataFrame, table: str, item: str, tool: str) -> pl.DataFrame:

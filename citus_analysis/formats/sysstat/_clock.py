@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -90,7 +91,9 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     epochs = bool((timed["seconds"] > 2 * _DAY_S).any())
     walk = _Walk(clock, timed, [_epoch_day(text, order) for text in banner_dates(timed)])
     clock = walk.done()
-    found = pl.DataFrame({"sample": walk.samples, "sample_time": _times(walk.days, walk.seconds, timezone, epochs=epochs)})
+    found = pl.DataFrame(
+        {"sample": walk.samples, "sample_time": _times(walk.days, walk.seconds, timezone, epochs=epochs)}
+    )
     if timed.height < marked.height:
         place = marked.select(pl.when(known).then(known.cum_sum() - 1)).to_series()
         found = found.select(pl.all().gather(place))
@@ -105,13 +108,15 @@ def _clock_seconds(clocks: pl.Series) -> pl.Series:
     front, hour, minute, second, behind = (part.field(str(group)) for group in range(1, 6))
     hours = hour.cast(pl.Int64)
     late = front.is_in(["下午", "오후"]) | behind.is_in(["P", "p"])
-    halved = (front.is_not_null() | behind.is_not_null()).to_frame("halved").with_columns(
-        hours=hours, late=late.fill_null(value=False)
+    halved = (
+        (front.is_not_null() | behind.is_not_null())
+        .to_frame("halved")
+        .with_columns(hours=hours, late=late.fill_null(value=False))
     )
     on_twelve = pl.col("hours") % _NOON + pl.col("late").cast(pl.Int64) * _NOON
     hours = halved.select(pl.when("halved").then(on_twelve).otherwise("hours")).to_series()
     frame = pl.DataFrame({"hour": hours, "minute": minute.cast(pl.Int64), "second": second.cast(pl.Int64)})
-    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)  # noqa: PLR2004 - a clock
+    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)
     day = frame.select(pl.when(possible).then(pl.col("hour") * 3600 + pl.col("minute") * 60 + pl.col("second")))
     epoch = texts["text"].str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
     seconds = pl.select(pl.coalesce(day.to_series().cast(pl.Float64), epoch.cast(pl.Float64))).to_series()
@@ -150,7 +155,7 @@ class _Walk:
         count = len(self.seconds)
         starts = np.flatnonzero(self._banner | self._restart | self._section)
         bounds = sorted({0, count, *starts.tolist()}) if count else []
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise(bounds):
             self._stretch(begin, end)
         return self.clock
 
@@ -196,9 +201,7 @@ def _wrapped(second: float, before: float | None) -> int:
     return int(before is not None and second < before - _SET_BACK_S)
 
 
-def _times(
-    days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], timezone: str, *, epochs: bool
-) -> pl.Series:
+def _times(days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], timezone: str, *, epochs: bool) -> pl.Series:
     """Times in UTC of local times, or of seconds since 1970."""
     if epochs:
         return pl.Series((seconds * 1e6).astype(np.int64)).cast(pl.Datetime("us", "UTC"))

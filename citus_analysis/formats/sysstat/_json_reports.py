@@ -48,6 +48,7 @@ def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
     return {name.removesuffix("/s").removeprefix("%"): place for name, place in places_of(table, key).items()}
 
 
+_USED: Final = ("utilization_percent", 1.0)
 #: Name of an object -> table, name of the item, and its columns.
 _OBJECTS: Final[Mapping[str, tuple[str, str | None, Mapping[str, tuple[str, float]]]]] = {
     "cpu-load": ("cpu_samples", "cpu", _plain("cpu_samples", "CPU")),
@@ -60,8 +61,8 @@ _OBJECTS: Final[Mapping[str, tuple[str, str | None, Mapping[str, tuple[str, floa
     "queue": ("vm_samples", None, _plain("vm_samples", None)),
     "memory": ("vm_samples", None, {name: (column, 1.0) for name, column in _MEMORY.items()}),
     "io": ("device_samples", None, _plain("device_samples", None)),
-    "disk": ("device_samples", "disk-device", {**_plain("device_samples", "DEV"), "util-percent": ("utilization_percent", 1.0)}),
-    "net-dev": ("net_samples", "iface", {**_plain("net_samples", "IFACE"), "ifutil-percent": ("utilization_percent", 1.0)}),
+    "disk": ("device_samples", "disk-device", {**_plain("device_samples", "DEV"), "util-percent": _USED}),
+    "net-dev": ("net_samples", "iface", {**_plain("net_samples", "IFACE"), "ifutil-percent": _USED}),
     "net-edev": ("net_samples", "iface", _plain("net_samples", "IFACE")),
 }  # fmt: skip
 _OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-sz"})
@@ -106,7 +107,9 @@ def _rows(
         values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
         if values:
             # The document was decoded as Latin-1; only names can contain other characters than ASCII.
-            text = {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
+            text = (
+                {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
+            )
             yield {**place, **text, **values}
 
 

@@ -65,7 +65,7 @@ def _kind() -> pl.Expr:
 
 
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
-    """Lines of :func:`compact_lines` with `kind`, `clock` (the time as printed, or null) and `rest` (what follows it)."""
+    """Lines of :func:`compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (what follows it)."""
     lines = compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
     behind = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
     hashed = pl.col("text").str.starts_with("#")

@@ -51,9 +51,7 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
         rows = rows.with_columns(command=parts.field("2").str.replace(r"^\|__", ""))
         texts = parts.field("1")
     fitting = (texts.str.count_matches(separator, literal=True) == count - 1).fill_null(value=False)
-    misfits = rows.filter(~fitting).select(
-        "offset", reason=pl.lit(f"the header announces {len(names)} columns")
-    )
+    misfits = rows.filter(~fitting).select("offset", reason=pl.lit(f"the header announces {len(names)} columns"))
     if comma:
         texts = texts.str.replace_all(",", ".", literal=True)
     fields = _fields(texts.filter(fitting), names[:count], report, separator)

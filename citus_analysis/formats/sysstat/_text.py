@@ -122,7 +122,9 @@ def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, li
         clocks = pl.concat([pl.Series("clock", [state.clock_of_header], pl.String), clocks])
     first = -1 if state.header is None else 0
     names = texts.unique(maintain_order=True)
-    number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")["number"]
+    number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")[
+        "number"
+    ]
     place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + first
     rows = lines.with_columns(place=pl.when(place >= 0).then(place)).filter(kind="row")
     rows = rows.with_columns(header=number.gather(rows["place"]), clock_of_header=clocks.gather(rows["place"]))

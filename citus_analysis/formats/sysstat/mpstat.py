@@ -51,5 +51,4 @@ def _own(names: list[str]) -> bool:
     return all(name.endswith("/s") for name in names[1:]) and names[1:2] != ["total/s"]
 
 
-
 FORMAT: Final = Mpstat()

@@ -57,7 +57,7 @@ class MpstatJson(Format):
             timezone_of(hints.options),
             first_report_option(hints.options),
         )
-        yield from read_reports(content, False, lambda reports: tables_of(days.moments(reports), "mpstat"))  # noqa: FBT003
+        yield from read_reports(content, False, lambda reports: tables_of(days.moments(reports), "mpstat"))
 
 
 @dataclass

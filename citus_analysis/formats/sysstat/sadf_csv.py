@@ -82,8 +82,12 @@ def _placed(lines: pl.DataFrame, header: str, zone: str) -> pl.DataFrame:
     stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
     here = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
     epoch = pl.col("time").str.extract(r"^([0-9]{1,11})$").cast(pl.Int64) * 1_000_000
-    times = lines.lazy().select("time").unique().drop_nulls().with_columns(
-        sample_time=pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC")))
+    times = (
+        lines.lazy()
+        .select("time")
+        .unique()
+        .drop_nulls()
+        .with_columns(sample_time=pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC"))))
     )
     return lines.join(times.collect(), on="time", how="left", maintain_order="left")
 

@@ -52,7 +52,11 @@ def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
     return [
         Moment(
             report.content,
-            {"sample": report.sample, "sample_time": utc[index] if _is_utc(stamp) else local[index], "since_boot": False},
+            {
+                "sample": report.sample,
+                "sample_time": utc[index] if _is_utc(stamp) else local[index],
+                "since_boot": False,
+            },
         )
         for index, (report, stamp) in enumerate(zip(reports, stamps, strict=True))
     ]
