@@ -24,6 +24,7 @@ ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or none that its column can hold"
 _UNTOLD: Final = -1.0
 _PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+#: A row of a thread has no process, and one of a process no thread.
 _OPTIONAL: Final = frozenset({"pid", "thread"})
 #: CPU columns that are sums of printed ones.
 _PRINTED: Final = ("usr", "sys", "guest", "guest_nice")
@@ -32,8 +33,10 @@ _PRINTED: Final = ("usr", "sys", "guest", "guest_nice")
 def judged(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Fields with `reason` where a number is missing, or cannot be held by its column."""
     kinds = TABLES[report.table].parsed().polars_schema()
-    names = [name for name, _ in report.numbers.values() if name not in _OPTIONAL]
-    fitting = [fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=False) for name in names]
+    fitting = [
+        fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=name in _OPTIONAL)
+        for name, _ in report.numbers.values()
+    ]
     reason = pl.when(~pl.all_horizontal(fitting)).then(pl.lit(NO_NUMBER)) if fitting else pl.lit(None, pl.String)
     return fields.with_columns(reason=reason)
 
