@@ -85,7 +85,8 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
         order=order_of(head, dict(hints.options), decimal_comma=comma),
         timezone=timezone_of(hints.options),
         comma=comma,
-        first_report=first_report_option(hints.options),
+        # sar prints intervals only.
+        first_report=None if sampler == "sar" else first_report_option(hints.options),
         tables=tables,
     )
     state: _State | None = None
