@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from itertools import pairwise
 from typing import Final
 
@@ -89,7 +88,7 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     known = pl.col("seconds").is_not_null() | (pl.col("kind") == "banner")
     timed = marked.filter(known)
     epochs = bool((timed["seconds"] > 2 * _DAY_S).any())
-    walk = _Walk(clock, timed, [_epoch_day(text, order) for text in banner_dates(timed)])
+    walk = _Walk(clock, timed, _epoch_days(banner_dates(timed), order))
     clock = walk.done()
     found = pl.DataFrame(
         {"sample": walk.samples, "sample_time": _times(walk.days, walk.seconds, timezone, epochs=epochs)}
@@ -124,10 +123,11 @@ def _clock_seconds(clocks: pl.Series) -> pl.Series:
     return seconds.gather(np.repeat(np.arange(len(lengths)), lengths)).rename("seconds")
 
 
-def _epoch_day(text: str, order: str) -> int:
-    moment = parse_times(pl.Series([f"{text} 00:00:00"]), order)[0]
-    known = isinstance(moment, datetime)
-    return (moment.date() - date(1970, 1, 1)).days if known else _UNKNOWN
+def _epoch_days(texts: list[str], order: str) -> list[int]:
+    """Days since 1970 of the dates of banners."""
+    moments = parse_times(pl.Series([f"{text} 00:00:00" for text in texts], dtype=pl.String), order)
+    days = moments.dt.epoch("d").cast(pl.Int64).fill_null(_UNKNOWN)
+    return [int(day) for day in days]
 
 
 class _Walk:

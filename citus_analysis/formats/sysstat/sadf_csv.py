@@ -26,7 +26,7 @@ from citus_analysis.formats.times.zones import timezone_of
 __all__ = ["FORMAT", "SadfCsv"]
 
 _HEADER: Final = "# hostname;interval;timestamp;"
-_ROW: Final = r"^([^;]*);(-?[0-9]+);([0-9][^;]*);(.*)$"
+_ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
 #: Lines that carry no values: the machine was restarted, or a comment of sadc.
 _EVENT: Final = r"^[^;]*;-1;[^;]*;(?:LINUX-RESTART|COM\b)"
 _STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?: (UTC))?"
@@ -70,12 +70,12 @@ def _placed(lines: pl.DataFrame, header: str, zone: str) -> pl.DataFrame:
     """Lines with `header`, and of rows `time` as printed, `sample_time` and `rest`."""
     text = pl.col("text")
     is_header = text.str.starts_with(_HEADER)
-    part = pl.when(~text.str.contains(_EVENT)).then(text).str.extract_groups(_ROW).struct
+    lines = lines.with_columns(noise=is_header | (text == "") | text.str.contains(_EVENT))
+    part = pl.when(~pl.col("noise")).then(text).str.extract_groups(_ROW).struct
     lines = lines.with_columns(
         header=pl.when(is_header).then(text.str.strip_prefix(_HEADER)).forward_fill().fill_null(header),
-        noise=is_header | (text == "") | text.str.contains(_EVENT),
-        time=part.field("3"),
-        rest=part.field("4"),
+        time=part.field("1"),
+        rest=part.field("2"),
     )
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
     local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
