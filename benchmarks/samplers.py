@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Final
@@ -90,10 +91,8 @@ def measure(folder: Path) -> dict[str, float]:
         path = folder / f"{name}.out"
         path.write_text(make(), encoding="utf-8")
         size = path.stat().st_size / 1e6
-        counted, _ = best(
-            lambda path=path: subprocess.run(["grep", "-c", "all", path], check=False, capture_output=True)
-        )
-        wall, cpu = best(lambda name=name, path=path: read(name, path))
+        counted, _ = best(partial(subprocess.run, ["grep", "-c", "all", path], check=False, capture_output=True))
+        wall, cpu = best(partial(read, name, path))
         found[f"{name}_mb"] = round(size, 1)
         found[f"{name}_mb_s"] = round(size / wall, 1)
         found[f"{name}_mb_cpu_s"] = round(size / cpu, 1)
