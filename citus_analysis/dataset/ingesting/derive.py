@@ -115,6 +115,10 @@ class Derivation:
     compute: Callable[[ResourceTables], Pieces]
     facts: Callable[[ResourceTables], object] = lambda _tables: None
 
+    def __reduce__(self) -> tuple[Callable[[str], Derivation], tuple[str]]:
+        """Hand it to another process by its name, for its functions have none."""
+        return derivation_named, (self.name,)
+
     def input_rows(self, tables: ResourceTables) -> int:
         """Number of rows it reads."""
         return sum(part.rows for part in tables.parts(*self.inputs))
@@ -211,6 +215,16 @@ DERIVATIONS: Final = (
 )
 
 
+def derivation_named(name: str) -> Derivation:
+    """The derivation of that name.
+
+    Example:
+        >>> derivation_named("traces").outputs
+        ('statements', 'spans', 'match_quality', 'clock_offsets')
+    """
+    return next(derivation for derivation in DERIVATIONS if derivation.name == name)
+
+
 def run_identity(tables: ResourceTables) -> pl.DataFrame:
     """One row per run with the facts from its main clients' files, in order of the run's name."""
     columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name != "resource")
@@ -246,8 +260,9 @@ def by_resource(manifest: Manifest) -> list[ResourceTables]:
     return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
 
 
-def stage(derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
+def stage(work: tuple[Derivation, ResourceTables]) -> tuple[DerivedState, list[Staged]]:
     """Compute a resource's derived tables into staged parts."""
+    derivation, tables = work
     key = derivation.state_key(tables)
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
     place = f"{derivation.name} of {tables.resource}"

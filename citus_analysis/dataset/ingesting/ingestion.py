@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
@@ -27,7 +28,7 @@ from citus_analysis.dataset.ingesting.derive import (
     stage,
 )
 from citus_analysis.dataset.ingesting.pool import Pool, batches
-from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
+from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.survey import (
@@ -38,14 +39,14 @@ from citus_analysis.dataset.ingesting.survey import (
     survey,
     unrecognised_reason,
 )
-from citus_analysis.dataset.ingesting.task import Task
+from citus_analysis.dataset.ingesting.task import Task, read_task
 from citus_analysis.dataset.storage.files import publish, tidy, withdraw
 from citus_analysis.dataset.storage.integrity import content_problem
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState, exclusive
-from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged, folder_of
+from citus_analysis.dataset.storage.parts import STAGING, Staged, folder_of
 from citus_analysis.dataset.storage.write_errors import unwritable
 from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.formats import Hints, format_named, formats
+from citus_analysis.formats import format_named, formats
 
 __all__ = ["ingest"]
 
@@ -61,6 +62,7 @@ _BATCH_SECONDS: Final = 1.0
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
 
+_Done = TypeVar("_Done")
 Source = str | os.PathLike[str]
 
 
@@ -108,6 +110,7 @@ def ingest(
     with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
         gauge = _Gauge(progress)
         remembered = _remembered(Path(out)) if forced is None else {}
+        pool.start_helpers(len(found.files) - len(remembered))
         plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(paths, plan)
@@ -149,6 +152,12 @@ class _Gauge:
             with self._lock:
                 self._state = Progress(self._state.stage, self._state.done + done, self._state.total)
                 self.callback(self._state)
+
+    def each(self, results: Iterable[_Done], size: Callable[[_Done], int]) -> Iterator[_Done]:
+        """The results, each of which adds its size when it is taken."""
+        for result in results:
+            self.add(size(result))
+            yield result
 
 
 def _remembered(folder: Path) -> dict[tuple[str, str], str | None]:
@@ -306,10 +315,17 @@ class _Ingest:
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
             big = [task for task in tasks if task.bytes >= _BIG_BYTES]
             for task in big:
-                self._commit([(task, self._parse(task, _threads_of_each(self.pool.jobs)))])
-            small = self.pool.each(lambda task: self._parse(task, 1), (t for t in tasks if t not in big))
-            for outcomes in batches(small, seconds=_BATCH_SECONDS):
-                self._commit(outcomes)
+                threads = _threads_of_each(self.pool.jobs)
+                outcome = read_task(self.manifest.folder, task, threads, self.gauge.add, self.pool.stop)
+                self._commit([(task, outcome)])
+            self._read_small([task for task in tasks if task.bytes < _BIG_BYTES])
+
+    def _read_small(self, tasks: list[Task]) -> None:
+        folder = self.manifest.folder
+        here, there = partial(read_task, folder, stop=self.pool.stop), partial(read_task, folder)
+        read = self.gauge.each(self.pool.each_helped(here, there, tasks), lambda done: done[0].bytes)
+        for outcomes in batches(read, seconds=_BATCH_SECONDS):
+            self._commit(outcomes)
 
     def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
         """The sources to read; sources that need no parser are committed at once."""
@@ -333,16 +349,6 @@ class _Ingest:
 
     def _intact(self, state: SourceState | DerivedState) -> bool:
         return all(part.path in self._intact_paths for part in state.parts)
-
-    def _parse(self, task: Task, threads: int) -> Outcome:
-        item = task.item
-        assert item.format is not None  # noqa: S101 - a task without one is never made
-        found = item.identified.found
-        hints = Hints(found.path.name, item.options, threads)
-        content = MeasuredContent(found.path)
-        stem = f"{item.source_id}-{task.key[:8]}"
-        with PartWriter(self.manifest.folder, item.identity.resource, stem, threads) as writer:
-            return read_source(content, item.format, hints, writer, task.tagger.tag, self.gauge.add, self.pool.stop)
 
     def _commit(self, outcomes: list[tuple[Task, Outcome]]) -> None:
         staged: list[Staged] = []
@@ -392,10 +398,10 @@ class _Ingest:
         for derivation, tables in outdated:
             if derivation.input_rows(tables) > MOST_RECORDS:
                 # Runs alone: it uses several threads itself, and as much memory as a derivation may.
-                self._commit_derived([stage(derivation, tables)])
+                self._commit_derived([stage((derivation, tables))])
             else:
                 small.append((derivation, tables))
-        computed = self.pool.each(lambda task: stage(*task), small)
+        computed = self.pool.each_helped(stage, stage, small, at_once=1)
         for batch in batches(computed, seconds=_BATCH_SECONDS):
             self._commit_derived([result for _, result in batch])
 

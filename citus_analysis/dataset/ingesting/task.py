@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
 
 from citus_analysis.dataset.discover.windows import Tagger
-from citus_analysis.dataset.ingesting.read_source import Outcome
+from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
 from citus_analysis.dataset.ingesting.survey import Surveyed, registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
+from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.errors import InputError
-from citus_analysis.formats import Content
+from citus_analysis.formats import Content, Hints
 
-__all__ = ["Task"]
+__all__ = ["Task", "read_task"]
 
 
 @dataclass(frozen=True)
@@ -80,3 +84,32 @@ def _compression(item: Surveyed) -> str:
         return Content(item.identified.found.path).compression
     except (InputError, OSError):
         return "none"
+
+
+def read_task(
+    folder: Path,
+    task: Task,
+    threads: int = 1,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    stop: Event | None = None,
+) -> Outcome:
+    """Read a source into staged parts of the dataset.
+
+    Args:
+        folder: the dataset.
+        task: a source with a format.
+        threads: threads that read it, and as many that write.
+        on_bytes: called with the bytes read since the last call.
+        stop: set when the result is no longer needed.
+
+    Raises:
+        DatasetError: the parts cannot be written.
+        Stopped: `stop` was set.
+    """
+    item = task.item
+    assert item.format is not None  # noqa: S101 - a task without one is never made
+    path = item.identified.found.path
+    hints = Hints(path.name, item.options, threads)
+    with PartWriter(folder, item.identity.resource, f"{item.source_id}-{task.key[:8]}", threads) as writer:
+        tag = task.tagger.tag
+        return read_source(MeasuredContent(path), item.format, hints, writer, tag, on_bytes, stop or Event())
