@@ -12,6 +12,7 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +43,20 @@ class Found:
     mtime_ns: int
     named: bool = False
 
-    @property
+    @cached_property
     def relative(self) -> str:
         """Path below the SRC, printable, redacted."""
         return display(self.path.relative_to(self.root))
+
+    @cached_property
+    def location(self) -> str:
+        """Absolute path; bytes that are not UTF-8 as surrogates."""
+        return os.fspath(self.path)
+
+    @cached_property
+    def recorded(self) -> str:
+        """The location as recorded in the manifest, redacted."""
+        return redact_path(self.location)
 
 
 @dataclass(frozen=True)

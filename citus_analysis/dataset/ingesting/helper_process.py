@@ -57,7 +57,7 @@ class Helper:
             raise NoAnswerError
         command = [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM]
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
         except OSError as error:
             raise NoAnswerError from error
         self._requests, self._replies = self._process.stdin, self._process.stdout

@@ -109,12 +109,13 @@ def ingest(
     found = walk(paths)
     with Pool(jobs or len(os.sched_getaffinity(0))) as pool:
         gauge = _Gauge(progress)
-        remembered = _remembered(Path(out)) if forced is None else {}
-        pool.start_helpers(len(found.files) - len(remembered))
+        known = Manifest.load(Path(out))
+        remembered = _remembered(known) if forced is None else {}
+        pool.start_helpers(len(found.files) - len(known.sources))
         plan = _survey(found.files, identifier, lambda item: survey(item, forced, remembered), pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(paths, plan)
-        with _writable(Path(out), pool) as manifest:
+        with _writable(known, pool) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, pool, gauge, problems).run(plan, strict=strict)
 
@@ -160,12 +161,12 @@ class _Gauge:
             yield result
 
 
-def _remembered(folder: Path) -> dict[tuple[str, str], str | None]:
+def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
     """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
     known = registry_key()
     return {
-        (Path(state.location).name, state.content_hash): state.format
-        for state in Manifest.load(folder).sources.values()
+        (os.path.basename(state.location), state.content_hash): state.format  # noqa: PTH119 - of thousands of texts
+        for state in manifest.sources.values()
         if state.recognised_by == known
     }
 
@@ -203,19 +204,20 @@ def _unusable(paths: list[Path], plan: list[Surveyed]) -> InputError:
 
 
 @contextmanager
-def _writable(folder: Path, pool: Pool) -> Iterator[Manifest]:
+def _writable(manifest: Manifest, pool: Pool) -> Iterator[Manifest]:
     """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed."""
+    folder = manifest.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
-        manifest = Manifest.load(folder)
+        manifest = manifest.reloaded()
         begun = (folder / STAGING).is_dir()
         if foreign is not None and not manifest.exists and not begun:
             problem = f"is not a dataset, yet holds {foreign.name}"
             raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
         with exclusive(folder):
             # Another ingest may have ended between the first look and the lock.
-            manifest = Manifest.load(folder)
+            manifest = manifest.reloaded()
             tidy(folder, manifest.parts())
             try:
                 yield manifest

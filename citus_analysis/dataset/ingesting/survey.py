@@ -20,7 +20,7 @@ from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, detect_format, formats
-from citus_analysis.redaction import VERSION, redact_path
+from citus_analysis.redaction import VERSION
 from citus_analysis.schema import TABLES
 
 __all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey", "unrecognised_reason"]
@@ -71,12 +71,12 @@ class Surveyed:
     @property
     def location(self) -> str:
         """Absolute path; bytes that are not UTF-8 as surrogates."""
-        return os.fspath(self.identified.found.path)
+        return self.identified.found.location
 
     @property
     def recorded(self) -> str:
         """The location as recorded in the manifest, redacted."""
-        return redact_path(self.location)
+        return self.identified.found.recorded
 
     @property
     def is_client(self) -> bool:
