@@ -324,6 +324,8 @@ class _Ingest:
 
     def _read_small(self, tasks: list[Task]) -> None:
         folder = self.manifest.folder
+        # Files of one format in a row: polars keeps the last few regular expressions that it compiled.
+        tasks.sort(key=lambda task: task.item.format.name if task.item.format else "")
         here, there = partial(read_task, folder, stop=self.pool.stop), partial(read_task, folder)
         read = self.gauge.each(self.pool.each_helped(here, there, tasks), lambda done: done[0].bytes)
         for outcomes in batches(read, seconds=_BATCH_SECONDS):
