@@ -105,6 +105,7 @@ class Derivation:
         version: must be increased whenever the same inputs would give different rows.
         inputs: tables it reads.
         outputs: tables it writes.
+        compute: given the number of threads that it may use.
         facts: further values that its rows depend on (JSON-serialisable).
     """
 
@@ -112,7 +113,7 @@ class Derivation:
     version: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    compute: Callable[[ResourceTables], Pieces]
+    compute: Callable[[ResourceTables, int], Pieces]
     facts: Callable[[ResourceTables], object] = lambda _tables: None
 
     def __reduce__(self) -> tuple[Callable[[str], Derivation], tuple[str]]:
@@ -130,7 +131,7 @@ class Derivation:
         return digest((self.version, columns, inputs, self.facts(tables)), size=16)
 
 
-def _runs(tables: ResourceTables) -> Pieces:
+def _runs(tables: ResourceTables, _jobs: int) -> Pieces:
     # A run whose clients left no output is known from file names only, and counts as failed.
     if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
         return
@@ -146,7 +147,7 @@ def _runs(tables: ResourceTables) -> Pieces:
     }
 
 
-def _traces(tables: ResourceTables) -> Pieces:
+def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
     from citus_analysis.dataset.ingesting.log_records import take_in
@@ -170,18 +171,19 @@ def _traces(tables: ResourceTables) -> Pieces:
             except NotInOrder:
                 pass
             else:
-                yield from map(_named, trace_pass(records))
+                yield from map(_named, trace_pass(records, jobs))
                 continue
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
-            yield from map(_named, trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed))
+            traced = trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed, jobs=jobs)
+            yield from map(_named, traced)
 
 
 def _named(traces: Traces) -> Mapping[str, pl.DataFrame]:
     return {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 
-def _sources(tables: ResourceTables) -> Pieces:
+def _sources(tables: ResourceTables, _jobs: int) -> Pieces:
     yield {"sources": sources_frame(tables.sources)}
 
 
@@ -198,6 +200,9 @@ def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
 def _note(state: SourceState) -> str | None:
     return state.problem or state.note
 
+
+#: Pieces of traces that are worked on at the same time, at most: each takes some 100 MB.
+_MOST_JOBS: Final = 2
 
 _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
@@ -260,14 +265,14 @@ def by_resource(manifest: Manifest) -> list[ResourceTables]:
     return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
 
 
-def stage(work: tuple[Derivation, ResourceTables]) -> tuple[DerivedState, list[Staged]]:
-    """Compute a resource's derived tables into staged parts."""
+def stage(work: tuple[Derivation, ResourceTables], jobs: int = 1) -> tuple[DerivedState, list[Staged]]:
+    """Compute a resource's derived tables into staged parts, by up to `jobs` threads."""
     derivation, tables = work
     key = derivation.state_key(tables)
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}"
     place = f"{derivation.name} of {tables.resource}"
     with PartWriter(tables.folder, tables.resource, stem) as writer:
-        for piece in derivation.compute(tables):
+        for piece in derivation.compute(tables, min(jobs, _MOST_JOBS)):
             with writing(tables.folder, place):
                 writer.write({name: TABLES[name].batch(rows) for name, rows in piece.items()})
         with writing(tables.folder, place):

@@ -402,7 +402,7 @@ class _Ingest:
         for derivation, tables in outdated:
             if derivation.input_rows(tables) > MOST_RECORDS:
                 # Runs alone: it uses several threads itself, and as much memory as a derivation may.
-                self._commit_derived([stage((derivation, tables))])
+                self._commit_derived([stage((derivation, tables), self.pool.jobs)])
             else:
                 small.append((derivation, tables))
         computed = self.pool.each_helped(stage, stage, small, at_once=1)

@@ -21,6 +21,7 @@ from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import work_ahead
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import copied_items
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
@@ -173,7 +174,8 @@ def _mask(flags: np.ndarray) -> pa.Array:
 
 
 def _held(arrays: Assembled) -> Callable[[], Assembled]:
-    return lambda: arrays
+    copied = {name: copied_items(items) for name, items in arrays.items()}
+    return lambda: copied
 
 
 def _laid_aside(folder: Path, numbers: Iterator[int], arrays: Assembled) -> Callable[[], Assembled]:

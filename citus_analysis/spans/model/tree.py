@@ -17,6 +17,8 @@ __all__ = ["owners_of_children", "span_tree"]
 
 _US: Final = pl.Datetime("us", "UTC")
 _MATCH: Final = TABLES["spans"]["match"].dtype
+_KIND: Final = TABLES["spans"]["kind"].dtype
+_NAME: Final = TABLES["spans"]["name"].dtype
 _EXACT: Final = pl.lit("exact", _MATCH)
 _COLUMNS: Final = (
     "trace_id", "span_id", "parent_span_id", "kind", "name", "start_time", "end_time", "duration_us", "shard_id",
@@ -105,7 +107,7 @@ def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     return statements.with_columns(
         span_id=identifiers.of(statements, "statement"),
         parent_span_id=pl.lit(None, pl.UInt64),
-        kind=pl.lit("statement"),
+        kind=pl.lit("statement", _KIND),
         name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
         duration_us=pl.col("total_us"),
         match=_EXACT,
@@ -119,7 +121,7 @@ def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
     return phases.with_columns(
         *_interval("log_time"),
         span_id=identifiers.of(phases, "phase"),
-        kind=pl.lit("phase"),
+        kind=pl.lit("phase", _KIND),
         shard_id=None,
         match=_EXACT,
         # Only the phase that executes can contain the commit.
@@ -164,8 +166,8 @@ def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) 
     return tasks.with_columns(
         *_interval("end_time", duration="task_us"),
         span_id=identifiers.of(tasks, "task"),
-        kind=pl.lit("task"),
-        name=pl.lit("task"),
+        kind=pl.lit("task", _KIND),
+        name=pl.lit("task", _NAME),
         duration_us="task_us",
         match=_EXACT,
         child_match="match",
@@ -180,8 +182,8 @@ def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Ident
     start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
     return made.with_columns(
         span_id=identifiers.of(made, "connect"),
-        kind=pl.lit("connect"),
-        name=pl.lit("connect"),
+        kind=pl.lit("connect", _KIND),
+        name=pl.lit("connect", _NAME),
         start_time=start,
         end_time=start + pl.duration(microseconds=pl.col("connect_us")),
         duration_us="connect_us",
@@ -202,7 +204,7 @@ def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
     ).join(ends, on="execution", how="left", maintain_order="left")
     return local.with_columns(
         span_id=identifiers.of(local, "local"),
-        kind=pl.lit("local"),
+        kind=pl.lit("local", _KIND),
         name=pl.col("statement_kind").cast(pl.String),
         start_time=pl.col("log_time").cast(_US),
         end_time=pl.max_horizontal("log_time", "statement_end").cast(_US),
@@ -236,7 +238,7 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
     """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
     on_shard = pl.col("shard_id").is_not_null()
     return _children(sessions, owners, identifiers).with_columns(
-        kind=pl.lit("remote"),
+        kind=pl.lit("remote", _KIND),
         name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
         end_time=pl.col("end_time").cast(_US),
         start_time=pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),

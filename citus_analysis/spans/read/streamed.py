@@ -15,7 +15,13 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import NOTHING_THERE, Assembled
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NOTHING_THERE,
+    Assembled,
+    chosen_items,
+    copied_items,
+    joined_items,
+)
 from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
 from citus_analysis.spans.read.sessions import (
     Sessions,
@@ -73,7 +79,7 @@ class Pass:
         files: the log files, as in :class:`Sessions`, in the order in which their records come.
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
-        keep: lays arrays aside and gives what brings them back.
+        keep: lays arrays aside, which change afterwards, and gives what brings them back.
         groups: in how many parts tasks and children are paired, which bounds the memory of that.
     """
 
@@ -83,13 +89,11 @@ class Pass:
     keep: Callable[[Assembled], Callable[[], Assembled]]
     groups: int = 1
     pieces: list[Piece] = field(default_factory=list)
-    _taken: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _linked: _ByGpid = field(default_factory=dict)
     _tasks: _ByGpid = field(default_factory=dict)
     _failed: list[pl.DataFrame] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
-    _waiting: int = 0
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
@@ -115,14 +119,8 @@ class Pass:
         self._take(0)
 
     def _take(self, least: int) -> None:
-        done = self._assembly.take()
-        for name, items in done.items():
-            self._taken.setdefault(name, []).append(items)
-        self._waiting += len(done["executions"])
-        if self._waiting >= least:
-            joined = {name: np.concatenate(items) for name, items in self._taken.items()}
-            self._taken, self._waiting = {}, 0
-            self._lay_aside(joined)
+        if self._assembly.waiting >= least:
+            self._lay_aside(self._assembly.take())
 
     def _lay_aside(self, done: Assembled) -> None:
         executions = done["executions"]
@@ -130,15 +128,15 @@ class Pass:
             (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
         )
         linked = np.flatnonzero(of_child | (executions["failed"] == 1))
-        told = executions_of(executions[linked], self._first + linked, self.files, self._texts)
+        told = executions_of(chosen_items(executions, linked), self._first + linked, self.files, self._texts)
         self._collect(self._linked, told.drop(_UNLINKED))
         self._failed.append(told.drop(_UNLINKED).filter("failed"))
-        owners = executions[done["tasks"]["execution"] - np.uint32(self._first)]
+        owners = chosen_items(executions, done["tasks"]["execution"] - np.uint32(self._first))
         if owners["is_child"].any():
             raise NotInOrder
         self._collect(self._tasks, tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
         for name in ("sessions", "missing"):
-            self._small.setdefault(name, []).append(done[name])
+            self._small.setdefault(name, []).append(copied_items(done[name]))
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
         self.pieces.append(Piece(self._first, len(executions), kept))
         self._first += len(executions)
@@ -163,7 +161,7 @@ class Pass:
 
     def failed(self) -> Sessions:
         """The executions that failed, and what is known of all sessions."""
-        small = {name: np.concatenate(items) for name, items in self._small.items()}
+        small = {name: joined_items(items) for name, items in self._small.items()}
         none = pl.DataFrame()
         return Sessions(
             sources=self.files,

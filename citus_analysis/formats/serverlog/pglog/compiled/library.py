@@ -120,6 +120,8 @@ def loaded_library() -> ctypes.CDLL:
     library.pglog_assemble.restype = c_int32
     library.pglog_assembly_end.argtypes = (c_void_p,)
     library.pglog_assembly_end.restype = c_int32
+    library.pglog_assembly_waiting.argtypes = (c_void_p,)
+    library.pglog_assembly_waiting.restype = c_int64
     library.pglog_assembled.argtypes = (c_void_p, c_void_p)
     library.pglog_assembled.restype = None
     return library
