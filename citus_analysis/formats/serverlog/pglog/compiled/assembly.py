@@ -210,7 +210,8 @@ def chosen_items(items: NDArray[np.void], numbers: NDArray[np.integer]) -> NDArr
         >>> chosen_items(pairs, np.array([1, 0, 1]))["value"].tolist()
         [4.0, 2.0, 4.0]
     """
-    return items.view(f"V{items.dtype.itemsize}")[numbers].view(items.dtype)
+    chosen: NDArray[np.void] = items.view(f"V{items.dtype.itemsize}")[numbers].view(items.dtype)
+    return chosen
 
 
 def copied_items(items: NDArray[np.void]) -> NDArray[np.void]:
@@ -232,4 +233,5 @@ def joined_items(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
         [1, 3, 1, 3]
     """
     dtype = arrays[0].dtype
-    return np.concatenate([items.view(f"V{dtype.itemsize}") for items in arrays]).view(dtype)
+    joined: NDArray[np.void] = np.concatenate([items.view(f"V{dtype.itemsize}") for items in arrays]).view(dtype)
+    return joined

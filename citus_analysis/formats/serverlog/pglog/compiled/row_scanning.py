@@ -54,7 +54,7 @@ def _with_room(text: Bytes, rooms: Rooms) -> Bytes:
 
 def _tied(out: native.Output) -> pa.Array:
     """The offset of the record for each detail, which is its own."""
-    severities = out.columns["severity"].values[: out.rows]
+    severities = out.columns["severity"].values[: out.rows].view(np.uint8)
     details = severities >= _FIRST_DETAIL
     valid = np.packbits(details, bitorder="little")
     offsets = native.Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))

@@ -111,6 +111,7 @@ def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:
 
 
 def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Columns as a batch."""
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
