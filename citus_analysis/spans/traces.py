@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
@@ -308,11 +309,19 @@ def _traces(**tables: pl.DataFrame) -> Traces:
 def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     """Sort by time, name the sources again and bring the frame to its table."""
     # The order is found first and the columns gathered then: a third of the time of
-    # sorting them, if they are in one piece.
-    order = frame.select(pl.arg_sort_by("start_time", "source", "byte_offset", nulls_last=True)).to_series()
-    ordered = frame.rechunk()[order]
+    # sorting them, if they are in one piece. Rows come nearly in order, which numpy uses.
+    ordered = frame.rechunk()[pl.Series(np.lexsort([_keys(frame[key]) for key in _ORDER]).astype(np.uint32))]
     identity = sources.drop("source", "first_time").select(pl.col(n).cast(TABLES[name][n].dtype) for n in _IDENTITY)
     return TABLES[name].conform(ordered.drop("source").hstack(identity[ordered["source"]]))
+
+
+#: Rows of traces are sorted by these, the last one first.
+_ORDER: Final = ("byte_offset", "source", "start_time")
+
+
+def _keys(values: pl.Series) -> NDArray[np.int64]:
+    """Integers or times to sort by; nulls come last."""
+    return values.cast(pl.Int64).fill_null(np.iinfo(np.int64).max).to_numpy()
 
 
 def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:

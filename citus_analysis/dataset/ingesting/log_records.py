@@ -7,7 +7,7 @@ memory if it is little, else in files of the staging folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,6 @@ from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import work_ahead
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import copied_items
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
@@ -80,9 +79,8 @@ def take_in(
     rows = sum(part.rows for _, part in own)
     keep = _held if rows <= IN_MEMORY else partial(_laid_aside, folder, count())
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
-    for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
-        records.add(columns, source)
-    records.end()
+    with closing(work_ahead(_columns(dataset, own, iteration), "records")) as batches:
+        records.take_in(batches)
     pa.default_memory_pool().release_unused()
     return records
 
@@ -174,8 +172,7 @@ def _mask(flags: np.ndarray) -> pa.Array:
 
 
 def _held(arrays: Assembled) -> Callable[[], Assembled]:
-    copied = {name: copied_items(items) for name, items in arrays.items()}
-    return lambda: copied
+    return lambda: arrays
 
 
 def _laid_aside(folder: Path, numbers: Iterator[int], arrays: Assembled) -> Callable[[], Assembled]:

@@ -6,8 +6,10 @@ is collected over all pieces; the rest is laid aside until the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from citus_analysis.core.threads import work_ahead
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NOTHING_THERE,
     Assembled,
@@ -23,6 +26,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     joined_items,
 )
 from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
+from citus_analysis.spans.read.ordered_arrays import pick
 from citus_analysis.spans.read.sessions import (
     Sessions,
     Texts,
@@ -79,7 +83,7 @@ class Pass:
         files: the log files, as in :class:`Sessions`, in the order in which their records come.
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
-        keep: lays arrays aside, which change afterwards, and gives what brings them back.
+        keep: lays arrays aside and gives what brings them back.
         groups: in how many parts tasks and children are paired, which bounds the memory of that.
     """
 
@@ -99,28 +103,29 @@ class Pass:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
 
-    def add(self, columns: Columns, source: int) -> None:
-        """Records of one source.
+    def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
+        """Take in all records, and lay aside what ended in them while the next ones are put together.
+
+        Args:
+            batches: number of the source and records of it, in order.
 
         Raises:
-            NotInOrder: they must be sorted by session.
+            NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        if not self._assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
-            raise NotInOrder
-        self._take(PIECE_EXECUTIONS)
+        with closing(work_ahead(self._assembled(batches), "sessions")) as pieces:
+            for done in pieces:
+                self._lay_aside(done)
 
-    def end(self) -> None:
-        """No more records come.
-
-        Raises:
-            NotInOrder: children sent tasks of their own.
-        """
-        self._assembly.end()
-        self._take(0)
-
-    def _take(self, least: int) -> None:
-        if self._assembly.waiting >= least:
-            self._lay_aside(self._assembly.take())
+    def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
+        """What ended in the records, piece by piece; the last one holds the rest, which may be nothing."""
+        assembly = self._assembly
+        for source, columns in batches:
+            if not assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
+                raise NotInOrder
+            if assembly.waiting >= PIECE_EXECUTIONS:
+                yield {name: copied_items(items) for name, items in assembly.take().items()}
+        assembly.end()
+        yield {name: copied_items(items) for name, items in assembly.take().items()}
 
     def _lay_aside(self, done: Assembled) -> None:
         executions = done["executions"]
@@ -136,18 +141,18 @@ class Pass:
             raise NotInOrder
         self._collect(self._tasks, tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
         for name in ("sessions", "missing"):
-            self._small.setdefault(name, []).append(copied_items(done[name]))
+            self._small.setdefault(name, []).append(done[name])
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
         self.pieces.append(Piece(self._first, len(executions), kept))
         self._first += len(executions)
 
     def _collect(self, groups: _ByGpid, frame: pl.DataFrame) -> None:
         """Add rows to the groups of their gpids: no stream is in two of them."""
-        for group in range(self.groups):
-            groups.setdefault(group, [frame.clear()])
-        numbered = frame.with_columns(group=pl.col("gpid").fill_null(0) % self.groups)
-        for (group,), part in numbered.partition_by("group", as_dict=True, include_key=False).items():
-            groups[int(group)].append(part)
+        numbers = (frame["gpid"].fill_null(0) % self.groups).to_numpy().astype(np.uint16)
+        ordered = frame if self.groups == 1 else pick(frame, np.argsort(numbers, kind="stable"))
+        ends = np.cumsum(np.bincount(numbers, minlength=self.groups)).tolist()
+        for group, (begin, end) in enumerate(pairwise([0, *ends])):
+            groups.setdefault(group, []).append(ordered[begin:end])
 
     def linked(self) -> Iterator[Sessions]:
         """All that pairs tasks and children, group by group: tasks, children on shards, executions that failed.
