@@ -86,6 +86,22 @@ def _layout_of(library: ctypes.CDLL) -> int | None:
     return int(library.pglog_layout())
 
 
+def _declare_assembly(library: ctypes.CDLL) -> None:
+    """The types of the functions that put records of sessions together."""
+    library.pglog_assembly_new.argtypes = (c_void_p,)
+    library.pglog_assembly_new.restype = c_void_p
+    library.pglog_assembly_free.argtypes = (c_void_p,)
+    library.pglog_assembly_free.restype = None
+    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
+    library.pglog_assemble.restype = c_int32
+    library.pglog_assembly_end.argtypes = (c_void_p,)
+    library.pglog_assembly_end.restype = c_int32
+    library.pglog_assembly_waiting.argtypes = (c_void_p,)
+    library.pglog_assembly_waiting.restype = c_int64
+    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
+    library.pglog_assembled.restype = None
+
+
 @cache
 def loaded_library() -> ctypes.CDLL:
     """The library, with the types of its functions.
@@ -125,18 +141,7 @@ def loaded_library() -> ctypes.CDLL:
     library.pglog_ties_free.restype = None
     library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TIED_BY), c_void_p, c_void_p)
     library.pglog_tie.restype = c_int32
-    library.pglog_assembly_new.argtypes = (c_void_p,)
-    library.pglog_assembly_new.restype = c_void_p
-    library.pglog_assembly_free.argtypes = (c_void_p,)
-    library.pglog_assembly_free.restype = None
-    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
-    library.pglog_assemble.restype = c_int32
-    library.pglog_assembly_end.argtypes = (c_void_p,)
-    library.pglog_assembly_end.restype = c_int32
-    library.pglog_assembly_waiting.argtypes = (c_void_p,)
-    library.pglog_assembly_waiting.restype = c_int64
-    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
-    library.pglog_assembled.restype = None
+    _declare_assembly(library)
     return library
 
 
