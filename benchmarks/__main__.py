@@ -27,6 +27,9 @@ FIGURES: Final = (
     ("ingest of an hour, 2 threads / grep -c, wall", "hour", "0.ingest_2_over_grep_wall", "0.25"),
     ("ingest of an hour, 2 threads over 1", "hour", "0.two_threads_over_one", "1.6"),
     ("ingest of an hour, 2 threads, peak MiB", "hour", "0.ingest_2_peak_mib", "1024"),
+    ("a month of sar's text, MB/s", "samplers", "sar_mb_s", "50"),
+    ("a month of sadf -d, MB/s", "samplers", "sadf_csv_mb_s", "50"),
+    ("a month of dool, MB/s", "samplers", "dstat_mb_s", "50"),
     ("traces, CPU s per million statements", "spans", "traces_s_per_million", ""),
 )
 

@@ -8,7 +8,7 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 - its peak resident memory;
 - the same of `citus-analysis ingest`, traces and all other derived tables included;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
-- the same log under another prefix, as csvlog and as jsonlog, against pgBadger;
+- the same log under another prefix, under the study's, as csvlog and as jsonlog, against pgBadger;
 - the reader on the gzip and zstd forms of a log, against the decompressor alone;
 - the first call in a new process on 1 MB.
 
@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -54,13 +54,16 @@ OTHER_HEAD: Final = rb"\1 UTC [\2]: [\3-1] user=bench,db=ycsb,app=\4,client=10.0
 READER: Final = """
 import sys
 from pathlib import Path
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.windows import Tagger
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.formats import Content, Hints, format_named
+tagger = Tagger("source", Identity(resource="benchmark"))
 folder = Path(sys.argv[2])
 writer = PartWriter(folder, "benchmark", "source", int(sys.argv[3]))
 rows = 0
 for piece in format_named(sys.argv[4]).parse(Content(Path(sys.argv[1])), Hints(jobs=int(sys.argv[3]))):
-    writer.write(piece.tables)
+    writer.write({name: tagger.tag(name, rows) for name, rows in piece.tables.items()})
     rows += sum(map(len, piece.tables.values()))
 writer.finish()
 print(rows)
@@ -86,15 +89,15 @@ class Cost:
     peak_mib: float
 
 
-def measured(command: Sequence[str]) -> Cost:
-    """Run a command and read off what it took, its children included."""
+def measured(command: Sequence[str], answers: Collection[int] = (0,)) -> Cost:
+    """Run a command and read off what it took, its children included; other answers than these are a failure."""
     # Not to the null device: grep stops at its first match when nobody reads the count.
     with tempfile.TemporaryFile() as output:
         before = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, env=environment())
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in {0, 1}:
+    if process.returncode not in answers:
         raise subprocess.CalledProcessError(process.returncode, list(command))
     return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - before, usage.ru_maxrss / 1024)
 
@@ -138,7 +141,9 @@ def read_log(path: Path, folder: Path, jobs: int, format_name: str = "pglog") ->
 
 def ingest_log(path: Path, out: Path) -> Cost:
     """The command in a new process."""
-    cost = measured([sys.executable, "-m", "citus_analysis", "ingest", str(path), "--out", str(out), "--jobs", "2"])
+    command = [sys.executable, "-m", "citus_analysis", "ingest", str(path), "--out", str(out), "--jobs", "2"]
+    # 1: done, with something to say.
+    cost = measured(command, (0, 1))
     shutil.rmtree(out)
     return cost
 
@@ -286,11 +291,12 @@ def json_log(records: list[Record]) -> str:
 
 
 def other_logs(folder: Path) -> dict[str, dict[str, float]]:
-    """The log under a common prefix with users and hosts in it, as csvlog and as jsonlog."""
+    """The log under a common prefix with users and hosts in it, under the study's, as csvlog and as jsonlog."""
     records, prefixed = recorded_records(), HEAD.sub(OTHER_HEAD, recorded_logs())
     stderr = ("-f", "stderr", "-p", OTHER_PREFIX)
     logs = (
         ("other_prefix", "other.log", prefixed, 400, "pglog", stderr),
+        ("study_prefix", "study.log", recorded_logs(), 200, "pglog", ("-f", "stderr", "-p", PREFIX)),
         ("pgcsvlog", "postgresql.csv", csv_log(records).encode(), 200, "pgcsvlog", ("-f", "csv")),
         ("pgjsonlog", "postgresql.json", json_log(records).encode(), 200, "pgjsonlog", ("-f", "jsonlog")),
     )

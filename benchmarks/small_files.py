@@ -26,7 +26,7 @@ RESULTS: Final = Path(__file__).parent / "results" / "small_files.json"
 
 def command(*words: object) -> Cost:
     """The command line in a new process."""
-    return measured([sys.executable, "-m", "citus_analysis", *map(str, words)])
+    return measured([sys.executable, "-m", "citus_analysis", *map(str, words)], (0, 1))
 
 
 def measure(folder: Path) -> dict[str, float]:

@@ -160,6 +160,19 @@ _SAMPLE = (
 )
 
 
+_CPU_SHARES = (
+    Column("user_percent", REAL, "user, with guests"),
+    Column("nice_percent", REAL, "nice; null for vmstat, which counts it as user, and for dstat and dool"),
+    Column("system_percent", REAL, "system, with interrupts"),
+    Column("iowait_percent", REAL, "waiting for I/O"),
+    Column("steal_percent", REAL, "stolen by the hypervisor"),
+    Column("idle_percent", REAL, "idle"),
+    Column("irq_percent", REAL, "of system: hardware interrupts; null where not printed"),
+    Column("softirq_percent", REAL, "of system: software interrupts; null where not printed"),
+    Column("guest_percent", REAL, "of user and nice: virtual processors; null where not printed"),
+)
+
+
 def _summary(prefix: str) -> tuple[Column, ...]:
     return (
         Column("mean_us", REAL, f"mean latency {prefix}"),
@@ -672,7 +685,7 @@ _TABLES: Final = (
     Table(
         "pressure_samples",
         "Time in which tasks of a host were stalled (pressure stall information).",
-        "/proc/pressure, as the runner samples it",
+        "/proc/pressure, as the runner samples it, or with times; sar -q, text, CSV and JSON",
         (
             *_SAMPLE,
             Column("pressure", one_of(PRESSURES), "awaited resource: cpu, io, memory or irq"),
@@ -680,13 +693,17 @@ _TABLES: Final = (
             Column("avg10_percent", REAL, "the kernel's own mean over 10 s"),
             Column("avg60_percent", REAL, "the kernel's own mean over 60 s"),
             Column("avg300_percent", REAL, "the kernel's own mean over 300 s"),
-            Column("stalled_percent", REAL, "stalled share of the time since the previous sample; null for the first"),
+            Column(
+                "stalled_percent",
+                REAL,
+                "stalled share of the time since the previous sample; null for the first of counters since boot",
+            ),
         ),
     ),
     Table(
         "net_samples",
         "Network interfaces: rates since the previous sample; null for the first and if a counter decreased.",
-        "/proc/net/dev, as the runner samples it",
+        "/proc/net/dev, as the runner samples it; sar -n DEV,EDEV (a row for each of the two), dstat and dool",
         (
             *_SAMPLE,
             Column("interface", TEXT, "name of the interface (lo, eth0 ...)"),
@@ -698,6 +715,9 @@ _TABLES: Final = (
             Column("transmit_errors_per_s", REAL, "packets that could not be sent"),
             Column("receive_drops_per_s", REAL, "received packets that were dropped"),
             Column("transmit_drops_per_s", REAL, "packets to be sent that were dropped"),
+            Column(
+                "utilization_percent", REAL, "sar: share of the speed that the interface states; 0 if it states none"
+            ),
         ),
     ),
     Table(
@@ -715,27 +735,33 @@ _TABLES: Final = (
     ),
     Table(
         "cpu_samples",
-        "CPU time shares.",
-        "iostat (avg-cpu), vmstat",
+        "CPU time shares of all CPUs of a host together.",
+        "iostat (avg-cpu), vmstat, sar, mpstat, dstat and dool",
         (
             *_SAMPLE,
-            Column("sampler", TEXT, "iostat or vmstat"),
-            Column("user_percent", REAL, "user"),
-            Column("nice_percent", REAL, "nice; null for vmstat, which counts it as user"),
-            Column("system_percent", REAL, "system"),
-            Column("iowait_percent", REAL, "waiting for I/O"),
-            Column("steal_percent", REAL, "stolen by the hypervisor"),
-            Column("idle_percent", REAL, "idle"),
+            Column("sampler", TEXT, "iostat, vmstat, sar, mpstat, dstat or dool"),
+            *_CPU_SHARES,
+        ),
+    ),
+    Table(
+        "core_samples",
+        "CPU time shares of single CPUs of a host.",
+        "sar and mpstat -P, dstat and dool -C",
+        (
+            *_SAMPLE,
+            Column("sampler", TEXT, "sar, mpstat, dstat or dool"),
+            Column("cpu", INT32, "number of the CPU, from 0"),
+            *_CPU_SHARES,
         ),
     ),
     Table(
         "device_samples",
         "Block device activity.",
-        "iostat device blocks, text and JSON",
+        "iostat device blocks, text and JSON; sar -d and -b, dstat and dool -dr",
         (
             *_SAMPLE,
             Column("device", TEXT, "device name"),
-            Column("is_group", FLAG, "true for the total of a group of devices (-g); null where that is not shown"),
+            Column("is_group", FLAG, "true for the total of a group of devices (-g), or of all; null if not shown"),
             Column("transfers_per_s", REAL, "tps (plain iostat without -x, and -s)"),
             Column("total_kb_s", REAL, "data read, written and discarded (-x -s)"),
             Column("write_discard_kb_s", REAL, "data written and discarded (-s without -x)"),
@@ -769,8 +795,8 @@ _TABLES: Final = (
     ),
     Table(
         "vm_samples",
-        "Memory, swap, block I/O and scheduler counters.",
-        "vmstat",
+        "Memory, swap, block I/O and scheduler counters; of sar a row for each kind of report.",
+        "vmstat; sar -rSWBwq, mpstat -I SUM, dstat and dool",
         (
             *_SAMPLE,
             Column("runnable", INT32, "r: processes running or waiting for a CPU"),
@@ -788,6 +814,47 @@ _TABLES: Final = (
             Column("interrupts_per_s", REAL, "in"),
             Column("context_switches_per_s", REAL, "cs"),
             Column("guest_percent", REAL, "gu: CPU time of guests (newer versions)"),
+            Column("available_kb", INT64, "memory that programs can get without swapping"),
+            Column("used_kb", INT64, "memory in use, as the sampler counts it"),
+            Column("dirty_kb", INT64, "memory that waits to be written to disk"),
+            Column("swap_in_pages_per_s", REAL, "pages swapped in, of the machine's page size"),
+            Column("swap_out_pages_per_s", REAL, "pages swapped out, of the machine's page size"),
+            Column("faults_per_s", REAL, "page faults"),
+            Column("major_faults_per_s", REAL, "page faults that read from a disk"),
+            Column("forks_per_s", REAL, "tasks created"),
+            Column("tasks", INT32, "tasks in the process list"),
+            Column("load_1", REAL, "load average of the last minute"),
+            Column("load_5", REAL, "load average of the last 5 minutes"),
+            Column("load_15", REAL, "load average of the last 15 minutes"),
+        ),
+    ),
+    Table(
+        "process_samples",
+        "Activity of single processes and threads; a row for each kind of report.",
+        "pidstat",
+        (
+            *_SAMPLE,
+            Column("pid", INT32, "process; of a thread's row (-t) null"),
+            Column("thread", INT32, "thread (-t); null in rows of whole processes"),
+            Column("user", TEXT, "number of the user, or name (-U)"),
+            Column("command", TEXT, "name of the program, or its command line (-l)"),
+            Column("user_percent", REAL, "CPU time in user space, of one CPU"),
+            Column("system_percent", REAL, "CPU time in the kernel, of one CPU"),
+            Column("guest_percent", REAL, "CPU time of virtual processors, of one CPU"),
+            Column("wait_percent", REAL, "time in which it could run but waited for a CPU"),
+            Column("cpu_percent", REAL, "CPU time, of one CPU (with -I of all CPUs)"),
+            Column("cpu", INT32, "CPU that it ran on last"),
+            Column("minor_faults_per_s", REAL, "page faults without reading from a disk"),
+            Column("major_faults_per_s", REAL, "page faults that read from a disk"),
+            Column("virtual_kb", INT64, "virtual memory"),
+            Column("resident_kb", INT64, "memory that is not swapped out"),
+            Column("memory_percent", REAL, "resident share of the memory"),
+            Column("read_kb_s", REAL, "read from disks; null where the kernel does not tell"),
+            Column("write_kb_s", REAL, "written to disks; null where the kernel does not tell"),
+            Column("cancelled_write_kb_s", REAL, "written, but deleted before it reached a disk; null as above"),
+            Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap"),
+            Column("voluntary_switches_per_s", REAL, "context switches because it waited"),
+            Column("involuntary_switches_per_s", REAL, "context switches because its time was over"),
         ),
     ),
     Table(

@@ -85,6 +85,15 @@ CALLS: dict[str, Call] = {
     "stack_tree": lambda d, k: bottleneck.stack_tree(k(d.perf_stacks()), k(d.perf_symbols())),
     "connections_over_time": lambda d, k: bottleneck.connections_over_time(k(d.activity_samples()), k(d.runs())),
     "connection_balance": lambda _, k: bottleneck.connection_balance(k(CONNECTIONS)),
+    "client_sessions": lambda d, k: bottleneck.client_sessions(k(d.activity_samples()), k(d.runs())),
+    "session_waits": lambda d, k: bottleneck.session_waits(
+        k(bottleneck.client_sessions(d.activity_samples(), d.runs())), k(d.nodes())
+    ),
+    "variance_of": lambda d, k: bottleneck.variance_of(k(d.statements()), k(d.runs()), ["resource"]),
+    "separators": lambda d, k: bottleneck.separators(
+        k(table(d, "statements")), k(d.checkpoints()), k(d.runs()), ["resource"]
+    ),
+    "shard_skew": lambda d, k: bottleneck.shard_skew(k(d.statements()), k(d.runs())),
     "throttling_over_time": lambda d, k: bottleneck.throttling_over_time(k(d.throttle_samples()), k(d.runs())),
     "summed_time": lambda d, k: spans.summed_time(k(d.statements())),
     "percentiles_over_time": lambda d, k: spans.percentiles_over_time(k(d.statements())),
@@ -145,15 +154,9 @@ def functions_of_frames(package: ModuleType) -> set[str]:
 
 
 PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
-#: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest or of
-#: the bottleneck study, which hand polars frames to one another; or they give frames one by one.
-OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration"} | {
-    "client_sessions",
-    "separators",
-    "reproduced",
-    "session_waits",
-    "variance_of",
-}
+#: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest, which hand polars
+#: frames to one another; or they give frames one by one.
+OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration", "reproduced"}
 
 
 def test_no_function_of_frames_is_left_out() -> None:

@@ -51,6 +51,7 @@ WITHIN_LAYER = {
     ("tracking", "runs"),
     ("tracking", "stats"),
     ("tracking", "bottleneck"),
+    ("bottleneck", "spans"),
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
@@ -72,7 +73,7 @@ WITHIN_LAYER = {
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in
 #: none of them is open to all.
 FOLDERS = {
-    "formats": ("sources", "api", "times", "reading", "catalogue clients perf samplers serverlog snapshots"),
+    "formats": ("sources", "api", "times", "reading", "catalogue clients perf samplers serverlog snapshots", "sysstat"),
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),
     "bottleneck": ("evidence",),

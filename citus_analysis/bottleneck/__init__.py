@@ -3,7 +3,8 @@
 - samples in runs: `align_to_runs`, `one_source`; over time: `cpu_over_time`, `device_over_time`, `checkpoint_marks`;
 - summaries: `resource_utilization`, and from it `saturation` (`saturation_frame`);
 - what limits a configuration: `study_bottleneck` (a `BottleneckStudy` by `Thresholds`), also as
-  `citus_analysis.bottleneck(dataset)`; `balance` over nodes, `session_waits`, `variance_of` statements;
+  `citus_analysis.bottleneck(dataset)`; `balance` over nodes, `shard_skew`, `session_waits`, `variance_of` statements,
+  `run_variance` between repeated runs (`split_run_variance` on plain values);
 - connections over time: `connections_over_time`, `connection_balance`; two configurations: `cpu_contrasts`;
 - where CPU time goes: `top_symbols`, `mean_symbols`, `cpu_share_by_object`, `symbols_of_stacks`, `stack_tree`;
 - all of it for a report: `study_resources`.
@@ -15,6 +16,9 @@ from types import ModuleType
 from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.evidence.balance import Balance, balance, jain_index
+from citus_analysis.bottleneck.evidence.node_loads import shard_skew
+from citus_analysis.bottleneck.evidence.run_factors import run_variance
+from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
 from citus_analysis.bottleneck.evidence.variance import separators, variance_of
 from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import Verdict
@@ -40,6 +44,7 @@ __all__ = [
     "BottleneckStudy",
     "CpuContrast",
     "ResourceStudy",
+    "RunVariance",
     "Saturation",
     "Thresholds",
     "Verdict",
@@ -57,10 +62,13 @@ __all__ = [
     "mean_symbols",
     "one_source",
     "resource_utilization",
+    "run_variance",
     "saturation",
     "saturation_frame",
     "separators",
     "session_waits",
+    "shard_skew",
+    "split_run_variance",
     "stack_tree",
     "study_bottleneck",
     "study_resources",

@@ -152,7 +152,7 @@ def _quota(facts: RunFacts, limits: Thresholds) -> _Found | None:
         share = facts.value(part, _QUOTA)
         if share is not None and share >= limits.throttled_percent:
             node = facts.nodes.get((part, _QUOTA))
-            host = "" if node is None else f" on the host of node {node}"
+            host = "" if node is None else f" of node {node}"
             text = f"a quota stopped a control group of {who}{host} in {share:.0f} % of the periods"
             return _Found(limit, (text,), "high", node)
     return None

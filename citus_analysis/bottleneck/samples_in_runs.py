@@ -26,7 +26,8 @@ _SERIES: Final = ("resource", "source_id", "device")
 def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
     """Seconds between the samples of a series (median), null where there are fewer than two times."""
     series = [name for name in _SERIES if name in samples.columns]
-    gaps = pl.col("sample_time").sort().diff().drop_nulls()
+    # Several rows of one moment (interfaces, kinds of reports) are no interval of 0 s.
+    gaps = pl.col("sample_time").unique().sort().diff().drop_nulls()
     return gaps.median().over(series).dt.total_milliseconds() / _MS_PER_S
 
 
@@ -74,15 +75,16 @@ def align_to_runs(
 def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     """The rows of one of several recordings of the same quantity, such as by two samplers on a node.
 
-    iostat is preferred to vmstat (which prints whole percents and counts nice as user), then the source with the
-    most samples, then the first by name.
+    iostat is preferred to others, and those to vmstat (which prints whole percents and counts nice as user), then the
+    source with the most samples, then the first by name.
 
     Args:
         samples: rows with `source_id`, and `sampler` where there is one.
         by: columns that identify the measured object, such as run and node.
     """
     frame = as_polars(samples)
-    sampler = pl.col("sampler") != "iostat" if "sampler" in frame.columns else pl.lit(value=False)
+    ranks = pl.col("sampler").replace_strict({"iostat": 0, "vmstat": 2}, default=1, return_dtype=pl.Int8)
+    sampler = ranks if "sampler" in frame.columns else pl.lit(0, pl.Int8)
     counted = frame.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)
     rank = pl.struct("_last", -pl.col("_count").cast(pl.Int64), "source_id")
     first = pl.col("source_id").sort_by(rank).first().over(by)

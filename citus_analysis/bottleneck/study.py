@@ -10,7 +10,10 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.balance import Balance, balance
 from citus_analysis.bottleneck.evidence.measured_errors import clients_measured, log_errors, log_errors_measured
 from citus_analysis.bottleneck.evidence.measurements import checkpoints_measured, hosts_measured, sessions_measured
+from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, node_loads, shard_skew
 from citus_analysis.bottleneck.evidence.resource_matrix import matrix_of
+from citus_analysis.bottleneck.evidence.run_factors import run_factors, run_variance
+from citus_analysis.bottleneck.evidence.run_variance import RunVariance
 from citus_analysis.bottleneck.evidence.variance import separators, variance_of
 from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
@@ -55,8 +58,13 @@ class BottleneckStudy(Shown):
             runs with its interval and source, or what to record (`not_measured`).
         waits: average active sessions by node, role and wait event, for each run.
         balance: client sessions over nodes for each configuration that has several nodes.
+        node_loads: connections, statements, network and CPU of each node over time.
+        node_balance: their means, shares and Jain's index, for each configuration with several nodes.
+        shard_skew: executions over shards for each configuration with traced statements.
         variance: variance of T by its terms, for each configuration with exact traces.
         separators: what separates slow statements from the others.
+        run_factors: what may have differed between the runs of a configuration, one row per run.
+        run_variance: run-to-run variance by these factors; None where repeated runs are too few.
         thresholds: the values that the verdicts rest on.
         warnings: what a reader must know.
         n: runs.
@@ -67,8 +75,13 @@ class BottleneckStudy(Shown):
     matrix: pl.DataFrame
     waits: pl.DataFrame
     balance: pl.DataFrame
+    node_loads: pl.DataFrame
+    node_balance: pl.DataFrame
+    shard_skew: pl.DataFrame
     variance: pl.DataFrame
     separators: pl.DataFrame
+    run_factors: pl.DataFrame
+    run_variance: RunVariance | None
     thresholds: Thresholds
     warnings: tuple[str, ...] = field(default=())
     n: int = 0
@@ -119,13 +132,20 @@ def study_bottleneck(
     matrix = matrix_of(measured, runs, CONFIGURATION, level)
     splits = _balances(sessions, tables["nodes"], runs)
     statements = _statements(dataset, runs)
+    loads = node_loads(tables, statements, runs)
+    factors = run_factors(runs, measured, sessions, _autovacuum(dataset, runs), tables["settings"], CONFIGURATION)
     return BottleneckStudy(
         verdicts=tuple(_verdicts(matrix, splits, runs, limits)),
         matrix=matrix,
         waits=session_waits(sessions, tables["nodes"]),
         balance=_balance_frame(splits),
+        node_loads=loads,
+        node_balance=balance_of_nodes(loads, runs, CONFIGURATION),
+        shard_skew=shard_skew(statements, runs, CONFIGURATION),
         variance=variance_of(statements, runs, CONFIGURATION),
         separators=separators(statements, tables["checkpoints"], runs, CONFIGURATION),
+        run_factors=factors,
+        run_variance=_run_variance(factors, level),
         thresholds=limits,
         warnings=tuple(_warnings(matrix, sessions)),
         n=runs.height,
@@ -166,6 +186,19 @@ def _statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     chosen = runs["resource"].unique().implode()
     rows = _lazy(dataset, "statements").filter(pl.col("resource").is_in(chosen)).select(_STATEMENTS).collect()
     return within_measured(rows, runs).rows
+
+
+def _autovacuum(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+    wanted = pl.col("resource").is_in(runs["resource"].unique().implode()) & (pl.col("kind") == "autovacuum")
+    columns = ("resource", "iteration", "node", "log_time", "kind", "message")
+    return _lazy(dataset, "log_events").filter(wanted).select(columns).collect(engine="streaming")
+
+
+def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:
+    try:
+        return run_variance(factors, CONFIGURATION, level=level)
+    except InsufficientDataError:
+        return None
 
 
 def _balances(

@@ -1,7 +1,7 @@
 """Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
 
 from citus_analysis.core.displays import public
-from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
 from citus_analysis.plots.node_figures import plot_connections, plot_node_heat_map, plot_nodes
 from citus_analysis.plots.perf_figures import plot_flame_graph, plot_symbols
@@ -51,6 +51,7 @@ __all__ = [
     "plot_stated_intervals",
     "plot_symbols",
     "plot_tail",
+    "plot_throughput_curves",
     "plot_track",
     "plot_variance",
     "plot_waits",

@@ -10,9 +10,9 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
 
-__all__ = ["plot_percentages", "plot_variance", "plot_waits"]
+__all__ = ["plot_percentages", "plot_throughput_curves", "plot_variance", "plot_waits"]
 
 _ROW: Final = 26
 #: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
@@ -112,3 +112,49 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
         )
     figure.update_xaxes(title_text="share of Var(T) [%]", zeroline=True).update_yaxes(automargin=True)
     return figure.update_layout(barmode="relative")
+
+
+_MEASURED: Final = "measured"
+_MODELS: Final = {"mva": "queueing network (MVA)", "amdahl": "Amdahl", "usl": "USL"}
+
+
+def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against threads") -> go.Figure:
+    """Measured throughput of each run and the curves of models with their bands; rejected models are dotted.
+
+    Args:
+        curves: columns `model`, `threads`, `throughput_ops_s`, `low`, `high`, `refused`, as
+            :func:`citus_analysis.scaling.throughput_curves` gives them for one set-up.
+        title: what is shown, in words.
+    """
+    columns = ("model", "threads", "throughput_ops_s", "low", "high", "refused")
+    frame = with_columns_of(curves, "curves", *columns).drop_nulls("threads")
+    figure = new_figure(title, x="threads", y="throughput_ops_s")
+    for number, (model, part) in enumerate(groups(frame.filter(pl.col("model") != _MEASURED), "model")):
+        _add_curve(figure, part, _MODELS.get(model, model), style_of(number)[0])
+    points = frame.filter(pl.col("model") == _MEASURED)
+    figure.add_scatter(
+        x=points["threads"].to_list(),
+        y=points["throughput_ops_s"].to_list(),
+        name="runs",
+        mode="markers",
+        marker={"color": "#000000", "symbol": "circle-open"},
+        hovertemplate="%{x} threads<br>%{y:,.4~r}<extra>run</extra>",
+    )
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def _add_curve(figure: go.Figure, part: pl.DataFrame, name: str, colour: str) -> None:
+    band = part.drop_nulls(["low", "high"])
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    figure.add_scatter(x=band["threads"].to_list(), y=band["low"].to_list(), **edge)
+    fill = {"fill": "tonexty", "fillcolor": faded(colour)}
+    figure.add_scatter(x=band["threads"].to_list(), y=band["high"].to_list(), **edge, **fill)
+    rejected = part["refused"].null_count() < part.height
+    figure.add_scatter(
+        x=part["threads"].to_list(),
+        y=part["throughput_ops_s"].to_list(),
+        name=f"{name}, rejected" if rejected else name,
+        mode="lines",
+        line={"color": colour, "dash": "dot" if rejected else "solid"},
+        hovertemplate="%{x} threads<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
+    )

@@ -44,6 +44,11 @@ _HARMLESS: Final = re.compile(r"(?i)(?:^|\.)(?:password_encryption|md5_password_
 
 def is_suspicious(text: str) -> bool:
     """Whether a text may hold a secret; false means that it holds none."""
+    # The pattern takes ten times as long; outside ASCII, the lower case of other letters can be a letter of a marker.
+    if text.isascii():
+        lower = text.lower()
+        if not any(marker in lower for marker in MARKERS):
+            return False
     return _SUSPICIOUS.search(text) is not None
 
 

@@ -1,7 +1,15 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .bottleneck_text import balance_sentences as balance_sentences
 from .bottleneck_text import bottleneck_sentences as bottleneck_sentences
+from .bottleneck_text import curve_figures as curve_figures
+from .bottleneck_text import curve_sentences as curve_sentences
+from .bottleneck_text import curve_table as curve_table
 from .bottleneck_text import demand_sentences as demand_sentences
+from .bottleneck_text import node_load_figures as node_load_figures
+from .bottleneck_text import run_variance_sentences as run_variance_sentences
+from .bottleneck_text import shown_run as shown_run
 from .bottleneck_text import what_if_sentences as what_if_sentences
+from .bottleneck_text import what_if_table as what_if_table
 from .comparison_text import ComparisonPanels as ComparisonPanels
 from .comparison_text import comparison_panels as comparison_panels
 from .comparison_text import comparison_sentences as comparison_sentences
@@ -36,6 +44,7 @@ from .server_text import change_sentences as change_sentences
 from .server_text import group_tables as group_tables
 from .server_text import ratio_table as ratio_table
 from .server_text import server_sentences as server_sentences
+from .server_text import shown_percentiles as shown_percentiles
 from .server_text import shown_statements as shown_statements
 from .side_by_side import SideBySide as SideBySide
 from .side_by_side import configuration_table as configuration_table

@@ -1,19 +1,44 @@
-"""Sentences of the bottleneck report."""
+"""Sentences of the bottleneck report, and what-if analyses in words, tables and figures."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
+import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.plots import plot_nodes, plot_throughput_curves
+from citus_analysis.runs.setups import stratum_text
+from citus_analysis.scaling.queueing.system_changes import (
+    Predicted,
+    change_table,
+    predicted_changes,
+    throughput_curves,
+)
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["bottleneck_sentences", "demand_sentences", "generator_sentence", "what_if_sentences"]
+__all__ = [
+    "balance_sentences",
+    "bottleneck_sentences",
+    "curve_figures",
+    "curve_sentences",
+    "curve_table",
+    "demand_sentences",
+    "generator_sentence",
+    "node_load_figures",
+    "run_variance_sentences",
+    "shown_run",
+    "what_if_sentences",
+    "what_if_table",
+]
 
 #: So many configurations get a sentence of their own; the table has all.
 _MOST: Final = 4
@@ -91,12 +116,176 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
     ]
 
 
-def what_if_sentences(found: Sequence[WhatIf]) -> list[str]:
-    """What each set-up would gain, or why there is no prediction."""
+def balance_sentences(study: BottleneckStudy) -> list[str]:
+    """The least even spread over nodes, by measure, and the least even spread over shards that a test rejects."""
+    even = study.node_balance.drop_nulls("jain_index")
+    found = [
+        _uneven(rows, words)
+        for measure, words in MEASURES.items()
+        if (rows := even.filter(pl.col("measure") == measure).sort("jain_index", "resource")).height
+    ]
+    tested = study.shard_skew.drop_nulls("p_value").sort("p_value")
+    if tested.height:
+        row = tested.row(0, named=True)
+        test = f"p = {row['p_value']:.2g}, {row['method']}; {counted(tested.height, 'run')} tested"
+        found.append(
+            f"Least even over shards: {row['run_id']}; shard {row['most_used']} has {row['most']} of "
+            f"{row['executions']:,} executions over {row['shards']} shards, {row['most_over_mean']:.1f} times "
+            f"the mean, shard {row['least_used']} has {row['least']} ({test})."
+        )
+    return found or ["Nothing was recorded of several nodes."]
+
+
+def _uneven(rows: pl.DataFrame, words: str) -> str:
+    first = rows.filter(pl.col("resource") == rows["resource"][0]).sort("share_percent", descending=True)
+    row = first.row(0, named=True)
+    return (
+        f"Least even in {words}: {row['resource']}, Jain's index {row['jain_index']:.2f}; "
+        f"node {row['node']} has {row['share_percent']:.0f} % of all {first.height} nodes."
+    )
+
+
+def node_load_figures(study: BottleneckStudy) -> list[go.Figure]:
+    """Load of each node over time in one run of the configuration whose clients' connections are least even."""
+    run_id = shown_run(study)
+    rows = study.node_loads.filter(pl.col("run_id") == run_id)
+    return [
+        plot_nodes(part.rename({"value": "load"}), metric="load", title=f"{run_id}: {words}").update_yaxes(
+            title_text=""
+        )
+        for measure, words in MEASURES.items()
+        if (part := rows.filter(pl.col("measure") == measure)).height
+    ]
+
+
+def shown_run(study: BottleneckStudy) -> str:
+    """The first run of the configuration that is least even; empty where no measure has several nodes."""
+    even = study.node_balance.drop_nulls("jain_index")
+    for measure in MEASURES:
+        rows = even.filter(pl.col("measure") == measure).sort("jain_index", "resource")
+        if rows.height:
+            mine = study.node_loads.filter((pl.col("measure") == measure) & (pl.col("resource") == rows["resource"][0]))
+            return str(mine["run_id"].min())
+    return ""
+
+
+def run_variance_sentences(study: BottleneckStudy) -> list[str]:
+    """Run-to-run variance by source with the runs needed, or why it is not split."""
+    found = study.run_variance
+    if found is None:
+        return ["Repeated runs are too few to say what their differences come from."]
+    left_out = f" Left out: {'; '.join(found.warnings)}." if found.warnings else ""
+    return [f"{found.sentence()}{left_out}"]
+
+
+def what_if_sentences(found: Sequence[WhatIf], most: int = _MOST) -> list[str]:
+    """How many set-ups have a validated network; then what each of at most `most` would gain, validated ones first."""
     if not found:
         return ["No prediction: no run has both traced statements and the client's latencies."]
-    return [
-        f"{', '.join(str(value) for value in one.configuration.values() if value is not None)}: "
-        f"{one.sentence() if one.refused is None else f'no prediction: {one.refused}.'}"
-        for one in found[:_MOST]
+    ordered = _ordered(found)
+    return [_validated(ordered), *(f"{_name(one)}: {_what_if(one)}" for one in ordered[:most])]
+
+
+def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
+    """Those with a prediction first, then by the number of thread counts."""
+    return sorted(found, key=lambda one: (one.refused is not None, -len(one.thread_counts)))
+
+
+def _name(one: WhatIf) -> str:
+    return stratum_text(one.configuration)
+
+
+def _validated(found: Sequence[WhatIf]) -> str:
+    passed = sum(one.refused is None for one in found)
+    head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of "
+    return f"{head}{counted(len(found), 'set-up')}; only these have predictions by a network."
+
+
+def _what_if(one: WhatIf) -> str:
+    changes = predicted_changes(one)
+    if one.refused is None:
+        known = [(change.factor, change) for change in changes if change.factor is not None]
+        best = max(known, key=lambda pair: pair[0], default=None)
+        return "no change is decided by the runs." if best is None else _largest(one, best[1])
+    least = min(changes, key=_response, default=None)
+    return f"no network predicts it ({one.refused}).{'' if least is None else _blocked(one, least)}"
+
+
+def _response(change: Predicted) -> float:
+    return math.inf if change.response_us is None else change.response_us.estimate
+
+
+def _largest(one: WhatIf, change: Predicted) -> str:
+    rate = change.throughput_ops_s
+    ends = "" if rate is None else f" [{readable(rate.low)}, {readable(rate.high)}]"
+    middle = "" if rate is None else f"{readable(rate.estimate)}{ends} operations/s, "
+    return f"at {one.threads} threads most would come of {change.change}: {middle}{change.factor:.2f}-fold."
+
+
+def _blocked(one: WhatIf, change: Predicted) -> str:
+    now, rate = one.response_us.estimate, change.throughput_ops_s
+    part = change.change.removesuffix(" time halved")
+    said = (
+        f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would take "
+    )
+    said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
+    if rate is None:
+        return f"{said}."
+    return f"{said}, and throughput be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
+
+
+def _rate(one: WhatIf) -> str:
+    return readable(one.throughput_ops_s.estimate)
+
+
+def what_if_table(found: Sequence[WhatIf]) -> pl.DataFrame:
+    """One row per set-up and change, validated set-ups first: what the change would bring, or why that is not known."""
+    parts = [
+        change_table(predicted_changes(one)).select(
+            pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all()
+        )
+        for one in _ordered(found)
     ]
+    return pl.concat(parts) if parts else pl.DataFrame()
+
+
+def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
+    """Which set-ups have a curve of a queueing network, and why the others have none, each reason once."""
+    if not found:
+        return ["No queueing network: no run has both traced statements and the client's latencies."]
+    reasons: dict[str, int] = {}
+    for one in found:
+        if one.refused is not None:
+            kind = _reason(one.refused)
+            reasons[kind] = reasons.get(kind, 0) + 1
+    listing = [f"{counted(number, 'set-up')}: {reason}" for reason, number in reasons.items()]
+    return [_validated(found), *([f"No curve: {'; '.join(listing)}."] if listing else [])]
+
+
+def _reason(refused: str) -> str:
+    """The kind of a refusal, without the numbers of one set-up."""
+    if "are needed" in refused:
+        return "fewer thread counts than the three that a validation needs"
+    if "sampling slows" in refused:
+        return "the sampled statements take longer than the client's cycle, because sampling slows them down"
+    if "misses" in refused:
+        return "the best network misses a thread count that it was not fitted to by more than is tolerated"
+    return refused
+
+
+def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
+    """Curves of throughput against threads of each set-up that has a validated network, beside Amdahl's and the USL."""
+    parts = [
+        throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
+        for one in _ordered(found)
+        if one.refused is None
+    ]
+    return pl.concat(parts) if parts else pl.DataFrame()
+
+
+def curve_figures(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
+    """A figure of each set-up of :func:`curve_table`, at most so many."""
+    if curves.is_empty():
+        return []
+    parts = curves.partition_by("set_up", as_dict=True, maintain_order=True)
+    return [plot_throughput_curves(part, title=str(name)) for (name,), part in list(parts.items())[:most]]

@@ -10,7 +10,7 @@ from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
 from citus_analysis.report.sentence_parts import joint_text
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
+from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
 from citus_analysis.texts.number_text import percent
 from citus_analysis.units import US_PER_MS
 
@@ -56,7 +56,7 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
         f"{100 * means[symbol] / means['T']:.0f} % {words}"
         for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
     ]
-    size = f"{size_text(int(str(workers)))} with {counted(study.threads, 'client thread')}"
+    size = f"{size_text(int(str(workers)))} with {threads_text(study.threads)}"
     return [
         f"A remote {kind.upper()} on {size} takes {means['T'] / US_PER_MS:.2f} ms on the server: {listed(shares)} "
         f"(means of {counted(n, 'statement')})."
@@ -102,8 +102,8 @@ def _between(comparison: Comparison) -> str:
 def _with_threads(comparisons: Sequence[Comparison]) -> str:
     """The numbers of client threads of comparisons as a list; empty for none."""
     threads = sorted({int(str(c.stratum["threads"])) for c in comparisons})
-    if not threads:
-        return ""
+    if not any(threads):
+        return threads_text(0) if threads else ""
     return f"{listed([f'{number:,}' for number in threads])} {noun_for(threads[-1], 'client thread')}"
 
 

@@ -10,12 +10,20 @@ import polars as pl
 
 from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.serverlogs import ServerComparison, ServerProfile
+from citus_analysis.spans.analyse.beside_clients import in_milliseconds
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import US_PER_S
 
-__all__ = ["change_sentences", "group_tables", "ratio_table", "server_sentences", "shown_statements"]
+__all__ = [
+    "change_sentences",
+    "group_tables",
+    "ratio_table",
+    "server_sentences",
+    "shown_percentiles",
+    "shown_statements",
+]
 
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
@@ -149,6 +157,13 @@ def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
     shown = table.with_columns(names, pl.col(pl.Enum).cast(pl.String))
     first = [name for name in _FIRST if name in shown.columns]
     return shown.select(*first, *(name for name in shown.columns if name not in (*first, "fingerprint")), "fingerprint")
+
+
+def shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
+    """Percentiles of statements with their intervals, in ms, the text of the statement first."""
+    shown = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
+    columns = ("text", "sent_by", "percentile", "estimate_us", "low_us", "high_us", "n", "method", "warnings")
+    return in_milliseconds(shown.select(columns))
 
 
 def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:

@@ -6,6 +6,8 @@
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
 - networks: `mva`, `mva_multiclass`, and with stations of all kinds `solve_closed`;
 - gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
+- throughput after other changes, and curves of networks beside models: `predicted_changes` (`change_table`),
+  `throughput_curves`;
 - what an operation needs of each node: `resource_demands`, `first_to_saturate`; gains by the rules above:
   `predictions`;
 - `cost_figures`.
@@ -31,6 +33,7 @@ from citus_analysis.scaling.queueing.laws import (
 from citus_analysis.scaling.queueing.mva import NetworkSolution, mva, mva_multiclass
 from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_closed
 from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, predictions, resource_demands
+from citus_analysis.scaling.queueing.system_changes import Predicted, change_table, predicted_changes, throughput_curves
 from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.scaling.relative import ScalePoint, efficiency, psi, relative_scaling, speedup
@@ -56,6 +59,7 @@ __all__ = [
     "NetworkSolution",
     "Peak",
     "Placement",
+    "Predicted",
     "RunTimes",
     "ScalePoint",
     "ScalingCurve",
@@ -65,6 +69,7 @@ __all__ = [
     "WhatIf",
     "asymptotic_bounds",
     "blocked_time",
+    "change_table",
     "cost_figures",
     "efficiency",
     "first_to_saturate",
@@ -77,6 +82,7 @@ __all__ = [
     "little_runs",
     "mva",
     "mva_multiclass",
+    "predicted_changes",
     "predictions",
     "psi",
     "relative_scaling",
@@ -85,6 +91,7 @@ __all__ = [
     "service_demand",
     "solve_closed",
     "speedup",
+    "throughput_curves",
     "utilisation",
     "what_if",
 ]

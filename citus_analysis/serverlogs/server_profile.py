@@ -14,6 +14,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
@@ -21,7 +22,14 @@ from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.session_tables import read_connections
 from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
-from citus_analysis.serverlogs.statement_tables import INTERVALS, interval_of, over_time, slowest, summarise_statements
+from citus_analysis.serverlogs.statement_tables import (
+    INTERVALS,
+    interval_of,
+    over_time,
+    percentile_intervals,
+    slowest,
+    summarise_statements,
+)
 from citus_analysis.serverlogs.statement_texts import failed_records, naming_records, opening_records, read_texts
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.texts.counted_words import counted
@@ -31,6 +39,9 @@ __all__ = ["GROUPS", "ServerProfile", "profile_logs", "server_profile"]
 
 #: Columns by which statements are summed up, beside their fingerprint.
 GROUPS: Final = ("statement_kind", "database", "user", "application", "client_host", "node")
+#: What names a group of equal statements, and how many of them have percentiles with intervals.
+_NAMED: Final = ("sent_by", "statement_kind", "fingerprint")
+_WITH_INTERVALS: Final = 12
 _PLACE: Final = ["source_id", "byte_offset"]
 
 
@@ -46,6 +57,8 @@ class ServerProfile(Shown):
         by_fingerprint: per `sent_by`, `statement_kind` and `fingerprint`: count, times, share, percentiles (see
             :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; all
             rows, the largest total first. The text is null beyond the rows that were asked for.
+        percentiles: percentiles of the first of these with intervals (see
+            :func:`citus_analysis.serverlogs.percentile_intervals`), and `text`.
         by_group: column of :data:`GROUPS` -> the same for each of its values, of statements that clients sent (that
             nodes sent, where no client's are in the logs).
         over_time: statements per interval.
@@ -69,6 +82,7 @@ class ServerProfile(Shown):
     records: pl.DataFrame
     statements: pl.DataFrame = field(repr=False)
     by_fingerprint: pl.DataFrame
+    percentiles: pl.DataFrame = field(repr=False)
     by_group: dict[str, pl.DataFrame] = field(repr=False)
     over_time: pl.DataFrame = field(repr=False)
     slowest: pl.DataFrame = field(repr=False)
@@ -147,6 +161,7 @@ def server_profile(
     interval_s: int = 0,
     texts: int = 50,
     longest: int = 20,
+    level: float = LEVEL,
 ) -> ServerProfile:
     """Profile PostgreSQL servers from their logs.
 
@@ -159,6 +174,7 @@ def server_profile(
         interval_s: length of the intervals over time, one of 1, 10, 60, 600, 3600, 21600, 86400 ... s; 0: fitting.
         texts: number of fingerprints whose text is read back from the raw files.
         longest: number of single statements listed.
+        level: confidence level of the intervals of percentiles.
 
     Raises:
         InsufficientDataError: no server logs, or none of their records in the window.
@@ -171,10 +187,13 @@ def server_profile(
         profile.by_fingerprint.select("text", "statements", "total_s", "p95_ms")
     """
     window = LogWindow.between(since, until, resources=resources, logs=logs)
-    return profile_logs(WindowedLogs.of(dataset, window), interval_s=interval_s, texts=texts, longest=longest)
+    chosen = WindowedLogs.of(dataset, window)
+    return profile_logs(chosen, interval_s=interval_s, texts=texts, longest=longest, level=level)
 
 
-def profile_logs(logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20) -> ServerProfile:
+def profile_logs(
+    logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20, level: float = LEVEL
+) -> ServerProfile:
     """:func:`server_profile` of logs that were chosen already.
 
     Raises:
@@ -186,12 +205,14 @@ def profile_logs(logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, lo
     statements = read_statements(logs)
     errors = read_errors(logs)
     length = interval_s or interval_of(pl.concat([sources["first_time"], sources["last_time"]]).drop_nulls())
+    by_fingerprint = summarise_statements(statements, _NAMED)
     found = ServerProfile(
         window=logs.window,
         sources=sources,
         records=records,
         statements=statements,
-        by_fingerprint=summarise_statements(statements, ["sent_by", "statement_kind", "fingerprint"]),
+        by_fingerprint=by_fingerprint,
+        percentiles=percentile_intervals(statements, by_fingerprint.select(_NAMED).head(_WITH_INTERVALS), level=level),
         by_group={name: summarise_statements(_main(statements), [name]) for name in GROUPS},
         over_time=over_time(statements, length),
         slowest=slowest(_main(statements), longest),
@@ -294,6 +315,7 @@ def _with_texts(profile: ServerProfile, logs: WindowedLogs, most: int) -> Server
     return replace(
         profile,
         by_fingerprint=profile.by_fingerprint.join(named, on="fingerprint", how="left", maintain_order="left"),
+        percentiles=profile.percentiles.join(named, on="fingerprint", how="left", maintain_order="left"),
         temp_files=profile.temp_files.join(named, on="fingerprint", how="left", maintain_order="left"),
         slowest=placed(profile.slowest, slowest_texts).with_columns(duration_ms=pl.col("duration_us") / US_PER_MS),
         error_groups=placed(profile.error_groups, failed_texts),

@@ -8,9 +8,11 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, percentile_columns
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["INTERVALS", "interval_of", "over_time", "slowest", "summarise_statements"]
+__all__ = ["INTERVALS", "interval_of", "over_time", "percentile_intervals", "slowest", "summarise_statements"]
 
 #: Percentiles that tables show, each where at least one value is to be expected beyond it.
 PERCENTILES: Final = (50, 95, 99)
@@ -18,6 +20,8 @@ PERCENTILES: Final = (50, 95, 99)
 INTERVALS: Final = {
     1: "1s", 10: "10s", 60: "1m", 600: "10m", 3_600: "1h", 21_600: "6h", 86_400: "1d", 604_800: "7d", 2_592_000: "30d",
 }  # fmt: skip
+#: Statements that an interval of a percentile rests on; of more, every second, third ... enters.
+_MOST_FOR_INTERVAL: Final = 200_000
 #: Most intervals that a figure over time can show apart.
 _MOST_INTERVALS: Final = 150
 
@@ -68,6 +72,44 @@ def summarise_statements(
 def _percentile(time: pl.Expr, percent: int) -> pl.Expr:
     value = time.quantile(percent / 100, "linear") / US_PER_MS
     return pl.when(time.count() * (100 - percent) >= 100).then(value).alias(f"p{percent}_ms")
+
+
+def percentile_intervals(
+    statements: pl.DataFrame, groups: pl.DataFrame, *, percentiles: Sequence[float] = PERCENTILES, level: float = LEVEL
+) -> pl.DataFrame:
+    """Percentiles of groups of statements with intervals: order statistics at the effective sample size.
+
+    Statements that follow each other are alike, so their number says too much; how many independent ones they are worth
+    is in the method (:func:`citus_analysis.stats.run_percentile_interval`).
+
+    Args:
+        statements: what :func:`read_statements` returned.
+        groups: one row per group that is wanted, with the columns to group by.
+        percentiles: in per cent.
+        level: confidence level.
+
+    Returns:
+        The columns of `groups`, `percentile`, `estimate_us`, `low_us`, `high_us` (null where `warnings` says what is
+        missing), `runs` (1: the window), `n`, `method`, `warnings`.
+    """
+    by = groups.columns
+    rows: list[dict[str, object]] = []
+    order = [name for name in ("end_time", "source_id", "byte_offset") if name in statements.columns]
+    wanted = groups.unique(maintain_order=True).with_row_index("_group")
+    timed = statements.drop_nulls("duration_us").select(*by, *order, "duration_us")
+    placed = timed.join(wanted, on=by, nulls_equal=True).sort("_group", *order, nulls_last=True)
+    for _, part in placed.group_by("_group", maintain_order=True):
+        step = -(-part.height // _MOST_FOR_INTERVAL)
+        values = part["duration_us"].cast(pl.Float64).gather_every(step).to_numpy()
+        key = part.select(by).row(0, named=True)
+        found = [percentile_columns([values], float(q), level) for q in percentiles]
+        rows += [{**key, **one, "method": _thinned(str(one["method"]), step)} for one in found]
+    schema = {**{name: groups.schema[name] for name in by}, "percentile": pl.Float64(), **ESTIMATES}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _thinned(method: str, step: int) -> str:
+    return method if step == 1 or not method else f"{method}; one of {step} statements"
 
 
 def interval_of(times: pl.Series) -> int:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["counted", "counted_expr", "listed", "noun_for", "size_expr", "size_text", "spelled"]
+__all__ = [
+    "counted",
+    "counted_expr",
+    "listed",
+    "noun_for",
+    "size_expr",
+    "size_text",
+    "spelled",
+    "threads_text",
+]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -74,6 +83,16 @@ def size_text(workers: int) -> str:
         ('1 worker', '4 workers', 'one server')
     """
     return counted(workers, "worker") if workers else "one server"
+
+
+def threads_text(threads: int) -> str:
+    """The load of a run; server logs without a benchmark do not tell it.
+
+    Example:
+        >>> threads_text(16), threads_text(0)
+        ('16 client threads', 'an unknown number of client threads')
+    """
+    return counted(threads, "client thread") if threads else "an unknown number of client threads"
 
 
 def size_expr(workers: str = "workers") -> pl.Expr:

@@ -51,13 +51,13 @@ def row_digest(frame: pl.DataFrame) -> str:
     return f"{len(lines)} rows {digest}"
 
 
-def of_recordings() -> Digests:
-    """Of all tables of an ingest of one recording of each shape."""
+def of_recordings(jobs: int = 2) -> Digests:
+    """Of all tables of an ingest of one recording of each shape; with one job, all work is done in this process."""
     with tempfile.TemporaryDirectory() as name:
         raw = Path(name) / "raw"
         for shape in SHAPES:
             shutil.copytree(RECORDED / shape, raw / shape)
-        ingest(raw, Path(name) / "dataset", jobs=2)
+        ingest(raw, Path(name) / "dataset", jobs=jobs)
         dataset = open_dataset(Path(name) / "dataset")
         return {table: row_digest(dataset.table(table)) for table in sorted(TABLES.keys() - OUTSIDE_DATASET)}
 

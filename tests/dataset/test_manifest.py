@@ -58,6 +58,17 @@ def test_cut_anywhere_the_manifest_holds_whole_commits(tmp_path: Path) -> None:
         assert "c" in cut.sources
 
 
+def test_an_unchanged_manifest_is_read_once(tmp_path: Path) -> None:
+    nothing = Manifest.load(tmp_path)
+    Manifest.load(tmp_path).commit(source("a"))
+    first = nothing.reloaded()
+    assert first is not nothing
+    assert list(first.sources) == ["a"]
+    assert first.reloaded() is first
+    Manifest.load(tmp_path).commit(source("b"))
+    assert list(first.reloaded().sources) == ["a", "b"]
+
+
 def test_held_commits_are_one(tmp_path: Path) -> None:
     manifest = Manifest.load(tmp_path)
     manifest.hold()

@@ -20,7 +20,7 @@ def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(log_records, "IN_MEMORY", 0)
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
     monkeypatch.setattr(log_records, "PAIRED_RECORDS", 1_000)
-    assert of_recordings() == KNOWN["recordings"]
+    assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 
 def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(log_records, "take_in", refuse)
     monkeypatch.setattr(session_groups, "MOST_RECORDS", 2_000)
-    assert of_recordings() == KNOWN["recordings"]
+    assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.samplers import iostat_json
+from citus_analysis.formats.reading import json_reports
 from citus_analysis.formats.samplers.iostat import FORMAT as TEXT
 from citus_analysis.formats.samplers.iostat_json import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
@@ -83,7 +83,7 @@ def test_damage_rejects_the_rest_and_keeps_what_came_before(tmp_path: Path) -> N
 def test_blocks_cut_anywhere_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(FORMAT, DOCUMENT)
     for size in (200, 777):
-        monkeypatch.setattr(iostat_json, "_BLOCK_BYTES", size)
+        monkeypatch.setattr(json_reports, "_BLOCK_BYTES", size)
         assert read(FORMAT, DOCUMENT)["device_samples"].equals(whole["device_samples"])
 
 

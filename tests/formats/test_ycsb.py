@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints
 from citus_analysis.formats.clients.ycsb import FORMAT
+from citus_analysis.formats.clients.ycsb._lines import glued_head, may_be_glued
 from citus_analysis.stats.estimate.histograms import histogram_percentiles
 from tests.formats.clients import SAMPLES, Truth, logs, truths
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
@@ -480,3 +481,31 @@ def test_a_group_that_a_wrapped_status_line_breaks_is_rejected(tmp_path: Path) -
     assert result["client_series"].select("section", "operations").rows() == [(None, None), ("READ", 90)]
     assert result.rejects["byte_length"].to_list() == [len(broken)]
     assert result.parsed_bytes == len(whole)
+
+
+_LINES = (
+    "2026-11-20 21:32:36:884 2 sec: 100 operations; 37.02 current ops/sec; [READ: Count=100, Max=13287, Min=476]",
+    "12 sec: 100 operations; 37 current ops/sec;",
+    "Command line: -load -db site.ycsb.db.JdbcDBClient -s",
+    "/usr/bin/java -classpath ./conf site.ycsb.Client -load",
+    "Error in processing insert to table: usertable",
+    "Loading workload...",
+    "[OVERALL], RunTime(ms), 3833",
+    "} ]",
+    " ",
+    "x",
+)
+
+
+@given(st.lists(st.sampled_from(_LINES), min_size=1, max_size=3), st.integers(0, 120), st.integers(0, 40))
+def test_lines_without_signs_of_another_message_hold_none(parts: list[str], end: int, begin: int) -> None:
+    """The fast test leaves out no line that the pattern would split, wherever texts of two threads were cut."""
+    joined = "".join(parts)
+    lines = pl.DataFrame({"text": [joined, joined[:end], joined[begin:], *parts]})
+    split = lines.select(head=glued_head(), suspect=may_be_glued()).filter(pl.col("head").is_not_null())
+    assert split["suspect"].all()
+
+
+def test_a_message_behind_a_status_line_is_suspected() -> None:
+    lines = pl.DataFrame({"text": [_LINES[0] + _LINES[5], *_LINES[:3]]})
+    assert lines.select(may_be_glued()).to_series().to_list() == [True, False, False, False]

@@ -75,13 +75,18 @@ def programs() -> str:
 
 
 def write_corpus(folder: Path) -> None:
-    """Beginnings of recorded logs, each under every prefix and in each kind of chunk; the first byte says which."""
+    """Beginnings of recorded logs, each under every prefix and in each kind of chunk; the first byte says which.
+
+    Those of csvlog and jsonlog once: what they are read as does not depend on it.
+    """
     recorded = sorted(RECORDED.glob("*.log"))
     texts = [path.read_bytes()[:RECORDED_BYTES] for path in recorded] + [STATEMENTS]
     folder.mkdir()
     for number, text in enumerate(texts):
         for first in range(4 * len(PREFIXES)):
             (folder / f"{number}-{first}").write_bytes(bytes([first]) + text)
+    for number, path in enumerate(sorted([*RECORDED.glob("*.csv"), *RECORDED.glob("*.json")])):
+        (folder / f"rows-{number}").write_bytes(b"\0" + path.read_bytes()[:RECORDED_BYTES])
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 /* What the fuzzer calls: the compiled scanner on one input, in buffers without a byte to spare.
  *
  * The first byte picks prefix, whether the chunk is fresh and whether something is behind it. Records, strays and
- * blanks must cover every byte; cut in two where a record begins, the chunk must give the same records.
+ * blanks must cover every byte; cut in two where a record begins, the chunk must give the same records. The same bytes are
+ * read as rows of csvlog and jsonlog, too.
  */
 #define CHECK_TEMPLATES
 #include "all.c"
@@ -35,9 +36,8 @@ static void close_column(column_t *column, int64_t rows, int64_t width)
     free(column->valid);
 }
 
-static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
+static output_t opened(int64_t rows)
 {
-    int64_t rows = pglog_survey(chunk->text, chunk->size).lines;
     output_t out = {0};
     for_columns(&out, open_column, rows);
     for (int column = 0; column < T_COUNT; column++)
@@ -45,6 +45,12 @@ static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
     out.messages = room(rows * (int64_t)sizeof(stretch_t));
     out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
     out.shards = room((MAX_SHARDS * rows + 1) * (int64_t)sizeof(stretch_t));
+    return out;
+}
+
+static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
+{
+    output_t out = opened(pglog_survey(chunk->text, chunk->size).lines);
     REQUIRE(pglog_scan(chunk, prefix, &out) == 0);
     int64_t covered = out.blank_bytes + out.record_bytes;
     for (int64_t run = 0; run < out.stray_count; run++) covered += out.strays[run].end - out.strays[run].begin;
@@ -100,6 +106,24 @@ static void check_cut(const chunk_t *chunk, const prefix_t *prefix, const output
     closed(&two);
 }
 
+/* The same bytes as rows of csvlog and jsonlog: what is read covers all of them. */
+static void check_rows(const byte_t *data, size_t size)
+{
+    for (int form = W_CSV; form <= W_JSON; form++) {
+        byte_t *text = room(2 * (int64_t)size);
+        memcpy(text, data, size);
+        chunk_t chunk = {text, (int64_t)size, 1000, 0, 300, 50, 0, 0};
+        int64_t most = pglog_survey(text, (int64_t)size).lines + 1;
+        output_t out = opened(most);
+        int32_t answer = pglog_scan_rows(&chunk, form, &prefixes[0], text, most, &out);
+        REQUIRE(answer == 0 || answer == IRREGULAR || answer == MORE_ROOM);
+        REQUIRE(answer != 0 || out.record_bytes == (int64_t)size);
+        REQUIRE(out.rows <= most);
+        closed(&out);
+        free(text);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     if (length < 2) return 0;
@@ -121,5 +145,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     check_cut(&chunk, prefix, &out);
     closed(&out);
     free(text);
+    check_rows(data + 1, length - 1);
     return 0;
 }

@@ -48,6 +48,10 @@ SAMPLES = pl.DataFrame(
     {"elapsed_s": [1.0], "series": ["a"], "await_ms": [1.0], "start_s": [0.5], "end_s": [1.5]}
     | {f"{share}_percent": [1.0] for share in ("user", "system", "iowait", "steal")}
 )
+CURVES = pl.DataFrame(
+    {"model": ["measured", "mva"], "threads": [4, 4], "throughput_ops_s": [100.0, 110.0]}
+    | {"low": [None, 90.0], "high": [None, 130.0], "refused": ["", ""]}
+)
 RATIOS = pl.DataFrame({"name": ["a"], "ratio": [1.0], "low": [0.9], "high": [1.1], "verdict": ["equivalent"]})
 SPANS = pl.DataFrame({"name": ["r"], "quantity": ["T"], "mean_us": [1.0]})
 SYMBOLS = pl.DataFrame(
@@ -109,6 +113,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_percentages": {"matrix": (plots.plot_percentages, lambda: LIMITS)},
     "plot_waits": {"waits": (plots.plot_waits, lambda: LIMITS)},
     "plot_variance": {"variance": (plots.plot_variance, lambda: LIMITS)},
+    "plot_throughput_curves": {"curves": (plots.plot_throughput_curves, lambda: CURVES)},
     "plot_track": {"runs": (lambda t: plots.plot_track(t, places=[1]), lambda: TRACKED)},
     "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
     "plot_nodes": {

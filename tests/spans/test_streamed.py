@@ -1,5 +1,7 @@
 """Records that are taken in as they stand give what they give sorted by session; records out of order are refused."""
 
+from collections.abc import Iterator
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -8,23 +10,26 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans import Traces
 from citus_analysis.spans.read import streamed
 from citus_analysis.spans.read.records import USED, number_files
-from citus_analysis.spans.read.streamed import NotInOrder, Pass
+from citus_analysis.spans.read.streamed import Columns, NotInOrder, Pass
 from citus_analysis.spans.traces import trace_pass
 from tests.spans.recordings import Cut, Recording, load, traces_of
 from tests.spans.test_damaged_logs import DAMAGES, in_pieces
+
+
+def batches(recording: Recording, files: pl.DataFrame, rows_at_once: int) -> Iterator[tuple[int, Columns]]:
+    """The records of each file, some at a time."""
+    for source, name in files.select("source", "source_id").iter_rows():
+        rows = recording.log_events.filter(pl.col("source_id") == name).select(USED)
+        for begin in range(0, rows.height, rows_at_once):
+            part = rows[begin : begin + rows_at_once]
+            yield source, {column.name: column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in part}
 
 
 def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
     files = number_files(recording.log_events).table
     records = Pass(files, recording.nodes, distributed=True, keep=lambda arrays: lambda: arrays, groups=groups)
-    for source, name in files.select("source", "source_id").iter_rows():
-        rows = recording.log_events.filter(pl.col("source_id") == name).select(USED)
-        for begin in range(0, rows.height, rows_at_once):
-            part = rows[begin : begin + rows_at_once]
-            arrays = {column.name: column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in part}
-            records.add(arrays, source)
-    records.end()
+    records.take_in(batches(recording, files, rows_at_once))
     return records
 
 

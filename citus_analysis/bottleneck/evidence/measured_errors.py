@@ -62,7 +62,7 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
         events.filter(pl.col("run_id").is_not_null())
         .group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)))
         .agg(n=pl.len(), source_id=pl.col("source_id").first())
-        .collect()
+        .collect(engine="streaming")
         .with_columns(pl.col("node").cast(pl.String))
     )
 

@@ -42,6 +42,8 @@ COLUMNS: Final = (
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
 _WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"
+#: A group whose name says which node it holds: several nodes may share a host, and one sampler sees all their groups.
+_GROUP_NODE: Final = r"node[-_]?(\d+)[^/]*/cpu\.stat$"
 _CLIENTS: Final = r"(?i)client|driver|ycsb|pgbench|loadgen"
 _MEMORY: Final = r"(\d+(?:\.\d+)?) GiB memory"
 _KB_PER_GIB: Final = 1024 * 1024
@@ -134,14 +136,16 @@ def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]
 
     The runner samples the groups that server processes are in, and those whose name contains `client`. A group is the
     load generator's if its path contains `client`, `driver`, `ycsb`, `pgbench` or `loadgen`, else the servers'. Of
-    several groups the one that was held back most counts; the root, which is the whole host, does not.
+    several groups the one that was held back most counts; the root, which is the whole host, does not. A group named
+    after a node (`postgres-node1`) is that node's; any other belongs to the node whose host was sampled.
     """
     path = pl.col("control_group")
     inside = align_to_runs(throttle, runs).filter(~path.str.contains(_WHOLE_HOST))
     clients = path.str.contains(_CLIENTS)
     found = []
     for mine, part in ((~clients, "CPU"), (clients, "load generator")):
-        groups = inside.filter(mine)
+        named = pl.coalesce(path.str.extract(_GROUP_NODE), pl.col("node").cast(pl.String))
+        groups = inside.filter(mine).with_columns(node=named)
         shares = groups.group_by(*_NODE, "control_group").agg(
             value=100 * pl.col("throttled_periods").sum() / pl.col("periods").sum(),
             samples=pl.col("periods").count(),

@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.defaults import SEED
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.compare.ranks import cliffs_delta, mann_whitney_p
 
@@ -35,7 +36,8 @@ def _taken_apart(statements: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def variance_of(statements: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+@in_callers_kind
+def variance_of(statements: Frame, runs: Frame, configuration: Sequence[str]) -> pl.DataFrame:
     """Var(T) of each configuration and kind of statement, term by term.
 
     Args:
@@ -48,7 +50,7 @@ def variance_of(statements: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
         `share` of Var(T), `variance_us2` (Var(T), over n), `n` statements. The terms of a group add up to Var(T).
     """
     others = [name for name in configuration if name != "resource"]
-    apart = _taken_apart(statements).join(runs.select(*_RUN, *others), on=_RUN)
+    apart = _taken_apart(as_polars(statements)).join(as_polars(runs).select(*_RUN, *others), on=_RUN)
     keys = [*configuration, "statement_kind"]
     a, b, c = (pl.col(name) for name in _PARTS)
     pairs = {TERMS[3]: (a, b), TERMS[4]: (a, c), TERMS[5]: (b, c)}
@@ -66,9 +68,8 @@ def variance_of(statements: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
     )
 
 
-def separators(
-    statements: pl.DataFrame, checkpoints: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]
-) -> pl.DataFrame:
+@in_callers_kind
+def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration: Sequence[str]) -> pl.DataFrame:
     """What separates slow statements from the others: T of those with a property against T of those without.
 
     The properties are the node and the shard of a statement, whether it was executed on another node, whether a
@@ -82,8 +83,8 @@ def separators(
         `cliffs_delta` (-1 to 1; above 0: slower with the property), `p_value` (adjusted).
     """
     others = [name for name in configuration if name != "resource"]
-    usable = statements.filter(pl.col("total_us").is_not_null() & ~pl.col("failed").fill_null(value=False))
-    marked = _under_checkpoint(usable, checkpoints).join(runs.select(*_RUN, *others), on=_RUN)
+    usable = as_polars(statements).filter(pl.col("total_us").is_not_null() & ~pl.col("failed").fill_null(value=False))
+    marked = _under_checkpoint(usable, as_polars(checkpoints)).join(as_polars(runs).select(*_RUN, *others), on=_RUN)
     keys = [*configuration, "statement_kind"]
     rows: list[dict[str, object]] = []
     for key, group in marked.group_by(keys, maintain_order=True):

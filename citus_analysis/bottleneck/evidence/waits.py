@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 
 __all__ = ["GPID_NODE", "client_sessions", "session_waits", "time_shares"]
@@ -28,6 +28,7 @@ _WAL_EVENTS: Final = r"(?i)^wal"
 _TIME: Final = "sample_time"
 
 
+@in_callers_kind
 def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
     """Client backends of the snapshots from within runs, with `role` (parent, child), `state` and `waits`.
 
@@ -73,7 +74,8 @@ def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
     )
 
 
-def session_waits(sessions: pl.DataFrame, nodes: Frame | None = None) -> pl.DataFrame:
+@in_callers_kind
+def session_waits(sessions: Frame, nodes: Frame | None = None) -> pl.DataFrame:
     """Average active sessions by node, role and wait event, for each run.
 
     Args:
@@ -85,8 +87,9 @@ def session_waits(sessions: pl.DataFrame, nodes: Frame | None = None) -> pl.Data
         within the run), `average_sessions` (sessions seen so, over snapshots).
         A session that waits for a lock in one of two snapshots is half a session on average.
     """
-    snapshots = sessions.group_by(*_RUN, "node").agg(snapshots=pl.col("sample").n_unique())
-    busy = sessions.filter(pl.col("doing") != "client")
+    seen = as_polars(sessions)
+    snapshots = seen.group_by(*_RUN, "node").agg(snapshots=pl.col("sample").n_unique())
+    busy = seen.filter(pl.col("doing") != "client")
     named = _with_parent_nodes(busy, nodes)
     keys = [*_RUN, "node", "role", "parent_node", "doing", "event"]
     return (

@@ -58,7 +58,9 @@ def command(
 ) -> int:
     """Read raw files into a dataset."""
     # Must precede the import of Arrow; a value set by the user wins.
-    for name, value in ARROW_MEMORY.items():
+    # So must the number of polars' own threads.
+    threads = {"POLARS_MAX_THREADS": str(jobs)} if jobs else {}
+    for name, value in (ARROW_MEMORY | threads).items():
         os.environ.setdefault(name, value)
     from citus_analysis.cli.source_options import expand_sources
     from citus_analysis.dataset import ingest

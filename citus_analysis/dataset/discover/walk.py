@@ -12,6 +12,7 @@ import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -44,10 +45,20 @@ class Found:
     named: bool = False
     origin: str | None = None
 
-    @property
+    @cached_property
     def relative(self) -> str:
         """Path below the SRC, printable, redacted."""
         return display(self.path.relative_to(self.root))
+
+    @cached_property
+    def location(self) -> str:
+        """Absolute path, with bytes that are not UTF-8 as surrogates; or URL."""
+        return self.origin or os.fspath(self.path)
+
+    @cached_property
+    def recorded(self) -> str:
+        """The location as recorded in the manifest, redacted."""
+        return redact_path(self.location)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ _TIME_COLUMN: Final = {
     "pressure_samples": "sample_time",
     "net_samples": "sample_time",
     "throttle_samples": "sample_time",
+    "core_samples": "sample_time",
+    "process_samples": "sample_time",
 }
 
 #: Clients connect shortly before their first status line and leave shortly after the last.

@@ -105,6 +105,7 @@ class Derivation:
         version: must be increased whenever the same inputs would give different rows.
         inputs: tables it reads.
         outputs: tables it writes.
+        compute: given the number of threads that it may use.
         facts: further values that its rows depend on (JSON-serialisable).
     """
 
@@ -112,7 +113,7 @@ class Derivation:
     version: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    compute: Callable[[ResourceTables], Pieces]
+    compute: Callable[[ResourceTables, int], Pieces]
     facts: Callable[[ResourceTables], object] = lambda _tables: None
 
     def input_rows(self, tables: ResourceTables) -> int:
@@ -126,7 +127,7 @@ class Derivation:
         return digest((self.version, columns, inputs, self.facts(tables)), size=16)
 
 
-def _runs(tables: ResourceTables) -> Pieces:
+def _runs(tables: ResourceTables, _jobs: int) -> Pieces:
     # A run whose clients left no output is known from file names only, and counts as failed.
     if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
         return
@@ -142,7 +143,7 @@ def _runs(tables: ResourceTables) -> Pieces:
     }
 
 
-def _traces(tables: ResourceTables) -> Pieces:
+def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
     from citus_analysis.dataset.ingesting.log_records import take_in
@@ -166,18 +167,19 @@ def _traces(tables: ResourceTables) -> Pieces:
             except NotInOrder:
                 pass
             else:
-                yield from map(_named, trace_pass(records))
+                yield from map(_named, trace_pass(records, jobs))
                 continue
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
-            yield from map(_named, trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed))
+            traced = trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed, jobs=jobs)
+            yield from map(_named, traced)
 
 
 def _named(traces: Traces) -> Mapping[str, pl.DataFrame]:
     return {name: getattr(traces, name) for name in _TRACE_TABLES}
 
 
-def _sources(tables: ResourceTables) -> Pieces:
+def _sources(tables: ResourceTables, _jobs: int) -> Pieces:
     yield {"sources": sources_frame(tables.sources)}
 
 
@@ -194,6 +196,9 @@ def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
 def _note(state: SourceState) -> str | None:
     return state.problem or state.note
 
+
+#: Pieces of traces that are worked on at the same time, at most: each takes some 100 MB.
+_MOST_JOBS: Final = 2
 
 _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
@@ -246,7 +251,9 @@ def by_resource(manifest: Manifest) -> list[ResourceTables]:
     return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
 
 
-def stage_parts(derivation: Derivation, tables: ResourceTables, key: str, piece: str = "") -> list[Staged]:
+def stage_parts(
+    derivation: Derivation, tables: ResourceTables, key: str, piece: str = "", jobs: int = 1
+) -> list[Staged]:
     """Compute a resource's derived tables, or a piece of them, into staged parts.
 
     Args:
@@ -254,11 +261,12 @@ def stage_parts(derivation: Derivation, tables: ResourceTables, key: str, piece:
         tables: what it is computed from.
         key: state of the whole derivation.
         piece: distinguishes the files of the piece from those of others.
+        jobs: threads that compute it, at most.
     """
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}{piece}"
     place = f"{derivation.name} of {tables.resource}"
     with PartWriter(tables.folder, tables.resource, stem) as writer:
-        for rows in derivation.compute(tables):
+        for rows in derivation.compute(tables, min(jobs, _MOST_JOBS)):
             with writing(tables.folder, place):
                 writer.write({name: TABLES[name].batch(frame) for name, frame in rows.items()})
         with writing(tables.folder, place):

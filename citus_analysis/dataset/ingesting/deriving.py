@@ -45,16 +45,18 @@ class DeriveTask:
         return DerivedState(self.tables.resource, self.derivation, self.key, parts)
 
 
-def derive_task(store: Store, task: DeriveTask) -> list[Staged]:
+def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[Staged]:
     """Compute a derivation, or a piece of it, into staged parts.
 
     Args:
         store: where its inputs are and the parts go.
         task: what is computed.
+        jobs: threads that compute it, at most.
     """
     derivation = _BY_NAME[task.derivation]
     with store.workspace(task.tables.parts(*derivation.inputs)) as folder:
-        return store.sent(stage_parts(derivation, replace(task.tables, folder=folder), task.key, task.piece))
+        tables = replace(task.tables, folder=folder)
+        return store.sent(stage_parts(derivation, tables, task.key, task.piece, jobs))
 
 
 def derived_by_pieces(

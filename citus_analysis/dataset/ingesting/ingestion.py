@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
@@ -66,6 +66,7 @@ _BATCH_SECONDS: Final = 1.0
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
 
+_Done = TypeVar("_Done")
 Source = str | os.PathLike[str]
 
 
@@ -119,14 +120,15 @@ def ingest(
     with outlined(given) as (paths, origins), _workers(jobs, cluster, [*folders, *_folders(store)]) as pool:
         found = walk(paths)
         gauge = _Gauge(progress)
+        known = store.load()
         look = partial(survey_task, format)
         if pool.cluster is None:
-            remembered = _remembered(store) if forced is None else {}
-            look = partial(survey, forced=forced, remembered=remembered)
+            pool.start_helpers(len(found.files) - len(known.sources))
+            look = partial(survey, forced=forced, remembered=_remembered(known) if forced is None else {})
         plan = _survey(with_origins(found.files, origins), identifier, look, pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(given, plan)
-        with store.writable(pool.halt) as manifest:
+        with store.writable(known, pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
 
@@ -190,13 +192,19 @@ class _Gauge:
                 self._state = Progress(self._state.stage, self._state.done + done, self._state.total)
                 self.callback(self._state)
 
+    def each(self, results: Iterable[_Done], size: Callable[[_Done], int]) -> Iterator[_Done]:
+        """The results, each of which adds its size when it is taken."""
+        for result in results:
+            self.add(size(result))
+            yield result
 
-def _remembered(store: Store) -> dict[tuple[str, str], str | None]:
+
+def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
     """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
     known = registry_key()
     return {
-        (Path(state.location).name, state.content_hash): state.format
-        for state in store.load().sources.values()
+        (os.path.basename(state.location), state.content_hash): state.format  # noqa: PTH119 - of thousands of texts
+        for state in manifest.sources.values()
         if state.recognised_by == known
     }
 
@@ -342,7 +350,11 @@ class _Ingest:
         big = [task for task in tasks if task.bytes >= _BIG_BYTES]
         for task in big:
             yield task, read(task, _threads_of_each(self.pool.jobs))
-        yield from self.pool.each(read, (task for task in tasks if task.bytes < _BIG_BYTES))
+        small = [task for task in tasks if task.bytes < _BIG_BYTES]
+        # Files of one format in a row: polars keeps the last few regular expressions that it compiled.
+        small.sort(key=lambda task: task.item.format.name if task.item.format else "")
+        here, there = partial(read_task, self.store, stop=self.pool.stop), partial(read_task, self.store)
+        yield from self.gauge.each(self.pool.each_helped(here, there, small), lambda done: done[0].bytes)
 
     def _fetch(self, table: str) -> None:
         """Make the intact parts of a table readable for the driver."""
@@ -427,22 +439,29 @@ class _Ingest:
             self._commit_states(emptied=sorted(emptied))
         self.gauge.start("derive", len(outdated))
         if self.pool.cluster is None:
-            # Large ones run alone: each uses several threads itself, and as much memory as a derivation may.
-            large = [task for task in outdated if task[0].input_rows(task[1]) > MOST_RECORDS]
-            for task in large:
-                self._commit_derived([self._derived(*task)])
-            outdated = [task for task in outdated if task not in large]
-            computed = self.pool.each(lambda task: self._derived(*task), outdated)
-            results: Iterator[tuple[DerivedState, list[Staged]]] = (result for _, result in computed)
+            results = self._derived_here(outdated)
         else:
             self._fetch("nodes")
             results = derived_by_pieces(self.store, self.pool, outdated)
         for batch in batches(results, seconds=_BATCH_SECONDS):
             self._commit_derived(batch)
 
-    def _derived(self, derivation: Derivation, tables: ResourceTables) -> tuple[DerivedState, list[Staged]]:
-        task = DeriveTask(derivation.name, tables, derivation.state_key(tables))
-        return task.state_with(staged := derive_task(self.store, task)), staged
+    def _derived_here(
+        self, outdated: Sequence[tuple[Derivation, ResourceTables]]
+    ) -> Iterator[tuple[DerivedState, list[Staged]]]:
+        """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
+        large = [one for one in outdated if one[0].input_rows(one[1]) > MOST_RECORDS]
+        for derivation, tables in large:
+            task = DeriveTask(derivation.name, tables, derivation.state_key(tables))
+            yield task.state_with(staged := derive_task(self.store, task, self.pool.jobs)), staged
+        small = [
+            DeriveTask(one.name, tables, one.state_key(tables))
+            for one, tables in outdated
+            if (one, tables) not in large
+        ]
+        derive = partial(derive_task, self.store)
+        for task, staged in self.pool.each_helped(derive, derive, small, at_once=1):
+            yield task.state_with(staged), staged
 
     def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
         self.store.publish([item for _, staged in results for item in staged])

@@ -7,7 +7,7 @@ memory if it is little, else in files of the staging folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -79,9 +79,8 @@ def take_in(
     rows = sum(part.rows for _, part in own)
     keep = _held if rows <= IN_MEMORY else partial(_laid_aside, folder, count())
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
-    for source, columns in work_ahead(_columns(dataset, own, iteration), "records"):
-        records.add(columns, source)
-    records.end()
+    with closing(work_ahead(_columns(dataset, own, iteration), "records")) as batches:
+        records.take_in(batches)
     pa.default_memory_pool().release_unused()
     return records
 

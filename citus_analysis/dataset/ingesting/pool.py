@@ -1,21 +1,41 @@
-"""Workers of an ingest, threads of this process or a cluster's, that end promptly when the ingest is stopped."""
+"""Workers of an ingest that end promptly when it is stopped: threads, processes beside them, or those of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
+from queue import Empty, SimpleQueue
 from threading import Event
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from citus_analysis.dataset.ingesting.grouping import grouped
+from citus_analysis.dataset.ingesting.helper_process import Helper, NoAnswerError
 
-__all__ = ["Pool", "batches"]
+__all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+#: A helper takes half a second of processor time to start, as much as reading about this many small files.
+HELPED_ITEMS: Final = 64
+#: Items that are handed to a helper at once: threads wait for the interpreter before they can hand over more.
+_AT_ONCE: Final = 6
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stopped
+    """The ingest is being stopped; staged parts must be discarded."""
+
+
+class _Cancellable(Protocol):
+    """Work that was handed out, whatever its result is."""
+
+    def cancel(self) -> bool:
+        """Give it up, unless it is running."""
 
 
 def _one(_item: object) -> int:
@@ -24,7 +44,7 @@ def _one(_item: object) -> int:
 
 @dataclass
 class Pool:
-    """A bounded number of workers.
+    """A bounded number of workers; all threads but one can have a helper process that works for them.
 
     Attributes:
         jobs: number of workers.
@@ -35,7 +55,9 @@ class Pool:
     jobs: int
     cluster: Executor | None = None
     stop: Event = field(default_factory=Event)
-    _pending: set[Future[Any]] = field(default_factory=set)
+    _pending: set[_Cancellable] = field(default_factory=set)
+    _helpers: list[Helper] = field(default_factory=list)
+    _idle: SimpleQueue[Helper] = field(default_factory=SimpleQueue)
 
     def __post_init__(self) -> None:
         self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
@@ -59,18 +81,71 @@ class Pool:
         if self.cluster is None:
             yield from self.each(function, items)
             return
-        groups = {self.cluster.submit(_all, function, group): group for group in grouped(list(items), size, self.jobs)}
+        groups = {
+            self.cluster.submit(all_of, function, group): group for group in grouped(list(items), size, self.jobs)
+        }
         self._pending.update(groups)
         for future in as_completed(groups):
             self._pending.discard(future)
             yield from zip(groups[future], future.result(), strict=True)
+
+    def start_helpers(self, items: int) -> None:
+        """Start the helper processes if there are enough items for them; they get ready meanwhile."""
+        if items < HELPED_ITEMS or self._helpers:
+            return
+        with suppress(NoAnswerError):
+            for _ in range(self.jobs - 1):
+                self._helpers.append(Helper())
+                self._idle.put(self._helpers[-1])
+
+    def each_helped(
+        self,
+        here: Callable[[Item], Result],
+        there: Callable[[Item], Result],
+        items: Sequence[Item],
+        at_once: int = _AT_ONCE,
+    ) -> Iterator[tuple[Item, Result]]:
+        """Like :meth:`each`, with the help of other processes.
+
+        Args:
+            here: function for an item, in a thread.
+            there: the same as a function of a module, for a helper, with the same results.
+            items: what to work on; a helper gets several at once.
+            at_once: how many.
+        """
+        self.start_helpers(len(items))
+        if not self._helpers:
+            yield from self.each(here, items)
+            return
+        left = iter(items)
+        groups = iter(lambda: list(islice(left, at_once)), [])
+        for group, results in self.each(lambda group: self._helped(here, there, group), groups):
+            yield from zip(group, results, strict=True)
+
+    def _helped(
+        self, here: Callable[[Item], Result], there: Callable[[Item], Result], group: list[Item]
+    ) -> list[Result]:
+        try:
+            helper = self._idle.get_nowait()
+        except Empty:
+            return [here(item) for item in group]
+        try:
+            results = helper.call(all_of, there, group)
+        except NoAnswerError:
+            if self.stop.is_set():
+                raise Stopped from None
+            # Where the process ended, each further call fails at once and is done here.
+            results = [here(item) for item in group]
+        finally:
+            self._idle.put(helper)
+        return results
 
     def halt(self) -> None:
         """Cancel work that has not begun, and wait for running work to end; a cluster's may go on for a moment."""
         self.stop.set()
         for future in self._pending:
             future.cancel()
-        self._executor.shutdown(cancel_futures=True)
+        self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -78,10 +153,27 @@ class Pool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is not None:
             self.stop.set()
+        self._end()
+
+    def _end(self) -> None:
+        if self.stop.is_set():
+            self._end_helpers()
         self._executor.shutdown(cancel_futures=True)
+        self._end_helpers()
+
+    def _end_helpers(self) -> None:
+        for helper in self._helpers:
+            helper.end()
+        self._helpers.clear()
 
 
-def _all(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The results for all items; what a helper is asked for.
+
+    Example:
+        >>> all_of(abs, [-1, 2])
+        [1, 2]
+    """
     return [function(item) for item in items]
 
 

@@ -1,7 +1,8 @@
 """Read one source from its bytes to staged parts, in a worker thread.
 
-Threads are used rather than processes: parsers spend their time in polars, numpy and decompressors, which release the
-interpreter lock, and frames need not be copied between processes.
+A large file is read by threads, which spend their time in polars, numpy and decompressors without the interpreter's
+lock; frames need not be copied between processes. Many small files are read by processes as well (`pool.py`), each a
+whole file, because parsers of little data spend their time in the interpreter.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from blake3 import blake3
 
 from citus_analysis.dataset.discover.walk import display, unreadable
+from citus_analysis.dataset.ingesting.pool import Stopped
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
@@ -25,14 +27,10 @@ from citus_analysis.redaction import redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "Stopped", "content_hash", "read_source"]
+__all__ = ["MeasuredContent", "Outcome", "content_hash", "read_source"]
 
 #: Small enough to stay in the processor's cache between reading and hashing.
 _CHUNK: Final = 2**18
-
-
-class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stopped
-    """The ingest is being stopped; staged parts must be discarded."""
 
 
 @dataclass(frozen=True)

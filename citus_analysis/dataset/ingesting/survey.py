@@ -21,7 +21,7 @@ from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, detect_format, formats
-from citus_analysis.redaction import VERSION, redact_path
+from citus_analysis.redaction import VERSION
 from citus_analysis.schema import TABLES
 
 __all__ = ["Surveyed", "digest", "find_duplicates", "name_sources", "survey", "unrecognised_reason"]
@@ -72,12 +72,12 @@ class Surveyed:
     @property
     def location(self) -> str:
         """Absolute path, with bytes that are not UTF-8 as surrogates; or URL."""
-        return self.identified.found.origin or os.fspath(self.identified.found.path)
+        return self.identified.found.location
 
     @property
     def recorded(self) -> str:
         """The location as recorded in the manifest, redacted."""
-        return redact_path(self.location)
+        return self.identified.found.recorded
 
     @property
     def is_client(self) -> bool:

@@ -54,7 +54,7 @@ class ObjectStore:
     _uploaded: set[str] = field(default_factory=set, compare=False)
 
     @contextmanager
-    def writable(self, halt: Callable[[], None]) -> Iterator[Manifest]:
+    def writable(self, known: Manifest, halt: Callable[[], None]) -> Iterator[Manifest]:  # noqa: ARG002 - others could have written
         """The manifest while the lease is held; after a failure, uploaded parts that no commit names are removed."""
         with scratch_folder() as folder, held(self.place):
             manifest = ObjectManifest.at(self.place, folder)

@@ -116,6 +116,10 @@ class Shorthands:
         """CPU time shares."""
         return self.scan("cpu_samples").collect()
 
+    def core_samples(self) -> pl.DataFrame:
+        """CPU time shares of single CPUs."""
+        return self.scan("core_samples").collect()
+
     def device_samples(self) -> pl.DataFrame:
         """Block device activity."""
         return self.scan("device_samples").collect()
@@ -123,6 +127,10 @@ class Shorthands:
     def vm_samples(self) -> pl.DataFrame:
         """Memory, swap, block I/O and scheduler counters."""
         return self.scan("vm_samples").collect()
+
+    def process_samples(self) -> pl.DataFrame:
+        """Activity of single processes and threads."""
+        return self.scan("process_samples").collect()
 
     def perf_symbols(self) -> pl.DataFrame:
         """Share of samples per symbol."""

@@ -130,6 +130,7 @@ class Manifest:
     _lines: int = 0
     _end: int = 0
     _held: list[dict[str, Any]] | None = None
+    _status: tuple[int, int, int] | None = None
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -140,6 +141,8 @@ class Manifest:
         """
         manifest = cls(folder)
         try:
+            # Before the file is read: what is appended meanwhile makes the file another one.
+            manifest._status = _status_of(manifest.path)
             data = manifest.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return manifest
@@ -153,6 +156,14 @@ class Manifest:
         if _holds_more_than_a_line(data[manifest._end :]):
             raise manifest._damaged(len(lines) + 1)
         return manifest
+
+    def reloaded(self) -> Manifest:
+        """The manifest as it is now; the same object if its file is the one that was read.
+
+        Raises:
+            DatasetError: the manifest is damaged, or an incompatible version wrote it.
+        """
+        return self if self._status is not None and self._status == _status_of(self.path) else self.load(self.folder)
 
     @property
     def path(self) -> Path:
@@ -304,6 +315,15 @@ class Manifest:
         else:
             derived = DerivedState(**stated)
             self.derived[derived.resource, derived.name] = derived
+
+
+def _status_of(path: Path) -> tuple[int, int, int] | None:
+    """Inode, length and time of the last change of a file; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _entry(state: SourceState | DerivedState) -> dict[str, Any]:

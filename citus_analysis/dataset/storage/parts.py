@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -36,6 +37,7 @@ FILE_ROWS: Final = 2**16
 STAGING: Final = "_staging"
 
 
+@lru_cache(maxsize=2**12)
 def folder_of(table: str, resource: str) -> str:
     """Folder of a table's parts for one resource, relative to the dataset.
 

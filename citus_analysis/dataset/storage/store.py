@@ -29,8 +29,13 @@ __all__ = ["FolderStore", "Store", "scratch_folder"]
 class Store(Protocol):
     """Where a dataset is kept."""
 
-    def writable(self, halt: Callable[[], None]) -> AbstractContextManager[Manifest]:
-        """The manifest, while no other ingest writes; after a failure, `halt` is called and half work removed."""
+    def writable(self, known: Manifest, halt: Callable[[], None]) -> AbstractContextManager[Manifest]:
+        """The manifest, while no other ingest writes; after a failure, `halt` is called and half work removed.
+
+        Args:
+            known: the manifest as :meth:`load` gave it, which is not read again if it did not change.
+            halt: ends all work that writes.
+        """
 
     def load(self) -> Manifest:
         """The manifest, for reading."""
@@ -71,20 +76,20 @@ class FolderStore:
     apart: bool = False
 
     @contextmanager
-    def writable(self, halt: Callable[[], None]) -> Iterator[Manifest]:
+    def writable(self, known: Manifest, halt: Callable[[], None]) -> Iterator[Manifest]:
         """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed."""
         folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
-            manifest = Manifest.load(folder)
+            manifest = known.reloaded()
             begun = (folder / STAGING).is_dir()
             if foreign is not None and not manifest.exists and not begun:
                 problem = f"is not a dataset, yet holds {foreign.name}"
                 raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
             with exclusive(folder):
                 # Another ingest may have ended between the first look and the lock.
-                manifest = Manifest.load(folder)
+                manifest = manifest.reloaded()
                 tidy(folder, manifest.parts())
                 try:
                     yield manifest

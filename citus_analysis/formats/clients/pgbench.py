@@ -57,20 +57,25 @@ from citus_analysis.formats.clients._pgbench_lines import (
 )
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 
 __all__ = ["FORMAT", "Pgbench"]
 
-_SIGNS: Final = re.compile(
-    rb"^pgbench \(\d+[^\n]*\)\r?$"
-    rb"|^(?:progress: \d+\.\d s, \d+\.\d tps)"
-    rb"|^transaction type: [^\n]*\r?\n(?:scaling factor|query mode|number of clients): "
-    rb"|^tps = \d+\.\d+ \((?:in|ex)cluding connections establishing\)\r?$"
-    rb"|^tps = \d+\.\d+ \((?:without initial connection time|including reconnection times)\)\r?$"
-    rb"|^pgbench: (?:error|fatal): "
-    rb"|^(?:dropping old|creating) tables\.\.\.\r?\n(?:[^\n]*\n){0,8}?(?:creating tables|generating data|done in \d)"
-    rb"|^generating data \((?:client|server)-side\)\.\.\.",
-    re.MULTILINE,
+_SIGNS: Final = Signs(
+    re.compile(
+        rb"^pgbench \(\d+[^\n]*\)\r?$"
+        rb"|^(?:progress: \d+\.\d s, \d+\.\d tps)"
+        rb"|^transaction type: [^\n]*\r?\n(?:scaling factor|query mode|number of clients): "
+        rb"|^tps = \d+\.\d+ \((?:in|ex)cluding connections establishing\)\r?$"
+        rb"|^tps = \d+\.\d+ \((?:without initial connection time|including reconnection times)\)\r?$"
+        rb"|^pgbench: (?:error|fatal): "
+        rb"|^(?:dropping old|creating) tables\.\.\.\r?\n"
+        rb"(?:[^\n]*\n){0,8}?(?:creating tables|generating data|done in \d)"
+        rb"|^generating data \((?:client|server)-side\)\.\.\.",
+        re.MULTILINE,
+    ),
+    (b"pgbench", b"progress: ", b"transaction type: ", b"tps = ", b" tables...", b"generating data ("),
 )
 _UNKNOWN: Final = "no line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
@@ -108,7 +113,7 @@ class Pgbench(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only pgbench prints."""
-        return 0.95 if _SIGNS.search(head) else 0.0
+        return 0.95 if _SIGNS.within(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""

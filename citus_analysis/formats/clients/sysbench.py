@@ -47,6 +47,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
@@ -55,7 +56,9 @@ from citus_analysis.units import US_PER_MS
 __all__ = ["FORMAT", "Sysbench"]
 
 _N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
-_SIGN: Final = re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE)
+_SIGN: Final = Signs(
+    re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)
+)
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
@@ -113,7 +116,7 @@ class Sysbench(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By the line that names sysbench's version."""
-        return 0.95 if _SIGN.search(head) else 0.0
+        return 0.95 if _SIGN.within(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Series in a piece per block; the client, its values and its errors come last."""

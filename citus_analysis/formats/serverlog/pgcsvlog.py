@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -31,7 +32,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import add_body_fast
+from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -108,8 +110,13 @@ class PgCsvLog(Format):
 
         build = partial(_frame, tail_pattern=_tail_pattern(content.head))
 
+        form = "csv" if build.keywords["tail_pattern"] == _TAIL else "loose_csv"
+        memory = Memory()
+
         def work(chunk: Chunk) -> Prepared:
-            return prepared(scan_with(chunk, _HEADS, build), local)
+            read = replace(chunk, text=chunk.data())
+            fast = None if chunk.tail else scan_rows_fast(read.data(), chunk.offset, form, memory)
+            return prepared(fast or scan_with(read, _HEADS, build), local)
 
         yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
 

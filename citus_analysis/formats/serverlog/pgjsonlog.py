@@ -39,7 +39,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import add_body_fast
+from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -122,8 +123,12 @@ class PgJsonLog(Format):
         nested = any(_is_nested(found) for found in sample)
         local = LocalTime.of(content.path, hints.options)
 
+        memory = Memory()
+
         def work(block: Block) -> Prepared:
-            return prepared(_scanned(block, prefix, nested=nested), local)
+            plain = not (block.oversized or nested)
+            fast = scan_rows_fast(block.data, block.offset, "json", memory) if plain else None
+            return prepared(fast or _scanned(block, prefix, nested=nested), local)
 
         yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
 

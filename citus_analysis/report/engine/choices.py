@@ -11,6 +11,7 @@ from os import fspath
 from typing import Any, Final, get_args
 
 from citus_analysis.bottleneck.measured_resources import study_resources
+from citus_analysis.core.frames import TableSource
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.published import published
@@ -19,7 +20,7 @@ from citus_analysis.report.engine.notebooks import Scalar, report_parameters
 from citus_analysis.report.over_time.track_text import column_values, tracked_datasets
 from citus_analysis.report.scalability import Axis, check_base
 from citus_analysis.runs.run_selection import Selection, check_known, select_runs
-from citus_analysis.serverlogs import LogWindow, WindowedLogs
+from citus_analysis.serverlogs import LogWindow, WindowedLogs, with_log_runs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
 __all__ = ["check_choices"]
@@ -53,7 +54,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
         _CHECKS[name](dataset, values)
 
 
-def _selection(dataset: Dataset, values: Values) -> Selection:
+def _selection(dataset: TableSource, values: Values) -> Selection:
     return select_runs(dataset, values["resources"], values["phase"], values["workload"])
 
 
@@ -70,9 +71,10 @@ def _comparison(dataset: Dataset, values: Values) -> None:
 
 
 def _profile(dataset: Dataset, values: Values) -> None:
-    selection = _selection(dataset, values)
+    windows = with_log_runs(dataset, values["since"], values["until"], values["window_s"])
+    selection = _selection(windows, values)
     if values["threads"]:
-        profiled_threads(profiled_statements(selection, dataset), values["threads"])
+        profiled_threads(profiled_statements(selection, windows), values["threads"])
 
 
 def _resources(dataset: Dataset, values: Values) -> None:
@@ -94,7 +96,7 @@ def _published(_dataset: Dataset, values: Values) -> None:
 
 
 def _bottleneck(dataset: Dataset, values: Values) -> None:
-    check_known(dataset.table("runs"), values["resources"])
+    check_known(with_log_runs(dataset).table("runs"), values["resources"])
 
 
 def _track(dataset: Dataset, values: Values) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, profile
-from citus_analysis.scaling.queueing._structures import Layout, Parameters
+from citus_analysis.scaling.queueing._structures import Change, Layout, Parameters
 from citus_analysis.scaling.queueing.networks import solve_closed
 from citus_analysis.scaling.queueing.whatif_results import Gain
 
@@ -28,11 +28,11 @@ _TRUSTED: Final = 2.0
 
 @dataclass(frozen=True)
 class _Question:
-    """One part of one network at one number of threads."""
+    """One change of one network at one number of threads."""
 
     network: FittedNetwork
     samples: Samples
-    part: str
+    change: Change
     threads: int
 
     @property
@@ -40,20 +40,20 @@ class _Question:
         return self.network.layout
 
     def log_gain(self, numbers: Parameters) -> float:
-        """Logarithm of throughput without the part over throughput with it."""
-        without = self.layout.stations(numbers, self.part)
-        if not any(one.demand > 0 for one in without):
+        """Logarithm of throughput after the change over throughput before it."""
+        changed = self.layout.stations(numbers, self.change)
+        if not any(one.demand > 0 for one in changed):
             return math.inf
-        rates = [solve_closed(s, [self.threads]).throughput[0] for s in (without, self.layout.stations(numbers))]
-        return math.log(rates[0] / rates[1])
+        after = solve_closed(changed, [self.threads * self.change.threads]).throughput[0]
+        return math.log(after / solve_closed(self.layout.stations(numbers), [self.threads]).throughput[0])
 
     def log_limit(self, numbers: Parameters) -> float:
-        """Logarithm of the asymptotic bound without the part over the throughput with it."""
-        left = self.layout.stations(replace(numbers, servers=self.optimistic(numbers)), self.part)
+        """Logarithm of the asymptotic bound after the change over the throughput before it."""
+        left = self.layout.stations(replace(numbers, servers=self.optimistic(numbers)), self.change)
         whole = sum(one.demand for one in left)
         if whole <= 0:
             return math.inf
-        bound = min(self.threads / whole, *(one.capacity() for one in left))
+        bound = min(self.threads * self.change.threads / whole, *(one.capacity() for one in left))
         now = solve_closed(self.layout.stations(numbers), [self.threads]).throughput[0]
         return math.log(bound / now)
 
@@ -84,55 +84,54 @@ class _Question:
         return profile(self.network, self.samples, log_of, reach)
 
 
-def gain_of(networks: Sequence[FittedNetwork], samples: Samples, part: str, threads: int, error: float) -> Gain:
-    """The gain without a part as the networks see it, the best of them first; refused where they do not decide it.
+def gain_of(networks: Sequence[FittedNetwork], samples: Samples, change: Change, threads: int, error: float) -> Gain:
+    """The gain by a change as the networks see it, the best of them first; refused where they do not decide it.
 
     A limit contains the error with which the networks predicted what was left out.
     """
-    asked = [_Question(network, samples, part, threads) for network in networks]
+    asked = [_Question(network, samples, change, threads) for network in networks]
     best = [math.exp(one.log_gain(one.network.numbers)) for one in asked]
     limit = max(_limit(one) for one in asked) * (1 + error)
     most = limit if math.isfinite(limit) else None
     if math.isinf(best[0]):
-        return Gain(part, None, None, None, most, "nothing else takes time")
+        return Gain(change.name, None, None, None, most, "nothing else takes time")
     far = next((i for i, value in enumerate(best) if not _near(value, best[0])), None)
     if far is not None:
         where = f"'{asked[0].layout}' and '{asked[far].layout}'"
-        return Gain(
-            part, None, None, None, most, f"{best[0]:.2f} or {best[far]:.2f}: the runs do not tell {where} apart"
-        )
+        why = f"{best[0]:.2f} or {best[far]:.2f}: the runs do not tell {where} apart"
+        return Gain(change.name, None, None, None, most, why)
     if _near(1.0, best[0]) and _near(limit, best[0]):
         # Whatever the numbers, throughput does not fall, and does not exceed the limit.
-        return Gain(part, best[0], 1.0, limit, limit)
-    low = min(_lowest(one) for one in asked)
-    high = max(_highest(one) for one in asked)
+        return Gain(change.name, best[0], 1.0, limit, limit)
+    ends = [_ends(one) for one in asked]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
     if not (_near(low, best[0]) and _near(high, best[0])):
         top = f"to {high:.2f}" if math.isfinite(high) else "upwards"
         why = f"the runs allow {max(low, 1.0):.2f} {top}: capacities that never were reached must be known"
-        return Gain(part, None, None, None, most, why)
-    return Gain(part, best[0], max(low, 1.0), high, None if most is None else max(most, high))
+        return Gain(change.name, None, None, None, most, why)
+    return Gain(change.name, best[0], max(low, 1.0), high, None if most is None else max(most, high))
 
 
 def _near(value: float, best: float) -> bool:
     return best / DECIDED <= value <= best * DECIDED
 
 
-def _lowest(question: _Question) -> float:
-    cautious = math.exp(question.log_gain(question.cautious()))
-    best = question.log_gain(question.network.numbers)
-    if not _near(cautious, math.exp(best)):
-        return cautious
-    distance = question.off(question.log_gain, -_REACH)
-    return math.exp(min(best + distance, math.log(cautious))) if math.isfinite(distance) else 1.0
+def _ends(question: _Question) -> tuple[float, float]:
+    """The smallest and the largest gain that the runs and what is assumed of unreached capacities allow.
 
-
-def _highest(question: _Question) -> float:
+    A queue where none is assumed makes a removed part's gain smaller and more servers' larger, so each assumption
+    counts for both ends.
+    """
     numbers = question.network.numbers
     best = question.log_gain(numbers)
-    optimistic = math.exp(question.log_gain(replace(numbers, servers=question.optimistic(numbers))))
-    if not _near(optimistic, math.exp(best)):
-        return optimistic
-    return max(optimistic, math.exp(best + question.off(question.log_gain, _REACH)))
+    unbounded = replace(numbers, servers=question.optimistic(numbers))
+    assumed = sorted(question.log_gain(one) for one in (question.cautious(), unbounded))
+    low, high = math.exp(min(assumed[0], best)), math.exp(max(assumed[1], best))
+    if not (_near(low, math.exp(best)) and _near(high, math.exp(best))):
+        return low, high
+    down = question.off(question.log_gain, -_REACH)
+    lowest = min(low, math.exp(best + down)) if math.isfinite(down) else 1.0
+    return lowest, max(high, math.exp(best + question.off(question.log_gain, _REACH)))
 
 
 def _limit(question: _Question) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing.networks import Station, solve_closed
 
-__all__ = ["CLIENT", "EVERY_PART", "PARTS", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
+__all__ = ["CLIENT", "EVERY_PART", "PARTS", "Change", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
 
 
 #: What an operation's response time is made of. `outside` is what no span of the servers covers: the client and its
@@ -75,6 +75,30 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What is changed about a system.
+
+    Attributes:
+        name: the change in words.
+        demands: per part, what its demand is multiplied by: 0 removes it, 0.5 halves it.
+        enlarged: parts whose stations get more servers.
+        servers: what the servers of these stations are multiplied by.
+        threads: what the number of client threads is multiplied by.
+    """
+
+    name: str
+    demands: tuple[tuple[str, float], ...] = ()
+    enlarged: tuple[str, ...] = ()
+    servers: float = 1.0
+    threads: int = 1
+
+    @classmethod
+    def without(cls, part: str) -> Change:
+        """One part infinitely fast."""
+        return cls(f"no {part} time", demands=((part, 0.0),))
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a network does at some numbers of threads: times per part, and how busy each station is."""
 
@@ -92,31 +116,36 @@ class Layout:
     def __str__(self) -> str:
         return "; ".join(map(str, self.shapes))
 
-    def stations(self, numbers: Parameters, removed: str | None = None) -> list[Station]:
-        """The network of these numbers, where wanted with one part infinitely fast."""
-        demands = {part: 0.0 if part == removed else value for part, value in numbers.demands.items()}
+    def stations(self, numbers: Parameters, change: Change | None = None) -> list[Station]:
+        """The network of these numbers, where wanted with a change."""
+        factors = dict(change.demands) if change else {}
+        demands = {part: factors.get(part, 1.0) * value for part, value in numbers.demands.items()}
         return [
-            Station(sum(demands[part] for part in shape.parts), servers, wait, calm)
+            Station(sum(demands[part] for part in shape.parts), servers * _more(shape, change), wait, calm)
             for shape, servers, wait, calm in zip(
                 self.shapes, numbers.servers, numbers.batch_waits, numbers.calms, strict=True
             )
         ]
 
-    def predict(self, numbers: Parameters, threads: Sequence[int]) -> Prediction:
+    def predict(self, numbers: Parameters, threads: Sequence[int], change: Change | None = None) -> Prediction:
         """Throughput (operations per us), time of each part and utilisation of each station per number of threads.
 
         The waiting at a station that several parts share is divided by `wait_shares`: it goes by demands where they
         take turns in short slices, by visits where they are served first come, first served.
         """
-        stations = self.stations(numbers)
+        stations, factors = self.stations(numbers, change), dict(change.demands) if change else {}
         solved = solve_closed(stations, threads)
         parts: dict[str, Floats] = {}
         for place, (shape, station) in enumerate(zip(self.shapes, stations, strict=True)):
             waits = solved.residence_time[:, place] - station.demand
             for part in shape.parts:
-                parts[part] = numbers.demands[part] + numbers.wait_shares[part] * waits
+                parts[part] = factors.get(part, 1.0) * numbers.demands[part] + numbers.wait_shares[part] * waits
         busy = [solved.throughput * one.demand / one.servers for one in stations]
         return Prediction(solved.throughput, parts, np.array(busy))
+
+
+def _more(shape: Shape, change: Change | None) -> float:
+    return change.servers if change is not None and set(shape.parts) & set(change.enlarged) else 1.0
 
 
 def layouts(times: Mapping[str, Floats], known: Sequence[Shape] = ()) -> Iterator[Layout]:

@@ -65,15 +65,22 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
     return found.select(*CONFIGURATION, "node", "demand", "per_operation", "unit", *_BESIDE)
 
 
-def predictions(dataset: TableSource, resources: str = "*", *, level: float = LEVEL) -> tuple[WhatIf, ...]:
+def predictions(
+    dataset: TableSource, resources: str = "*", *, phase: str = "all", workload: str = "", level: float = LEVEL
+) -> tuple[WhatIf, ...]:
     """What :func:`citus_analysis.scaling.queueing.blocked.blocked_time` predicts; nothing where runs lack traces.
 
     Args:
         dataset: a dataset.
         resources: glob patterns, separated by commas.
+        phase: `load`, `run` or `all`.
+        workload: one workload of the run phase; empty: all.
         level: confidence level.
     """
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
+    wanted = pl.lit(value=True) if phase == "all" else pl.col("phase").cast(pl.String) == phase
+    of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
+    tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))
     try:
         return blocked_time(tables, level=level)
     except InsufficientDataError:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from citus_analysis.core.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.queueing._gains import gain_of
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, fit_network, relative_errors
-from citus_analysis.scaling.queueing._structures import CLIENT, EVERY_PART, PARTS, Layout, Shape, layouts
+from citus_analysis.scaling.queueing._structures import CLIENT, EVERY_PART, PARTS, Change, Layout, Shape, layouts
 from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
@@ -90,12 +90,9 @@ def what_if(
     samples, distorted = _samples(runs, counts)
     shapes = _shapes(placements, samples)
     hopeless = _few(counts) or distorted
-    search = _Search(samples, shapes, tolerated_percent)
-    found = _Found((), (), hopeless) if hopeless else search.result()
-    refused = found.refused
-    gains = tuple(_gain(part, samples, found, at, refused) for part in PARTS)
-    here = [run for run in runs if run.threads == at]
-    best = found.accepted[0] if found.accepted and refused is None else None
+    found = _Found((), (), hopeless) if hopeless else _Search(samples, shapes, tolerated_percent).result()
+    gains = tuple(_gain(part, samples, found, at) for part in PARTS)
+    here, best = [run for run in runs if run.threads == at], next(iter(found.networks), None)
     return WhatIf(
         configuration={},
         threads=at,
@@ -108,10 +105,13 @@ def what_if(
         network=str(best.layout) if best else "",
         held_out=found.held_out,
         held_out_error_percent=found.error if found.held_out else None,
-        refused=refused,
+        refused=found.refused,
         n=len(runs),
         method=_NOT_FITTED if hopeless else _FITTED.format(counted(len(counts), "thread count")),
         warnings=_notes(best),
+        runs=tuple(runs),
+        samples=samples if best else None,
+        networks=found.networks,
     )
 
 
@@ -171,6 +171,11 @@ class _Found:
     refused: str | None
 
     @property
+    def networks(self) -> tuple[FittedNetwork, ...]:
+        """The accepted networks; none where predictions are refused."""
+        return self.accepted if self.refused is None else ()
+
+    @property
     def error(self) -> float:
         """The largest error of throughput at a thread count that was left out, in per cent."""
         return max((abs(one.error_percent) for one in self.held_out), default=math.inf)
@@ -219,12 +224,12 @@ class _Search:
         return tuple(found)
 
 
-def _gain(part: str, samples: Samples, found: _Found, at: int, refused: str | None) -> Gain:
-    if refused is not None:
-        return Gain(part, None, None, None, None, refused)
+def _gain(part: str, samples: Samples, found: _Found, at: int) -> Gain:
+    if found.refused is not None:
+        return Gain(part, None, None, None, None, found.refused)
     if part not in samples.parts:
         return Gain(part, 1.0, 1.0, 1.0, 1.0 + _NEGLIGIBLE)
-    return gain_of(found.accepted, samples, part, at, found.error / 100)
+    return replace(gain_of(found.accepted, samples, Change.without(part), at, found.error / 100), part=part)
 
 
 def _notes(best: FittedNetwork | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples
 from citus_analysis.scaling.queueing._structures import EVERY_PART
 from citus_analysis.stats import Interval
 from citus_analysis.texts.counted_words import counted
@@ -98,7 +99,7 @@ class Gain:
     """What making one part infinitely fast would bring.
 
     Attributes:
-        part: the part.
+        part: the part; of a gain by another change, the change in words.
         factor: throughput then over throughput now; None where it is refused.
         low: smallest factor that the runs allow; None where it is refused.
         high: largest factor that the runs allow; None where it is refused.
@@ -141,6 +142,9 @@ class WhatIf(Shown):
         n: runs.
         method: how the gains come about.
         warnings: what a reader must know.
+        runs: what each run measured.
+        samples: means per thread count, which the networks were fitted to; None where none was.
+        networks: the accepted networks, the best one first; empty where none was.
     """
 
     configuration: Mapping[str, object]
@@ -158,6 +162,9 @@ class WhatIf(Shown):
     n: int
     method: str
     warnings: tuple[str, ...] = ()
+    runs: tuple[RunTimes, ...] = field(default=(), repr=False)
+    samples: Samples | None = field(default=None, repr=False)
+    networks: tuple[FittedNetwork, ...] = field(default=(), repr=False)
 
     def gain(self, part: str) -> Gain:
         """The gain of one part.

@@ -12,7 +12,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.composition import percentile_profile
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals, tail_profile
-from citus_analysis.texts.counted_words import counted, size_text
+from citus_analysis.texts.counted_words import size_text, threads_text
 
 __all__ = ["TraceStudy", "trace_studies"]
 
@@ -72,7 +72,7 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
         followed = (remote if remote.height else chosen).sort("total_us", "trace_id")
         typical, slowest = followed["trace_id"][followed.height // 2], followed["trace_id"][-1]
         yield TraceStudy(
-            label=f"{kind.upper()}, {size_text(workers)}, {counted(study.threads, 'thread')}",
+            label=f"{kind.upper()}, {size_text(workers)}, {threads_text(study.threads)}",
             statements=chosen,
             of_one_run=chosen.filter(pl.col("run_id") == chosen["run_id"].value_counts(sort=True)["run_id"][0]),
             percentiles=percentile_profile(followed),

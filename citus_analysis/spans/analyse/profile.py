@@ -22,7 +22,7 @@ from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, client_percentiles, profile_percentiles
 from citus_analysis.stats import Comparison, compare, compare_many
-from citus_analysis.texts.counted_words import size_expr
+from citus_analysis.texts.counted_words import size_expr, threads_text
 
 __all__ = ["SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
@@ -66,6 +66,11 @@ class ProfileStudy:
     threads: int
     skip_first: int
     window: Windowed
+
+    @property
+    def load(self) -> str:
+        """The number of client threads that the figures show, in words."""
+        return threads_text(self.threads)
 
     def kinds(self, *, main: bool = True) -> list[str]:
         """Kinds of statements in the figures, of the main family or of all others."""

@@ -21,7 +21,7 @@ from citus_analysis.stats import Interval, mean_interval, run_percentile_interva
 from citus_analysis.stats.estimate.intervals import mean_method
 from citus_analysis.stats.run_means import strata_of, values_of
 
-__all__ = ["ESTIMATES", "client_percentiles", "profile_percentiles"]
+__all__ = ["ESTIMATES", "client_percentiles", "percentile_columns", "profile_percentiles"]
 
 PERCENTILES: Final = (50.0, 95.0, 99.0)
 _RUN: Final = ("resource", "run_id")
@@ -67,7 +67,7 @@ def profile_percentiles(
     for key, part in strata_of(kept.sort(in_order, nulls_last=True), by):
         for symbol in quantities:
             runs = _runs(part.drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
-            rows += [{**key, "quantity": symbol, **_percentile(runs, q, level)} for q in percentiles if runs]
+            rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in percentiles if runs]
     names = {name: kept.schema[name] for name in by}
     schema = {**names, "quantity": pl.Enum(list(QUANTITIES)), "percentile": pl.Float64(), **ESTIMATES}
     return pl.DataFrame(rows, schema=schema)
@@ -77,7 +77,8 @@ def _runs(part: pl.DataFrame, column: str) -> list[Floats]:
     return [values_of(one, column) for _, one in part.group_by(_RUN, maintain_order=True)]
 
 
-def _percentile(runs: Sequence[Floats], q: float, level: float) -> dict[str, object]:
+def percentile_columns(runs: Sequence[Floats], q: float, level: float) -> dict[str, object]:
+    """A percentile of the values of runs, each in the order of time, as columns of :data:`ESTIMATES`."""
     counts = {"percentile": q, "runs": len(runs), "n": sum(run.size for run in runs)}
     try:
         return {**counts, **_columns(run_percentile_interval(runs, q, level=level))}

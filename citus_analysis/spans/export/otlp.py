@@ -32,6 +32,8 @@ PROTOBUF_SUFFIXES: Final = (".pb", ".binpb", ".otlp")
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.33.0"
 _SCOPE: Final = "citus_analysis"
 _CHUNK: Final = 20_000
+#: Spans of the traces that are described at a time: a few hundred megabytes.
+_GROUP: Final = 100_000
 _KINDS: Final = {
     "statement": Span.SPAN_KIND_SERVER,
     "phase": Span.SPAN_KIND_INTERNAL,
@@ -69,12 +71,16 @@ _FIELDS: Final = {
 
 
 def export_otlp(
-    spans: pl.DataFrame, statements: pl.DataFrame, out_path: Path | str, *, nodes: pl.DataFrame | None = None
+    spans: pl.DataFrame | pl.LazyFrame,
+    statements: pl.DataFrame | pl.LazyFrame,
+    out_path: Path | str,
+    *,
+    nodes: pl.DataFrame | None = None,
 ) -> ExportCount:
     """Write spans as OTLP.
 
     Args:
-        spans: rows of table `spans`.
+        spans: rows of table `spans`; lazy rows are read a group of traces at a time.
         statements: rows of table `statements`: failure and place of execution of each trace.
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name stands for its host.
@@ -84,14 +90,25 @@ def export_otlp(
     """
     path = Path(out_path)
     write = _protobuf if path.suffix in PROTOBUF_SUFFIXES else _json
-    timed = with_a_time(spans)
-    written = 0
+    written = left_out = 0
     with open_output(path) as out:
-        for node, part in _described(timed, statements, nodes):
-            for chunk in part.iter_slices(_CHUNK):
-                out.write(write(node, chunk))
-                written += chunk.height
-    return ExportCount(written, left_out=spans.height - timed.height)
+        for given, facts in _groups(spans.lazy(), statements.lazy()):
+            timed = with_a_time(given)
+            left_out += given.height - timed.height
+            for node, part in _described(timed, facts, nodes):
+                for chunk in part.iter_slices(_CHUNK):
+                    out.write(write(node, chunk))
+                    written += chunk.height
+    return ExportCount(written, left_out=left_out)
+
+
+def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Spans and statements of some traces at a time; of all traces if they are few."""
+    shares = -(-int(spans.select(pl.len()).collect().item()) // _GROUP) or 1
+    for share in range(shares):
+        # Names of traces are hashes, so the groups are of about the same size.
+        own = pl.col("trace_id").fill_null(0) % shares == share
+        yield spans.filter(own).collect(), statements.filter(own).collect()
 
 
 def _described(

@@ -12,6 +12,7 @@ is not known better than that: P has bounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -20,10 +21,10 @@ import polars as pl
 from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.match.clocks import RESOLUTION_US
 from citus_analysis.spans.model.identifiers import Identifiers
-from citus_analysis.spans.read.ordered_arrays import firsts
+from citus_analysis.spans.read.ordered_arrays import firsts, join_executions
 from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["statement_profile"]
+__all__ = ["kinds", "statement_profile"]
 
 _MATCH: Final = TABLES["statements"]["match"].dtype
 _COLUMNS: Final = (
@@ -33,6 +34,9 @@ _COLUMNS: Final = (
     "latency_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
 )  # fmt: skip
 _EXECUTED: Final = TABLES["statements"]["executed"].dtype
+_PROTOCOL: Final = TABLES["statements"]["protocol"].dtype
+_CHILD_PROTOCOL: Final = TABLES["statements"]["child_protocol"].dtype
+_STATEMENT_KIND: Final = TABLES["statements"]["statement_kind"].dtype
 
 
 def statement_profile(
@@ -57,19 +61,16 @@ def statement_profile(
     locals_ = sessions.locals.group_by("execution").agg(
         local_tasks=pl.len().cast(pl.Int32), local_shard=pl.col("shard_id").first()
     )
-    joined = (
-        parents.drop("shard_id")
-        .join(_phase_times(sessions.phases), on="execution", how="left", maintain_order="left")
-        .join(locals_, on="execution", how="left", maintain_order="left")
-        .join(_task_times(pairs), on="execution", how="left", maintain_order="left")
-        .join(failures.select("execution", failed_shard="shard_id"), on="execution", how="left", maintain_order="left")
-        .with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
-    )
-    return _finish(joined, distributed=distributed)
+    failed = failures.select("execution", failed_shard="shard_id")
+    joined = parents.drop("shard_id")
+    for told in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
+        joined = join_executions(joined, told)
+    counted = joined.with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
+    return _finish(counted, distributed=distributed)
 
 
 def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
-    on_data = pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS)
+    on_data = pl.col("statement_kind").is_in(kinds(DATA_STATEMENTS))
     alone = on_data & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks")
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
@@ -85,7 +86,7 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
             wait_us=wait,
             shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
             match=_match_of_statement(alone),
-            protocol=pl.when("extended").then(pl.lit("extended")).otherwise(pl.lit("simple")),
+            protocol=pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
         )
         .with_columns(
             parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
@@ -96,21 +97,25 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
             ).then(pl.col("execute_us") - pl.col("wait_us")),
             latency_us=pl.col("wait_us") - pl.col("child_us"),
             includes_commit=_commits_inside(),
-            executed=pl.col("executed").cast(_EXECUTED),
         )
         .select(_COLUMNS)
     )
+
+
+def kinds(words: Sequence[str]) -> pl.Expr:
+    """Some kinds of statements as a list to look a column up in: as codes, which are compared faster than texts."""
+    return pl.lit(pl.Series(words, dtype=_STATEMENT_KIND)).implode()
 
 
 def _place_of_execution(tasks: pl.Expr, alone: pl.Expr) -> pl.Expr:
     """`multi_shard`, `remote` or `local`; null for statements that touched no shard."""
     return (
         pl.when(tasks > 1)
-        .then(pl.lit("multi_shard"))
+        .then(pl.lit("multi_shard", _EXECUTED))
         .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
-        .then(pl.lit("remote"))
+        .then(pl.lit("remote", _EXECUTED))
         .when((pl.col("local_tasks") == 1) | alone)
-        .then(pl.lit("local"))
+        .then(pl.lit("local", _EXECUTED))
     )
 
 
@@ -144,12 +149,12 @@ def _commits_inside() -> pl.Expr:
     the end of the simple query, but at Sync, after the execute phase, over the extended protocol. Within a
     transaction block only COMMIT commits.
     """
-    kind = pl.col("statement_kind").cast(pl.String)
+    kind = pl.col("statement_kind")
     in_block = pl.col("in_transaction")
     return (
-        pl.when(kind.is_in(["commit"]))
+        pl.when(kind == "commit")
         .then(pl.lit(value=True))
-        .when(~kind.is_in(list(WRITING_STATEMENTS)) | pl.col("failed"))
+        .when(~kind.is_in(kinds(WRITING_STATEMENTS)) | pl.col("failed"))
         .then(None)
         .when(in_block)
         .then(pl.lit(value=False))
@@ -190,8 +195,8 @@ def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
         median_task_us=pl.col("task_us").median(),
         # Enum order is exact, inferred, unmatched: the worst is the largest.
         match=pl.col("match").max(),
-        child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary"))
-        .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text")),
+        child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary", _CHILD_PROTOCOL))
+        .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text", _CHILD_PROTOCOL)),
     )  # fmt: skip
     # The first task of a session's child on a shard makes its connection.
     connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()

@@ -11,12 +11,16 @@ import polars as pl
 
 from citus_analysis.schema import TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.model.statements import kinds
+from citus_analysis.spans.read.ordered_arrays import join_executions
 from citus_analysis.spans.read.sessions import Sessions
 
 __all__ = ["owners_of_children", "span_tree"]
 
 _US: Final = pl.Datetime("us", "UTC")
 _MATCH: Final = TABLES["spans"]["match"].dtype
+_KIND: Final = TABLES["spans"]["kind"].dtype
+_NAME: Final = TABLES["spans"]["name"].dtype
 _EXACT: Final = pl.lit("exact", _MATCH)
 _COLUMNS: Final = (
     "trace_id", "span_id", "parent_span_id", "kind", "name", "start_time", "end_time", "duration_us", "shard_id",
@@ -50,11 +54,7 @@ def span_tree(
     roots = _roots(statements, identifiers)
     parent_phases = _phases(sessions, roots, identifiers)
     executes = parent_phases.filter(pl.col("name") == "execute").select("execution", execute_span="span_id")
-    owners = (
-        roots.select(_OWNER)
-        .join(executes, on="execution", how="left")
-        .with_columns(below=pl.coalesce("execute_span", "span_id"))
-    )
+    owners = join_executions(roots.select(_OWNER), executes).with_columns(below=pl.coalesce("execute_span", "span_id"))
     tasks = _all_tasks(sessions, pairs, owners, identifiers)
     if owners_of_children is None:
         owners_of_children = pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)])
@@ -105,21 +105,20 @@ def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     return statements.with_columns(
         span_id=identifiers.of(statements, "statement"),
         parent_span_id=pl.lit(None, pl.UInt64),
-        kind=pl.lit("statement"),
-        name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
+        kind=pl.lit("statement", _KIND),
+        name=pl.col("statement_kind").fill_null("other").cast(_NAME),
         duration_us=pl.col("total_us"),
         match=_EXACT,
     )
 
 
 def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    phases = sessions.phases.join(
-        owners.select(_OWNER).rename({"span_id": "parent_span_id"}), on="execution", how="inner", maintain_order="left"
-    )
+    named = owners.select(_OWNER).rename({"span_id": "parent_span_id"})
+    phases = join_executions(sessions.phases, named, known_only=True)
     return phases.with_columns(
         *_interval("log_time"),
         span_id=identifiers.of(phases, "phase"),
-        kind=pl.lit("phase"),
+        kind=pl.lit("phase", _KIND),
         shard_id=None,
         match=_EXACT,
         # Only the phase that executes can contain the commit.
@@ -155,17 +154,13 @@ def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
 
 
 def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    tasks = pairs.join(
-        owners.select("execution", "trace_id", "session_seq", "includes_commit", parent_span_id="below"),
-        on="execution",
-        how="inner",
-        maintain_order="left",
-    )
+    named = owners.select("execution", "trace_id", "session_seq", "includes_commit", parent_span_id="below")
+    tasks = join_executions(pairs, named, known_only=True)
     return tasks.with_columns(
         *_interval("end_time", duration="task_us"),
         span_id=identifiers.of(tasks, "task"),
-        kind=pl.lit("task"),
-        name=pl.lit("task"),
+        kind=pl.lit("task", _KIND),
+        name=pl.lit("task", _NAME),
         duration_us="task_us",
         match=_EXACT,
         child_match="match",
@@ -174,14 +169,13 @@ def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) 
 
 def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """How long statements waited for connections, from the beginning of their execute phase."""
-    made = statements.filter(pl.col("connect_us").is_not_null()).join(
-        owners.select("execution", parent_span_id="below"), on="execution", how="left", maintain_order="left"
-    )
+    connecting = statements.filter(pl.col("connect_us").is_not_null())
+    made = join_executions(connecting, owners.select("execution", parent_span_id="below"))
     start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
     return made.with_columns(
         span_id=identifiers.of(made, "connect"),
-        kind=pl.lit("connect"),
-        name=pl.lit("connect"),
+        kind=pl.lit("connect", _KIND),
+        name=pl.lit("connect", _NAME),
         start_time=start,
         end_time=start + pl.duration(microseconds=pl.col("connect_us")),
         duration_us="connect_us",
@@ -194,16 +188,14 @@ def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Ident
 def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """Executions on the parent's own shards: the log says when one began and that it ended with its statement."""
     ends = sessions.executions.select("execution", statement_end="end_time")
-    local = sessions.locals.join(
-        owners.select("execution", "trace_id", "session_seq", "includes_commit", "gpid", "pid", parent_span_id="below"),
-        on="execution",
-        how="inner",
-        maintain_order="left",
-    ).join(ends, on="execution", how="left", maintain_order="left")
+    named = owners.select(
+        "execution", "trace_id", "session_seq", "includes_commit", "gpid", "pid", parent_span_id="below"
+    )
+    local = join_executions(join_executions(sessions.locals, named, known_only=True), ends)
     return local.with_columns(
         span_id=identifiers.of(local, "local"),
-        kind=pl.lit("local"),
-        name=pl.col("statement_kind").cast(pl.String),
+        kind=pl.lit("local", _KIND),
+        name=pl.col("statement_kind").cast(_NAME),
         start_time=pl.col("log_time").cast(_US),
         end_time=pl.max_horizontal("log_time", "statement_end").cast(_US),
         duration_us=pl.lit(None, pl.Float64),
@@ -236,8 +228,8 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
     """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
     on_shard = pl.col("shard_id").is_not_null()
     return _children(sessions, owners, identifiers).with_columns(
-        kind=pl.lit("remote"),
-        name=pl.col("statement_kind").cast(pl.String).fill_null("other"),
+        kind=pl.lit("remote", _KIND),
+        name=pl.col("statement_kind").fill_null("other").cast(_NAME),
         end_time=pl.col("end_time").cast(_US),
         start_time=pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),
         # Transaction control is not on a shard and has no task that it could belong to.
@@ -249,11 +241,8 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
 
 def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """The executions of children with their trace and span."""
-    children = (
-        sessions.executions.filter(pl.col("is_child"))
-        .with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
-        .join(owners, on="execution", how="left", maintain_order="left")
-    )
+    executions = sessions.executions.filter(pl.col("is_child"))
+    children = join_executions(executions.with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset")), owners)
     return children.with_columns(
         trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")), span_id=identifiers.of(children, "remote")
     )
@@ -261,11 +250,11 @@ def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers
 
 def _child_commits_inside() -> pl.Expr:
     """A text child's duration is printed after its commit (outside a transaction), a binary child's before."""
-    kind = pl.col("statement_kind").cast(pl.String)
+    kind = pl.col("statement_kind")
     return (
         pl.when(kind == "commit")
         .then(pl.lit(value=True))
-        .when(kind.is_in(list(WRITING_STATEMENTS)) & ~pl.col("failed"))
+        .when(kind.is_in(kinds(WRITING_STATEMENTS)) & ~pl.col("failed"))
         .then(~pl.col("extended") & (pl.col("closing_xid") == 0))
     )
 

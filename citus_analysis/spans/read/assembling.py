@@ -117,5 +117,7 @@ def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> N
 
 def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
     """Some members of an array of structures as columns; of `optional` ones, what is not there is null."""
-    frame = pl.DataFrame({name: np.ascontiguousarray(items[name]) for name in (*names, *optional)})
-    return frame.with_columns(pl.when(pl.col(name) != NOTHING_THERE).then(name) for name in optional)
+    values = {name: items[name].copy() for name in (*names, *optional)}
+    absent = [name for name in optional if (values[name] == NOTHING_THERE).any()]
+    frame = pl.DataFrame(values)
+    return frame.with_columns(pl.when(pl.col(name) != NOTHING_THERE).then(name) for name in absent) if absent else frame

@@ -12,7 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NOTHING_THERE, Assembled
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NO_CODE,
+    NOTHING_THERE,
+    Assembled,
+    chosen_items,
+)
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.read.assembling import (
     GPID_NODE_FACTOR,
@@ -108,7 +113,7 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
     assembly.end()
     done = assembly.take()
-    owners = done["executions"][done["tasks"]["execution"]]
+    owners = chosen_items(done["executions"], done["tasks"]["execution"])
     return Sessions(
         sources=files.table,
         **held_by(done, np.arange(len(done["executions"])), files.table, texts),

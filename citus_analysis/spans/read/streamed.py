@@ -6,8 +6,10 @@ is collected over all pieces; the rest is laid aside until the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,8 +17,16 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import NOTHING_THERE, Assembled
+from citus_analysis.core.threads import work_ahead
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NOTHING_THERE,
+    Assembled,
+    chosen_items,
+    copied_items,
+    joined_items,
+)
 from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
+from citus_analysis.spans.read.ordered_arrays import pick
 from citus_analysis.spans.read.sessions import (
     Sessions,
     Texts,
@@ -83,46 +93,39 @@ class Pass:
     keep: Callable[[Assembled], Callable[[], Assembled]]
     groups: int = 1
     pieces: list[Piece] = field(default_factory=list)
-    _taken: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _linked: _ByGpid = field(default_factory=dict)
     _tasks: _ByGpid = field(default_factory=dict)
     _failed: list[pl.DataFrame] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
-    _waiting: int = 0
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
 
-    def add(self, columns: Columns, source: int) -> None:
-        """Records of one source.
+    def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
+        """Take in all records, and lay aside what ended in them while the next ones are put together.
+
+        Args:
+            batches: number of the source and records of it, in order.
 
         Raises:
-            NotInOrder: they must be sorted by session.
+            NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        if not self._assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
-            raise NotInOrder
-        self._take(PIECE_EXECUTIONS)
+        with closing(work_ahead(self._assembled(batches), "sessions")) as pieces:
+            for done in pieces:
+                self._lay_aside(done)
 
-    def end(self) -> None:
-        """No more records come.
-
-        Raises:
-            NotInOrder: children sent tasks of their own.
-        """
-        self._assembly.end()
-        self._take(0)
-
-    def _take(self, least: int) -> None:
-        done = self._assembly.take()
-        for name, items in done.items():
-            self._taken.setdefault(name, []).append(items)
-        self._waiting += len(done["executions"])
-        if self._waiting >= least:
-            joined = {name: np.concatenate(items) for name, items in self._taken.items()}
-            self._taken, self._waiting = {}, 0
-            self._lay_aside(joined)
+    def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
+        """What ended in the records, piece by piece; the last one holds the rest, which may be nothing."""
+        assembly = self._assembly
+        for source, columns in batches:
+            if not assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
+                raise NotInOrder
+            if assembly.waiting >= PIECE_EXECUTIONS:
+                yield {name: copied_items(items) for name, items in assembly.take().items()}
+        assembly.end()
+        yield {name: copied_items(items) for name, items in assembly.take().items()}
 
     def _lay_aside(self, done: Assembled) -> None:
         executions = done["executions"]
@@ -130,10 +133,10 @@ class Pass:
             (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
         )
         linked = np.flatnonzero(of_child | (executions["failed"] == 1))
-        told = executions_of(executions[linked], self._first + linked, self.files, self._texts)
+        told = executions_of(chosen_items(executions, linked), self._first + linked, self.files, self._texts)
         self._collect(self._linked, told.drop(_UNLINKED))
         self._failed.append(told.drop(_UNLINKED).filter("failed"))
-        owners = executions[done["tasks"]["execution"] - np.uint32(self._first)]
+        owners = chosen_items(executions, done["tasks"]["execution"] - np.uint32(self._first))
         if owners["is_child"].any():
             raise NotInOrder
         self._collect(self._tasks, tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
@@ -145,11 +148,11 @@ class Pass:
 
     def _collect(self, groups: _ByGpid, frame: pl.DataFrame) -> None:
         """Add rows to the groups of their gpids: no stream is in two of them."""
-        for group in range(self.groups):
-            groups.setdefault(group, [frame.clear()])
-        numbered = frame.with_columns(group=pl.col("gpid").fill_null(0) % self.groups)
-        for (group,), part in numbered.partition_by("group", as_dict=True, include_key=False).items():
-            groups[int(group)].append(part)
+        numbers = (frame["gpid"].fill_null(0) % self.groups).to_numpy().astype(np.uint16)
+        ordered = frame if self.groups == 1 else pick(frame, np.argsort(numbers, kind="stable"))
+        ends = np.cumsum(np.bincount(numbers, minlength=self.groups)).tolist()
+        for group, (begin, end) in enumerate(pairwise([0, *ends])):
+            groups.setdefault(group, []).append(ordered[begin:end])
 
     def linked(self) -> Iterator[Sessions]:
         """All that pairs tasks and children, group by group: tasks, children on shards, executions that failed.
@@ -163,7 +166,7 @@ class Pass:
 
     def failed(self) -> Sessions:
         """The executions that failed, and what is known of all sessions."""
-        small = {name: np.concatenate(items) for name, items in self._small.items()}
+        small = {name: joined_items(items) for name, items in self._small.items()}
         none = pl.DataFrame()
         return Sessions(
             sources=self.files,

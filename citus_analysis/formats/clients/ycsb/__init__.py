@@ -33,25 +33,39 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.clients.ycsb._parser import Parser
+from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["FORMAT", "Ycsb"]
 
-_SIGNS: Final = re.compile(
-    rb"^YCSB Client \d"
-    rb"|^\[OVERALL\], (?:RunTime|Throughput)\("
-    rb"|^\[[A-Za-z_-]+\], (?:Operations|AverageLatency\(us\)|Return=\w+), "
-    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: \d+ operations; "
-    rb"|^ ?\d+ sec: \d+ operations; \d[\d.,]* current ops/sec"
-    rb"|^[A-Z-]+ latency raw data: op, timestamp\(ms\), latency\(us\)"
-    rb'|"metric"\s*:\s*"OVERALL",\s*"measurement"\s*:'
-    rb"|^Command line: .*-db (?:site|com\.yahoo)\.ycsb\."
-    rb"|^[\w/.~-]*java\s[^\n]*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\s",
-    re.MULTILINE,
+_SIGNS: Final = Signs(
+    re.compile(
+        rb"^YCSB Client \d"
+        rb"|^\[OVERALL\], (?:RunTime|Throughput)\("
+        rb"|^\[[A-Za-z_-]+\], (?:Operations|AverageLatency\(us\)|Return=\w+), "
+        rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: \d+ operations; "
+        rb"|^ ?\d+ sec: \d+ operations; \d[\d.,]* current ops/sec"
+        rb"|^[A-Z-]+ latency raw data: op, timestamp\(ms\), latency\(us\)"
+        rb'|"metric"\s*:\s*"OVERALL",\s*"measurement"\s*:'
+        rb"|^Command line: .*-db (?:site|com\.yahoo)\.ycsb\."
+        rb"|^[\w/.~-]*java\s[^\n]*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\s",
+        re.MULTILINE,
+    ),
+    (
+        b"YCSB Client ",
+        b"[OVERALL], ",
+        b"], Operations, ",
+        b"], AverageLatency(us), ",
+        b"], Return=",
+        b" operations; ",
+        b" latency raw data: op, timestamp(ms), latency(us)",
+        b'"metric"',
+        b".ycsb.",
+    ),
 )
 #: Printed instead of a run when the arguments are wrong.
-_USAGE: Final = re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE)
+_USAGE: Final = Signs(re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE), (b"Usage: java ",))
 
 
 class Ycsb(Format):
@@ -77,7 +91,7 @@ class Ycsb(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only YCSB prints."""
-        return 0.95 if _SIGNS.search(head) and not _USAGE.search(head) else 0.0
+        return 0.95 if _SIGNS.within(head) and not _USAGE.within(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""

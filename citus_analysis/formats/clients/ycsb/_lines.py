@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -10,7 +11,17 @@ import polars as pl
 from citus_analysis.formats.clients._messages import SEVERITY, THROWABLE
 from citus_analysis.formats.reading.lines import line_frame
 
-__all__ = ["LIMIT", "NOISE", "NUMBER", "RAW", "STATUS", "SUMMARY", "classified_lines"]
+__all__ = [
+    "LIMIT",
+    "NOISE",
+    "NUMBER",
+    "RAW",
+    "STATUS",
+    "SUMMARY",
+    "classified_lines",
+    "glued_head",
+    "may_be_glued",
+]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
 RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
@@ -79,13 +90,19 @@ _KINDS: Final = {
     "error": _ERROR,
 }
 
+#: Kinds that few lines have, looked for where lines are of no other kind: their patterns take longer to compile than a
+#: small file to read. No line is of one of these and of a common kind that comes after it.
+_SELDOM: Final = (("launch",), ("continuation", "error"))
+_COMMON: Final = tuple(kind for kind in _KINDS if all(kind not in kinds for kinds in _SELDOM))
+
 # Threads share the stream: the text of one can follow that of another without a line end.
 _STATUS_BEGIN: Final = rf"{_CLOCK} -?[0-9]+ sec: "
-_TEXT_BEGIN: Final = (
-    r"\[OVERALL\], RunTime|Adding shard node URL: |Using shards: |DBWrapper: report |Error in processing |"
-    r"Error in database operation|Error inserting, not retrying|Retrying insertion, |Command line: |YCSB Client [0-9]|"
-    r"Loading workload\.\.\.|Starting test\."
+_TEXTS: Final = (
+    *("[OVERALL], RunTime", "Adding shard node URL: ", "Using shards: ", "DBWrapper: report ", "Error in processing "),
+    *("Error in database operation", "Error inserting, not retrying", "Retrying insertion, ", "Command line: "),
+    *("YCSB Client ", "Loading workload...", "Starting test."),
 )
+_TEXT_BEGIN: Final = "|".join(map(re.escape, _TEXTS)).replace(r"YCSB\ Client\ ", r"YCSB\ Client\ [0-9]")
 _GLUED: Final = (
     rf"^(.+?)(?:{_STATUS_BEGIN})|^({_STATUS_BEGIN}.*?)(?:{_TEXT_BEGIN})|^(.*?\S)(?:{_TEXT_BEGIN})"
     rf"|^([\s\]}}]*[\]}}])[\w/.~-]*java\s"
@@ -106,7 +123,10 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     # Large files consist mainly of these two kinds of lines, so they skip the search for other kinds.
     lines = lines.with_columns(kind=_kind_of("raw", "summary"))
     others = lines.filter(pl.col("kind").is_null()).drop("kind")
-    others = _split_glued(others).with_columns(kind=_kind_of(*_KINDS))
+    others = _split_glued(others).with_columns(kind=_kind_of(*_COMMON))
+    for kinds in _SELDOM:
+        if others["kind"].null_count():
+            others = others.with_columns(kind=pl.coalesce("kind", _kind_of(*kinds)))
     return pl.concat([lines.filter(pl.col("kind").is_not_null()), others.select(lines.columns)]).sort("offset")
 
 
@@ -115,17 +135,40 @@ def _kind_of(*kinds: str) -> pl.Expr:
     # The summary's line "Below is a summary ..., -1" is noise, so it must not pass as a value.
     text = pl.col("text")
     tests = [(kind, text.str.contains(_KINDS[kind])) for kind in kinds]
-    if "noise" not in kinds:
-        tests = [(kind, test & ~text.str.contains(r", Below is a summary")) for kind, test in tests]
+    if kinds == ("raw", "summary"):
+        tests = [(kind, test & ~text.str.contains(", Below is a summary", literal=True)) for kind, test in tests]
     return pl.coalesce(*(pl.when(test).then(pl.lit(kind)) for kind, test in tests), pl.lit(None, pl.String))
+
+
+@cache
+def may_be_glued() -> pl.Expr:
+    """Whether another message may begin inside a line: a test that excludes nearly all lines in far less time."""
+    text = pl.col("text")
+    ended = text.str.ends_with("]") | ~text.str.contains("[", literal=True)
+    once = text.str.count_matches(" sec: ", literal=True) == 1
+    plain_status = text.str.contains(STATUS) & ~text.str.starts_with(" ") & once & ended
+    # Without its first byte, what the line begins with is not found.
+    within = text.str.slice(1).str.contains_any(list(_TEXTS))
+    # The end of a JSON document, behind which the launcher's line may stand.
+    closing = text.str.strip_chars_start().str.head(1).is_in(["]", "}"])
+    return within | closing | (text.str.contains(" sec: ", literal=True) & ~plain_status)
+
+
+@cache
+def glued_head() -> pl.Expr:
+    """The text of a line up to where another message begins inside it; null if none does."""
+    groups = pl.col("text").str.extract_groups(_GLUED).struct
+    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
+    return pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
 
 
 def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines split where another message begins inside them; each pass splits off one part."""
-    done: list[pl.DataFrame] = []
-    groups = pl.col("text").str.extract_groups(_GLUED).struct
-    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
-    cut = pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
+    suspects = lines.select(may_be_glued()).to_series()
+    if not suspects.any():
+        return lines
+    done, cut = [lines.filter(~suspects)], glued_head()
+    lines = lines.filter(suspects)
     for _ in range(_MAX_PIECES):
         if lines.is_empty():
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,13 +24,13 @@ from citus_analysis.schema import TABLES
 __all__ = ["Parser"]
 
 #: Each occurs once in a client's output; a second occurrence begins the output of another client.
-_ONCE: Final = (
-    r"^Command line: ",
-    r"^YCSB Client ",
-    r"^Loading workload\.\.\.$",
-    r"^Starting test\.$",
-    r"^\[OVERALL\], RunTime\(ms\), ",
-)
+_ONCE: Final[Mapping[str, pl.Expr]] = {
+    **{
+        text: pl.col("text").str.starts_with(text)
+        for text in ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ")
+    },
+    **{text: pl.col("text") == text for text in ("Loading workload...", "Starting test.")},
+}
 #: Kinds of lines that nothing but a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
 #: Number of status lines kept to find repetitions: a day at one per second.
@@ -117,10 +118,10 @@ class Parser:
             return pl.lit(value=True)
         few = lines.filter(pl.col("kind").is_in(["command", "version", "noise", "summary"]))
         repeated: list[int] = []
-        for pattern in _ONCE:
-            offsets = few.filter(pl.col("text").str.contains(pattern))["offset"].to_list()
-            repeated += offsets if pattern in self._once else offsets[1:]
-            self._once |= {pattern} if offsets else set()
+        for text, is_it in _ONCE.items():
+            offsets = few.filter(is_it)["offset"].to_list()
+            repeated += offsets if text in self._once else offsets[1:]
+            self._once |= {text} if offsets else set()
         self._ended = bool(repeated)
         return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
 

@@ -71,7 +71,8 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         "operations_total",
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    frames = [total, _hdr_rows(timed), _average_rows(timed), _raw_rows(timed)]
+    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed["rest"].str.contains(word, literal=True).any()]
+    frames = [total, _hdr_rows(timed), *seldom]
     table = pl.concat(frames, how="diagonal").sort("offset", maintain_order=True)
     return table.drop("offset")
 
@@ -113,6 +114,10 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
         operations=part.field("2").cast(pl.Int64, strict=False),
         mean_us=_number(part.field("3")),
     )
+
+
+#: What the other forms contain, and their rows. The patterns of a form that a file does not have need no compiling.
+_SELDOM: Final = {" AverageLatency(": _average_rows, " count: ": _raw_rows}
 
 
 def _number(text: pl.Expr) -> pl.Expr:

@@ -36,8 +36,13 @@ _SHOWN: Final = 160
 
 def looks_like_log(head: bytes) -> bool:
     """Whether some lines have a time before a severity, with any prefix."""
-    marks = [(line, _MARK.search(line[:1000])) for line in head.splitlines()[:200]]
+    marks = [(line, _mark(line)) for line in head.splitlines()[:200]]
     return any(mark and _TIME.search(line[: min(mark.start(), 200)]) for line, mark in marks)
+
+
+def _mark(line: bytes) -> re.Match[bytes] | None:
+    """The severity of a line. Most lines of other files have none, and a search for fixed bytes finds this sooner."""
+    return _MARK.search(line[:1000]) if b": " in line else None
 
 
 def is_server_log(head: bytes, prefix: Prefix) -> bool:
@@ -57,7 +62,7 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
 def best_prefix(head: bytes) -> Prefix | None:
     """The common prefix that fits the most lines; None if none fits any line."""
     head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
-    marked = sum(1 for line in head.split(b"\n") if _MARK.search(line[:1000]) and not line.startswith(b"\t"))
+    marked = sum(1 for line in head.split(b"\n") if _mark(line) and not line.startswith(b"\t"))
     best, most = None, 0
     # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
     headers = () if not marked else (True, False) if _SYSLOG.search(head) else (False,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,18 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import (
 )
 from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_library
 
-__all__ = ["NOTHING_THERE", "NO_CODE", "NO_NUMBER", "Assembled", "Assembly", "RecordColumns", "Rules"]
+__all__ = [
+    "NOTHING_THERE",
+    "NO_CODE",
+    "NO_NUMBER",
+    "Assembled",
+    "Assembly",
+    "RecordColumns",
+    "Rules",
+    "chosen_items",
+    "copied_items",
+    "joined_items",
+]
 
 #: Of integers that are not there, of codes, and of numbers of texts.
 NOTHING_THERE: Final = np.iinfo(np.int64).min
@@ -166,11 +177,16 @@ class Assembly:
         """
         self._call(loaded_library().pglog_assembly_end(self._handle))
 
+    @property
+    def waiting(self) -> int:
+        """The number of executions that were put together since the last time that they were taken."""
+        return int(loaded_library().pglog_assembly_waiting(self._handle))
+
     def take(self) -> Assembled:
-        """What was put together since the last time."""
+        """What was put together since the last time; it stays until the next call, so what is kept must be copied."""
         found = _ASSEMBLED()
         loaded_library().pglog_assembled(self._handle, ctypes.byref(found))
-        return {name: _copied(getattr(found, name), kind) for name, kind in _ITEMS.items()}
+        return {name: _viewed(getattr(found, name), kind) for name, kind in _ITEMS.items()}
 
     def _call(self, result: int) -> bool:
         if result == OUT_OF_MEMORY:
@@ -178,6 +194,44 @@ class Assembly:
         return result != NOT_IN_ORDER
 
 
-def _copied(array: ctypes.Structure, kind: str) -> NDArray[np.void]:
+def _viewed(array: ctypes.Structure, kind: str) -> NDArray[np.void]:
     dtype = np.dtype(structure(kind))
-    return np.frombuffer(ctypes.string_at(array.items, array.count * dtype.itemsize), dtype)
+    if not array.count:
+        return np.empty(0, dtype)
+    memory = (ctypes.c_uint8 * (array.count * dtype.itemsize)).from_address(array.items)
+    return np.frombuffer(memory, dtype)
+
+
+def chosen_items(items: NDArray[np.void], numbers: NDArray[np.integer]) -> NDArray[np.void]:
+    """Some structures of an array, copied as bytes: numpy would copy them member by member.
+
+    Example:
+        >>> pairs = np.array([(1, 2.0), (3, 4.0)], [("number", "i8"), ("value", "f8")])
+        >>> chosen_items(pairs, np.array([1, 0, 1]))["value"].tolist()
+        [4.0, 2.0, 4.0]
+    """
+    chosen: NDArray[np.void] = items.view(f"V{items.dtype.itemsize}")[numbers].view(items.dtype)
+    return chosen
+
+
+def copied_items(items: NDArray[np.void]) -> NDArray[np.void]:
+    """The same structures in memory of their own, copied as bytes.
+
+    Example:
+        >>> copied_items(np.array([(1,), (3,)], [("number", "i8")]))["number"].tolist()
+        [1, 3]
+    """
+    return items.view(f"V{items.dtype.itemsize}").copy().view(items.dtype)
+
+
+def joined_items(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Arrays of the same structures, one behind the other, copied as bytes; at least one.
+
+    Example:
+        >>> one = np.array([(1,), (3,)], [("number", "i8")])
+        >>> joined_items([one, one])["number"].tolist()
+        [1, 3, 1, 3]
+    """
+    dtype = arrays[0].dtype
+    joined: NDArray[np.void] = np.concatenate([items.view(f"V{dtype.itemsize}") for items in arrays]).view(dtype)
+    return joined

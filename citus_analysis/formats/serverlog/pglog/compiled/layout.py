@@ -25,12 +25,15 @@ __all__ = [
     "CODE_COLUMNS",
     "ELEMENTS",
     "FIELDS",
+    "IRREGULAR",
     "MAX_SHARDS",
+    "MORE_ROOM",
     "NOT_IN_ORDER",
     "NUMBER_COLUMNS",
     "OUT_OF_MEMORY",
     "RECORD_EVENTS",
     "RECORD_NUMBERS",
+    "ROW_FORMS",
     "TEXT_COLUMNS",
     "layout_hash",
     "layout_header",
@@ -40,6 +43,9 @@ __all__ = [
 OUT_OF_MEMORY: Final = -2
 #: Records do not stand in the order of their sessions.
 NOT_IN_ORDER: Final = -3
+#: A row is not as a server writes it; there are more rows than there is room for.
+IRREGULAR: Final = -4
+MORE_ROOM: Final = -5
 #: Shards of a statement that are kept; further ones are left out.
 MAX_SHARDS: Final = 8
 
@@ -52,6 +58,9 @@ FIELDS: Final = (
 
 #: What a record is to its session; those that report a duration come first.
 RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "nothing")
+
+#: Logs of rows that tell each column by itself.
+ROW_FORMS: Final = ("csv", "loose_csv", "json")
 
 _TABLE: Final = TABLES["log_events"]
 _WIDTHS: Final[Mapping[ColumnType, type]] = MappingProxyType(
@@ -89,6 +98,7 @@ _ENUMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = MappingProxyType(
         "E": ("element_kind", ELEMENTS),
         "F": ("field", (*FIELDS, "count")),
         "R": ("record_event", RECORD_EVENTS),
+        "W": ("row_form", ROW_FORMS),
     }
 )
 
@@ -346,6 +356,8 @@ def _declarations() -> str:
         "HEAD_LIMIT": HEAD_LIMIT,
         "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})",
         "NOT_IN_ORDER": f"({NOT_IN_ORDER})",
+        "IRREGULAR": f"({IRREGULAR})",
+        "MORE_ROOM": f"({MORE_ROOM})",
         "MAX_SHARDS": MAX_SHARDS,
     }
     defined = "".join(f"#define {name} {value}\n" for name, value in limits.items())

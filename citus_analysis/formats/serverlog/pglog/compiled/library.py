@@ -19,13 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.serverlog.pglog._prefix import Prefix
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix, compile_prefix
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import (
     CODE_COLUMNS,
+    IRREGULAR,
     MAX_SHARDS,
+    MORE_ROOM,
     NUMBER_COLUMNS,
     OUT_OF_MEMORY,
+    ROW_FORMS,
     TEXT_COLUMNS,
     layout_hash,
     structure,
@@ -48,6 +51,7 @@ __all__ = [
     "loaded_library",
     "read_texts",
     "scan_chunk",
+    "scan_rows",
     "survey",
 ]
 
@@ -82,6 +86,22 @@ def _layout_of(library: ctypes.CDLL) -> int | None:
     return int(library.pglog_layout())
 
 
+def _declare_assembly(library: ctypes.CDLL) -> None:
+    """The types of the functions that put records of sessions together."""
+    library.pglog_assembly_new.argtypes = (c_void_p,)
+    library.pglog_assembly_new.restype = c_void_p
+    library.pglog_assembly_free.argtypes = (c_void_p,)
+    library.pglog_assembly_free.restype = None
+    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
+    library.pglog_assemble.restype = c_int32
+    library.pglog_assembly_end.argtypes = (c_void_p,)
+    library.pglog_assembly_end.restype = c_int32
+    library.pglog_assembly_waiting.argtypes = (c_void_p,)
+    library.pglog_assembly_waiting.restype = c_int64
+    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
+    library.pglog_assembled.restype = None
+
+
 @cache
 def loaded_library() -> ctypes.CDLL:
     """The library, with the types of its functions.
@@ -97,6 +117,15 @@ def loaded_library() -> ctypes.CDLL:
         raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
     library.pglog_scan.argtypes = (POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT))
     library.pglog_scan.restype = c_int32
+    library.pglog_scan_rows.argtypes = (
+        POINTER(_CHUNK),
+        c_int32,
+        POINTER(_PREFIX),
+        c_void_p,
+        c_int64,
+        POINTER(_OUTPUT),
+    )
+    library.pglog_scan_rows.restype = c_int32
     library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_OUTPUT))
     library.pglog_read_texts.restype = c_int32
     library.pglog_survey.argtypes = (c_void_p, c_int64)
@@ -112,16 +141,7 @@ def loaded_library() -> ctypes.CDLL:
     library.pglog_ties_free.restype = None
     library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TIED_BY), c_void_p, c_void_p)
     library.pglog_tie.restype = c_int32
-    library.pglog_assembly_new.argtypes = (c_void_p,)
-    library.pglog_assembly_new.restype = c_void_p
-    library.pglog_assembly_free.argtypes = (c_void_p,)
-    library.pglog_assembly_free.restype = None
-    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
-    library.pglog_assemble.restype = c_int32
-    library.pglog_assembly_end.argtypes = (c_void_p,)
-    library.pglog_assembly_end.restype = c_int32
-    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
-    library.pglog_assembled.restype = None
+    _declare_assembly(library)
     return library
 
 
@@ -192,15 +212,18 @@ class Output:
         for name, array in self._lists.items():
             setattr(self._structure, name, array.ctypes.data)
 
-    def fill(self, scan: Callable[..., int], *source: object) -> None:
-        """Fill the columns by a function of the scanner, given what it reads.
+    def fill(self, scan: Callable[..., int], *source: object) -> int:
+        """Fill the columns by a function of the scanner, given what it reads; its answer.
 
         Raises:
             MemoryError: the memory does not suffice.
         """
         structure = self._structure
-        if scan(*source, ctypes.byref(structure)):
+        answer = scan(*source, ctypes.byref(structure))
+        if answer == OUT_OF_MEMORY:
             raise MemoryError
+        if answer:
+            return answer
         self.rows = int(structure.rows)
         for name, column in self.columns.items():
             column.count = self.rows if name in _EVERYWHERE else column.marked()
@@ -213,6 +236,7 @@ class Output:
         self.shards = self._lists["shards"][: structure.shard_count]
         self.blank_bytes = int(structure.blank_bytes)
         self.record_bytes = int(structure.record_bytes)
+        return 0
 
 
 def bits(rows: int) -> Bytes:
@@ -260,6 +284,32 @@ def scan_chunk(
     output = Output(survey.lines, rooms)
     output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
+
+
+def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, rooms: Rooms) -> Output | None:
+    """The records of a chunk whose rows tell each column by itself, and their details, each as a row.
+
+    Args:
+        buffer: the chunk, and room for as many bytes once more.
+        size: of the chunk.
+        lines: of the chunk, at least.
+        offset: where the chunk begins in the source.
+        form: of its rows, one of :data:`ROW_FORMS`.
+        rooms: memory for the columns.
+
+    Returns:
+        None if some row is not as a server writes it.
+    """
+    chunk = _CHUNK(buffer.ctypes.data, size, offset, 0, LINE_CAP, EXCERPT_BYTES, 0, 0)
+    prefix = ctypes.byref(_structure_of(compile_prefix("")))
+    # Few records have details; each has five at most.
+    for rows in (lines + lines // 2 + 64, 6 * lines):
+        output = Output(rows, rooms)
+        given = (ctypes.byref(chunk), ROW_FORMS.index(form), prefix, buffer.ctypes.data, rows)
+        answer = output.fill(loaded_library().pglog_scan_rows, *given)
+        if answer != MORE_ROOM:
+            return None if answer == IRREGULAR else output
+    raise AssertionError
 
 
 def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:

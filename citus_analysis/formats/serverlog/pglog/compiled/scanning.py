@@ -33,7 +33,7 @@ from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLE
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Memory", "add_body_fast", "scan_fast"]
+__all__ = ["Memory", "add_body_fast", "arrays_of", "batch_of", "scan_fast"]
 
 _TABLE: Final = TABLES["log_events"]
 #: Meaning of the numbers in a column.
@@ -78,11 +78,11 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):
         sizes[-1] += chunk.tail
-    arrays = _arrays(buffer, out)
+    arrays = arrays_of(buffer, out)
     if program_of(prefix).epoch:
         arrays["zone"] = repeated_text("UTC", out.rows)
     return Scanned(
-        rows=_batch(arrays),
+        rows=batch_of(arrays),
         rejects=stray_rejects(chunk, buffer.data, starts, sizes),
         parsed_bytes=out.record_bytes,
         noise_bytes=out.blank_bytes,
@@ -99,7 +99,7 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     severities = frame.get_column("severity").cast(_TABLE["severity"].dtype).to_physical().to_numpy()
     out = native.read_texts(buffer, places, severities)
-    told = pl.DataFrame(_batch({name: a for name, a in _arrays(buffer, out).items() if name in _TOLD_BY_TEXT}))
+    told = pl.DataFrame(batch_of({name: a for name, a in arrays_of(buffer, out).items() if name in _TOLD_BY_TEXT}))
     return frame.drop("text").hstack(told)
 
 
@@ -110,11 +110,12 @@ def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:
     return room[: chunk.text.read_into(room.data)]
 
 
-def _batch(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
+def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Columns as a batch."""
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def _arrays(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+def arrays_of(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     """The columns that have values: of `log_events`, and `clock` and `zone`."""
     rows, columns = out.rows, {name: column for name, column in out.columns.items() if column.count or not out.rows}
     arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}

@@ -4,6 +4,7 @@
 #include "body.c"
 #include "line.c"
 #include "prefix.c"
+#include "rows.c"
 #include "scanner.c"
 #include "sessions.c"
 #include "statement.c"

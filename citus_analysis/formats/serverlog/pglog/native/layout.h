@@ -5,12 +5,14 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x766efabab20d83ac
+#define LAYOUT_HASH 0x50e150f4ea4c1cd4
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
 #define OUT_OF_MEMORY (-2)
 #define NOT_IN_ORDER (-3)
+#define IRREGULAR (-4)
+#define MORE_ROOM (-5)
 #define MAX_SHARDS 8
 
 enum kind {
@@ -123,6 +125,12 @@ enum record_event {
     R_TASK,
     R_ERROR,
     R_NOTHING,
+};
+
+enum row_form {
+    W_CSV,
+    W_LOOSE_CSV,
+    W_JSON,
 };
 
 typedef uint8_t byte_t;

@@ -33,7 +33,7 @@ static bool is_second(const byte_t *line)
 }
 
 /* Where `2026-11-20 21:03:47.877 UTC` ends. */
-static place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool with_ms, memo_t *memo)
+INTERNAL place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool with_ms, memo_t *memo)
 {
     place_t width = with_ms ? SECOND_WIDTH + 4 : SECOND_WIDTH;
     if (begin + width + 2 > limit) return ABSENT;
@@ -48,7 +48,7 @@ static place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool 
 }
 
 /* Where `3/4` ends, and its numbers; `begin` where none stands, for it may be empty. */
-static inline place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
+INTERNAL place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
 {
     bool negative = begin < limit && line[begin] == '-';
     place_t place = begin + negative, slash = read_digits(line, place, limit, 9, backend);

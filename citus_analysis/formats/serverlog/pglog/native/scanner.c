@@ -4,37 +4,10 @@
 #include <stdlib.h>
 
 #include "body.h"
-#include "line.h"
-#include "statement.h"
+#include "scan.h"
 
 /* What is astray or blank is told by what a chunk, or the record before, began with. */
 enum part { BLANKS, STRAYS, RECORDS };
-
-#define TEMPLATE_SETS 64
-#define TEMPLATE_WAYS 8
-
-/* Hash table of the numbers of distinct texts. */
-typedef struct {
-    int32_t *slots;
-    uint32_t mask, used;
-} table_t;
-
-typedef struct {
-    const byte_t *text;
-    const prefix_t *prefix;
-    output_t *out;
-    head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
-    head_t *head, *next;
-    lines_t lines;
-    table_t texts[T_COUNT];
-    int32_t recent[T_COUNT]; /* number of the last text of each column */
-    template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];
-    template_t *spare; /* where the next statement is read into */
-    /* The last second that a stamp showed, and its milliseconds since 1970. */
-    byte_t second[SECOND_WIDTH];
-    int64_t second_clock;
-    bool failed;
-} scan_t;
 
 #define EMPTY (-1)
 
@@ -83,7 +56,7 @@ static bool table_grow(table_t *table, const byte_t *text, const stretch_t *dist
 }
 
 /* The number of a short text among the distinct ones of its column in this chunk; the last one is tried first. */
-static int32_t text_number(scan_t *scan, enum text_column column, stretch_t stretch)
+INTERNAL int32_t text_number(scan_t *scan, enum text_column column, stretch_t stretch)
 {
     stretch_t *distinct = scan->out->distinct_texts[column];
     table_t *table = &scan->texts[column];
@@ -136,34 +109,6 @@ static const template_t *template_of(scan_t *scan, place_t begin, place_t end, s
     return found;
 }
 
-static inline void mark(column_t *column, int64_t row) { column->valid[row >> 3] |= (byte_t)(1 << (row & 7)); }
-static inline void set_64(column_t *column, int64_t row, int64_t value)
-{
-    ((int64_t *)column->values)[row] = value;
-    mark(column, row);
-}
-static inline void set_32(column_t *column, int64_t row, int64_t value)
-{
-    ((int32_t *)column->values)[row] = (int32_t)value;
-    mark(column, row);
-}
-/* Severity and kind: every record has them. */
-static inline void put_8(column_t *column, int64_t row, int value) { ((byte_t *)column->values)[row] = (byte_t)value; }
-static inline void set_8(column_t *column, int64_t row, int value)
-{
-    put_8(column, row, value);
-    mark(column, row);
-}
-static inline void set_duration(column_t *column, int64_t row, int64_t microseconds)
-{
-    ((double *)column->values)[row] = (double)microseconds;
-    mark(column, row);
-}
-static inline void set_text(scan_t *scan, enum text_column column, int64_t row, place_t begin, place_t end)
-{
-    set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
-}
-
 #define US_PER_MS 1000
 #define US_PER_S (1000 * US_PER_MS)
 
@@ -186,7 +131,7 @@ static bool second_clock(const byte_t *stamp, int64_t *clock)
 
 #define NO_CLOCK INT64_MIN
 
-static void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row)
+INTERNAL void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row)
 {
     const byte_t *stamp = line + span.begin;
     if (!same_bytes(stamp, scan->second, SECOND_WIDTH)) {
@@ -209,7 +154,7 @@ static int64_t hex_value(const byte_t *line, place_t begin, place_t end)
 }
 
 /* `citus_internal gpid=20000030999`: the name without the gpid. */
-static void set_application(scan_t *scan, const byte_t *line, span_t span, int64_t row)
+INTERNAL void set_application(scan_t *scan, const byte_t *line, span_t span, int64_t row)
 {
     static const char word[] = " gpid=";
     place_t end = span.end, number = span.end, length = sizeof word - 1;
@@ -326,7 +271,7 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
 }
 
 /* Columns that a text tells. */
-static void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
+INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
 {
     const byte_t *text = scan->text;
     output_t *out = scan->out;
@@ -453,7 +398,7 @@ survey_t pglog_survey(const byte_t *text, int64_t size)
     return (survey_t){lines, high < 0x80, low == 0};
 }
 
-static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *output)
+INTERNAL scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *output)
 {
     scan_t *scan = calloc(1, sizeof *scan);
     if (!scan) return NULL;
@@ -475,7 +420,7 @@ static scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *ou
 }
 
 /* 0, or OUT_OF_MEMORY where it did. */
-static int32_t scan_free(scan_t *scan)
+INTERNAL int32_t scan_free(scan_t *scan)
 {
     int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;
     for (int set = 0; set < TEMPLATE_SETS; set++)

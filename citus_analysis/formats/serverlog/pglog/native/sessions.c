@@ -507,6 +507,8 @@ int32_t pglog_assembly_end(assembly_t *assembly)
     return assembly->failed ? OUT_OF_MEMORY : 0;
 }
 
+int64_t pglog_assembly_waiting(const assembly_t *assembly) { return assembly->executions.count; }
+
 static array_t taken(list_t *list)
 {
     array_t array = {list->items, list->count};

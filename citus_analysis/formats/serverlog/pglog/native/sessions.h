@@ -26,6 +26,9 @@ EXPORTED int32_t pglog_assemble(assembly_t *assembly, const records_t *records);
 /* No more records come: what is open ends here. 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_assembly_end(assembly_t *assembly);
 
+/* The number of executions assembled since they were last asked for. */
+EXPORTED int64_t pglog_assembly_waiting(const assembly_t *assembly);
+
 /* What was assembled since the last call; it stays until the next call of any function. */
 EXPORTED void pglog_assembled(assembly_t *assembly, assembled_t *assembled);
 

@@ -1,0 +1,116 @@
+"""A month of samples: sar's text, `sadf -d` and dool's CSV, each read by its format, beside `grep -c` of the same file.
+
+`python -m benchmarks.samplers [--out FILE]` makes the files of the recordings of the tests: each section of the text
+has its real lines for every 10 minutes of 30 days. The best of three runs counts; CPU seconds, of all threads, are
+kept beside wall time, because other work on the machine changes them less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Final
+
+from citus_analysis.formats import Content, Hints, format_named
+
+DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "samplers"
+RESULTS: Final = Path(__file__).parent / "results" / "samplers.json"
+_START: Final = datetime(2026, 11, 1, 0, 10, 1)
+_RUNS: Final = 3
+
+
+def month_of_sar() -> str:
+    """A text of sar: one part a day, and in it each section of the recording."""
+    text = (DATA / "sysstat" / "sar-f-C.out").read_text(encoding="utf-8").split("LINUX RESTART")[0]
+    banner, *sections = text.split("\n\n")
+    found = []
+    for day in range(30):
+        found.append(banner.replace("11/22/26", f"11/{day + 1:02}/26") + "\n")
+        for section in sections:
+            header, *lines = section.strip("\n").split("\n")
+            rows = [line for line in lines if lines and line[:8] == lines[0][:8]]
+            if len(rows) == len(lines):
+                continue
+            times = [(_START + timedelta(minutes=10 * step)).strftime("%T") for step in range(143)]
+            found.append(f"\n00:00:01{header[8:]}\n")
+            found += [f"{time}{row[8:]}\n" for time in times for row in rows]
+            found += [f"{line}\n" for line in lines if line.startswith("Average")]
+    return "".join(found)
+
+
+def month_of_sadf() -> str:
+    """CSV of sadf: each report of the recording for the whole month."""
+    found = []
+    for section in re.split(r"(?m)^(?=#)", (DATA / "sysstat" / "sadf-d.csv").read_text(encoding="utf-8"))[1:15]:
+        header, *lines = section.splitlines()
+        rows = [line.split(";", 3) for line in lines if line.split(";")[2] == lines[0].split(";")[2]]
+        times = [(_START + timedelta(minutes=10 * step)).strftime("%F %T UTC") for step in range(4290)]
+        found.append(f"{header}\n")
+        found += [f"{host};{seconds};{time};{rest}\n" for time in times for host, seconds, _, rest in rows]
+    return "".join(found)
+
+
+def month_of_dool() -> str:
+    """CSV of dool: a line every 10 s."""
+    *head, row = (DATA / "dstat" / "dool.csv").read_text(encoding="utf-8").splitlines()[:8]
+    times = (_START + timedelta(seconds=10 * step) for step in range(30 * 8640))
+    rest = row[len("Nov-22 22:07:41") :]
+    return "\n".join([*head[:6], *(f"{time:%b-%d %T}{rest}" for time in times)]) + "\n"
+
+
+def best(work: Callable[[], object]) -> tuple[float, float]:
+    """Least wall time and CPU time of some runs."""
+    costs = []
+    for _ in range(_RUNS):
+        wall, cpu = perf_counter(), process_time()
+        work()
+        costs.append((perf_counter() - wall, process_time() - cpu))
+    return min(wall for wall, _ in costs), min(cpu for _, cpu in costs)
+
+
+def read(name: str, path: Path) -> None:
+    """Read a file; whatever is rejected would be read faster than it should be."""
+    rejected = sum(piece.rejected_bytes for piece in format_named(name).parse(Content(path), Hints(path.name)))
+    if rejected:
+        raise SystemExit(f"{path.name}: {rejected} bytes were rejected")
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Figures of each format."""
+    found: dict[str, float] = {}
+    made = {"sar": month_of_sar, "sadf_csv": month_of_sadf, "dstat": month_of_dool}
+    for name, make in made.items():
+        path = folder / f"{name}.out"
+        path.write_text(make(), encoding="utf-8")
+        size = path.stat().st_size / 1e6
+        counted, _ = best(partial(subprocess.run, ["grep", "-c", "all", path], check=False, capture_output=True))
+        wall, cpu = best(partial(read, name, path))
+        found[f"{name}_mb"] = round(size, 1)
+        found[f"{name}_mb_s"] = round(size / wall, 1)
+        found[f"{name}_mb_cpu_s"] = round(size / cpu, 1)
+        found[f"{name}_over_grep_wall"] = round(wall / counted, 1)
+    return found
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        found = measure(Path(name))
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for what, value in found.items():
+        print(f"{what:24} {value:10,.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""How load is spread over nodes in sum and over time, and over shards: connections, statements, bytes, CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.connection_counts import connections_over_time
+from citus_analysis.bottleneck.evidence.balance import balance, jain_index
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.timeline import cpu_over_time
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+
+__all__ = ["MEASURES", "balance_of_nodes", "node_loads", "shard_skew"]
+
+#: What is spread over nodes, and its unit.
+MEASURES: Final = {
+    "connections": "connections of clients",
+    "statements": "sampled statements per second",
+    "network": "received and sent [kB/s]",
+    "CPU": "CPU busy [%]",
+}
+_RUN: Final = ("resource", "run_id")
+#: Below so many executions of a shard on average, chi-squared is no approximation of the test's distribution.
+_TESTABLE: Final = 5
+_SHAPE: Final = (*_RUN, "node", "elapsed_s", "measure", "value")
+
+
+def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Load of each node over time, by measure.
+
+    Statements are counted per second of their begin at the node that received them: those of sampled sessions, where
+    a study logs only these. Samplers that share a host see its whole CPU and network.
+
+    Args:
+        tables: `activity_samples`, `net_samples` and `cpu_samples`.
+        statements: the table `statements`, with `start_time`.
+        runs: the runs.
+
+    Returns:
+        `resource`, `run_id`, `node`, `elapsed_s` (since the measured time began), `measure` (of :data:`MEASURES`),
+        `value`.
+    """
+    connections = connections_over_time(tables["activity_samples"], runs, margin_s=0.0)
+    network = align_to_runs(tables["net_samples"], runs).with_columns(
+        value=pl.col("receive_kb_s") + pl.col("transmit_kb_s")
+    )
+    parts = {
+        "connections": connections.with_columns(value="client"),
+        "statements": _statements(statements, runs),
+        "network": network.group_by(*_RUN, "node", "elapsed_s").agg(pl.col("value").sum()),
+        "CPU": cpu_over_time(tables["cpu_samples"], runs).with_columns(value="busy_percent"),
+    }
+    shaped = [
+        part.select(
+            pl.col(*_RUN, "node").cast(pl.String),
+            pl.col("elapsed_s").cast(pl.Float64),
+            pl.lit(name).alias("measure"),
+            pl.col("value").cast(pl.Float64),
+        ).select(_SHAPE)
+        for name, part in parts.items()
+    ]
+    return pl.concat(shaped).drop_nulls(["node", "value"]).sort(*_RUN, "measure", "node", "elapsed_s")
+
+
+def _statements(statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Statements that began in each full second of a run, at each node that received any in some run; 0 where none."""
+    window = runs.select(
+        *_RUN,
+        begin=pl.coalesce("measured_from", "start_time"),
+        seconds=(pl.coalesce("measured_until", "end_time") - pl.coalesce("measured_from", "start_time"))
+        .dt.total_seconds()
+        .cast(pl.Int64),
+    ).drop_nulls()
+    second = (pl.col("start_time") - pl.col("begin")).dt.total_milliseconds() // 1000
+    received = statements.filter(pl.col("executed").is_not_null()).join(window, on=_RUN)
+    counts = received.group_by(*_RUN, "node", second=second).agg(value=pl.len())
+    seen = received.select(*_RUN, "seconds").unique().filter(pl.col("seconds") > 0)
+    every = seen.join(received.select("resource", "node").unique(), on="resource")
+    grid = every.with_columns(second=pl.int_ranges(0, pl.col("seconds"))).explode("second").drop("seconds")
+    filled = grid.join(counts, on=[*_RUN, "node", "second"], how="left").with_columns(pl.col("value").fill_null(0))
+    return filled.with_columns(elapsed_s=pl.col("second") + 0.5)
+
+
+def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+    """Mean load of each node, its share of all nodes, and Jain's index, for each configuration with several nodes.
+
+    Args:
+        loads: what :func:`node_loads` returned.
+        runs: the runs, with the columns of `configuration`.
+        configuration: columns that identify a configuration.
+
+    Returns:
+        `configuration`, `measure`, `node`, `mean` (over time, then over runs), `share_percent`, `jain_index` (null
+        where all loads are 0), `most_uneven_second` (the lowest Jain's index of any second, over the runs), `runs`.
+    """
+    others = [name for name in configuration if name != "resource"]
+    placed = loads.join(runs.select(*_RUN, *others), on=_RUN)
+    keys = [*configuration, "measure"]
+    per_run = placed.group_by(*keys, "run_id", "node").agg(pl.col("value").mean())
+    means = per_run.group_by(*keys, "node").agg(mean=pl.col("value").mean(), runs=pl.len())
+    several = means.filter(pl.len().over(keys) > 1)
+    total, squares = pl.col("mean").sum().over(keys), (pl.col("mean") ** 2).sum().over(keys)
+    index = pl.when(squares > 0).then(total**2 / (pl.len().over(keys) * squares))
+    worst = _worst_second(placed, keys)
+    return (
+        several.with_columns(share_percent=pl.when(total > 0).then(100 * pl.col("mean") / total), jain_index=index)
+        .join(worst, on=keys, how="left", nulls_equal=True)
+        .select(*keys, "node", "mean", "share_percent", "jain_index", "most_uneven_second", "runs")
+        .sort(*keys, "node", nulls_last=True)
+    )
+
+
+def _worst_second(placed: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The lowest Jain's index of a second in which every node of the configuration has a value."""
+    second = pl.col("elapsed_s").floor().alias("second")
+    nodes = placed.group_by(keys).agg(nodes=pl.col("node").n_unique())
+    each = placed.group_by(*keys, "run_id", second, "node").agg(pl.col("value").mean())
+    sums = each.group_by(*keys, "run_id", "second").agg(
+        total=pl.col("value").sum(), squares=(pl.col("value") ** 2).sum(), seen=pl.len()
+    )
+    whole = sums.join(nodes, on=keys, nulls_equal=True).filter(
+        (pl.col("seen") == pl.col("nodes")) & (pl.col("squares") > 0)
+    )
+    index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
+    return whole.group_by(keys).agg(most_uneven_second=index.min())
+
+
+@in_callers_kind
+def shard_skew(statements: Frame, runs: Frame, configuration: Sequence[str] = ("resource",)) -> pl.DataFrame:
+    """Executions of each run over shards, with the most and the least used one.
+
+    Runs are kept apart, because each may have made its table anew, with other shards. Only shards that were used at
+    all are known from statements: of a table with more shards, the others had none.
+
+    Args:
+        statements: the table `statements`.
+        runs: the runs, with the columns of `configuration`.
+        configuration: columns that identify a configuration.
+
+    Returns:
+        `configuration`, `run_id`, `shards` (used), `executions`, `mean`, `most_used` (shard) and `most` (its
+        executions), `least_used` and `least`, `most_over_mean`, `jain_index`, `p_value` and `method` (of the test
+        against an even split over the used shards, statements being independent; null where a shard has fewer than
+        five executions on average).
+    """
+    others = [name for name in configuration if name != "resource"]
+    known = as_polars(statements).drop_nulls("shard_id")
+    placed = known.join(as_polars(runs).select(*_RUN, *others), on=_RUN)
+    keys = [*configuration, "run_id"]
+    counts = placed.group_by(*keys, "shard_id").agg(n=pl.len()).sort(*keys, "shard_id", nulls_last=True)
+    rows = list(_skews(counts, keys))
+    numbers = {"mean": pl.Float64(), "most_used": pl.Int64(), "most": pl.Int64(), "least_used": pl.Int64()}
+    numbers |= {"least": pl.Int64(), **dict.fromkeys(("most_over_mean", "jain_index", "p_value"), pl.Float64())}
+    schema = {name: counts.schema[name] for name in keys} | {"shards": pl.Int64(), "executions": pl.Int64()}
+    return pl.DataFrame(rows, schema={**schema, **numbers, "method": pl.String()})
+
+
+def _skews(counts: pl.DataFrame, keys: Sequence[str]) -> Iterator[dict[str, object]]:
+    for key, group in counts.group_by(keys, maintain_order=True):
+        if group.height < 2:
+            continue
+        ordered = group.sort("n", "shard_id", descending=[True, False])
+        shards, numbers = ordered["shard_id"].to_list(), [int(n) for n in ordered["n"]]
+        mean = sum(numbers) / len(numbers)
+        tested = balance(numbers, [str(one) for one in shards]) if mean >= _TESTABLE else None
+        yield {
+            **dict(zip(keys, key, strict=True)),
+            "shards": len(numbers),
+            "executions": sum(numbers),
+            "mean": mean,
+            "most_used": shards[0],
+            "most": numbers[0],
+            "least_used": shards[-1],
+            "least": numbers[-1],
+            "most_over_mean": numbers[0] / mean,
+            "jain_index": jain_index(numbers),
+            "p_value": None if tested is None else tested.p_value,
+            "method": None if tested is None else tested.method,
+        }

@@ -1,0 +1,103 @@
+"""What may have differed between the runs of a configuration: one number per run and factor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.spans.analyse.tail import autovacuum_intervals
+
+__all__ = ["FACTORS", "run_factors", "run_variance"]
+
+_RUN: Final = ("resource", "run_id")
+#: Column -> the factor in words.
+FACTORS: Final = {
+    "order": "order in time",
+    "checkpoint": "checkpoints",
+    "autovacuum": "autovacuum",
+    "balance": "balance of nodes",
+}
+_UNDER_WAY: Final = "time with a checkpoint under way"
+_LOGS_AUTOVACUUM: Final = "settings.log_autovacuum_min_duration"
+
+
+def run_factors(
+    runs: pl.DataFrame,
+    measured: pl.DataFrame,
+    sessions: pl.DataFrame,
+    autovacuum: pl.DataFrame,
+    settings: pl.DataFrame,
+    configuration: Sequence[str],
+) -> pl.DataFrame:
+    """The runs that are ok with a number for each factor; null where it is not known.
+
+    Args:
+        runs: the runs, with the columns of `configuration`.
+        measured: columns of :data:`citus_analysis.bottleneck.evidence.measurements.COLUMNS`.
+        sessions: what :func:`citus_analysis.bottleneck.client_sessions` returned.
+        autovacuum: records of kind `autovacuum`, rows of `log_events`.
+        settings: the table `settings`.
+        configuration: columns that identify a configuration.
+
+    Returns:
+        `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
+        `checkpoint` (per cent of the run with one under way, mean of the nodes), `autovacuum` (seconds of it in the
+        run, all nodes), `balance` (Jain's index of the clients' sessions over nodes).
+    """
+    done = runs.filter((pl.col("status") == "ok") & (pl.col("throughput_ops_s") > 0))
+    ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
+    shares = measured.filter(pl.col("metric") == _UNDER_WAY).group_by(_RUN).agg(checkpoint=pl.col("value").mean())
+    return (
+        ordered.join(shares, on=_RUN, how="left")
+        .join(_vacuumed(done, autovacuum, settings), on=_RUN, how="left")
+        .join(_jain(sessions), on=_RUN, how="left")
+        .select(*configuration, "run_id", "throughput_ops_s", *FACTORS)
+        .sort(*configuration, "order")
+    )
+
+
+def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+    """Seconds of autovacuum within each run; 0 only where the servers would have logged it."""
+    window = runs.select(*_RUN, begin="start_time", until="end_time").drop_nulls()
+    placed = window.join(autovacuum_intervals(events).select("resource", "start_time", "end_time"), on="resource")
+    overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
+    inside = placed.with_columns(overlap=overlap.dt.total_milliseconds() / 1000).filter(pl.col("overlap") >= 0)
+    sums = inside.group_by(_RUN).agg(autovacuum=pl.col("overlap").sum())
+    asked = settings.filter((pl.col("name") == _LOGS_AUTOVACUUM) & ~pl.col("value").str.starts_with("-"))
+    logged = pl.concat([asked.select("resource"), events.select(pl.col("resource").cast(pl.String))]).unique()
+    known = window.join(logged, on="resource", how="semi").select(_RUN)
+    return known.join(sums, on=_RUN, how="left").with_columns(pl.col("autovacuum").fill_null(0.0))
+
+
+def _jain(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Jain's index of the clients' sessions over all nodes on which sessions of the resource were seen."""
+    nodes = sessions.group_by("resource").agg(nodes=pl.col("node").n_unique()).filter(pl.col("nodes") > 1)
+    opened = sessions.filter(pl.col("role") == "parent").group_by(*_RUN, "node").agg(
+        opened=pl.struct("pid", "backend_start").n_unique().cast(pl.Float64)
+    )  # fmt: skip
+    sums = opened.group_by(_RUN).agg(total=pl.col("opened").sum(), squares=(pl.col("opened") ** 2).sum())
+    index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
+    return sums.join(nodes, on="resource").select(*_RUN, balance=index)
+
+
+@in_callers_kind
+def run_variance(factors: Frame, configuration: Sequence[str], *, level: float = LEVEL) -> RunVariance:
+    """Run-to-run variance by order in time, checkpoints, autovacuum, balance of nodes and the rest.
+
+    Args:
+        factors: what :func:`run_factors` returned.
+        configuration: columns that identify a configuration.
+        level: confidence level of the mean for which runs are counted.
+
+    Raises:
+        InsufficientDataError: too few repeated runs.
+    """
+    frame = as_polars(factors)
+    names = frame.select(pl.struct(configuration).struct.json_encode()).to_series().to_list()
+    values = {words: frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name, words in FACTORS.items()}
+    return split_run_variance(frame["throughput_ops_s"].to_numpy(), names, values, level=level)

@@ -1,0 +1,92 @@
+r"""Lines of texts in columns of blanks, each run of blanks as one, so that a CSV reader can take the columns apart.
+
+Example:
+    >>> compact_lines(b"a   1.5\t2 \r\n\n b", offset=10).rows()
+    [(10, 12, 'a 1.5 2', True), (22, 1, '', True), (23, 2, 'b', False)]
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from citus_analysis.formats.reading.json_lines import lines_of
+
+__all__ = ["compact_lines", "split_columns"]
+
+_BLANK: Final = ord(" ")
+_NEWLINE: Final = ord("\n")
+_TO_BLANKS: Final = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+def compact_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
+    """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
+
+    In `text`, runs of blanks are one blank, and there is none at its ends; bytes that are not UTF-8 become U+FFFD.
+    """
+    starts, sizes = lines_of(data)
+    if not offset and data.startswith(_MARK):
+        data = b"   " + data[len(_MARK) :]
+    texts = _texts(data.translate(_TO_BLANKS))
+    terminated = np.arange(len(starts)) < data.count(b"\n")
+    return pl.DataFrame({"offset": starts + offset, "length": sizes, "text": texts, "terminated": terminated})
+
+
+def _texts(data: bytes) -> pl.Series:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode("utf-8", "replace").encode()
+    text = _without_blanks(np.frombuffer(data, np.uint8))
+    starts, sizes = lines_of(text)
+    if len(starts) < (lines := data.count(b"\n") + (not data.endswith(b"\n") and bool(data))):
+        # The last line held nothing but blanks.
+        starts, sizes = np.append(starts, [len(text)] * (lines - len(starts))), np.append(sizes, [0])
+    ended = np.append(starts, starts[-1:] + sizes[-1:])
+    array = pa.Array.from_buffers(
+        pa.large_string(), len(starts), [None, pa.py_buffer(ended.astype(np.int64).tobytes()), pa.py_buffer(text)]
+    )
+    return pl.Series("text", array, dtype=pl.String).str.strip_chars_end("\n")
+
+
+def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
+    blank = text == _BLANK
+    before = np.concatenate([[True], blank[:-1]])
+    text = text[~(blank & before)]
+    # A blank that is left stands alone; at the ends of lines it goes too.
+    blank, newline = text == _BLANK, text == _NEWLINE
+    outside = np.concatenate([newline[1:], [True]]) | np.concatenate([[True], newline[:-1]])
+    alone: bytes = text[~(blank & outside)].tobytes()
+    return alone
+
+
+def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separator: str = " ") -> pl.DataFrame:
+    r"""Texts of exactly `count` columns as columns `0`, `1` ...: those in `numbers` as numbers, others as texts.
+
+    Numbers that cannot be read, or are not finite, are null.
+
+    Example:
+        >>> split_columns(pl.Series(["a 1.5", "b x"]), 2, frozenset({1})).rows()
+        [('a', 1.5), ('b', None)]
+    """
+    schema = {str(index): pl.Float64() if index in numbers else pl.String() for index in range(count)}
+    if texts.is_empty():
+        return pl.DataFrame(schema=schema)
+    data = (texts.str.join("\n").item() + "\n").encode()
+    frame = pl.read_csv(
+        BytesIO(data), separator=separator, has_header=False, quote_char=None, schema=schema, ignore_errors=True
+    )
+    if frame.height != len(texts):
+        # Whatever a CSV reader takes for the end of a line, the caller knows better.
+        parts = texts.to_frame("text").select(pl.col("text").str.split(separator))
+        frame = parts.select(
+            pl.col("text").list.get(int(name), null_on_oob=True).cast(kind, strict=False).alias(name)
+            for name, kind in schema.items()
+        )
+    floats = pl.col(pl.Float64)
+    return frame.with_columns(pl.when(floats.is_finite()).then(floats))

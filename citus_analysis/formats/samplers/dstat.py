@@ -1,0 +1,215 @@
+"""CSV of dstat (0.6 to 0.8), pcp-dstat and dool (1.x), as `--output` writes it; several runs may follow each other.
+
+Tables: `cpu_samples`, `core_samples` (`-C 0,1`), `device_samples` (`-d`, `-r`; totals as groups), `net_samples`,
+`vm_samples` (`-m`, `-s`, `-g`, `-y`, `-p`, `-l`, `--vm`). Columns of other plugins are left out.
+
+`sample_time` comes from `-T` (seconds since 1970) or `-t`, which prints day, month and time in the zone of the machine
+(option `timezone`); the year is that of the date in the head of the run, and one more behind New Year. Without either,
+times are null.
+
+`since_boot`: the first line of a run averages since boot. The option `first_report` overrides this.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.compact_lines import split_columns
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.samplers._dstat_columns import Place, places_of
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.schema import TABLES
+
+__all__ = ["FORMAT", "Dstat"]
+
+_BANNER: Final = re.compile(r'^"((?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"')
+_DATE: Final = re.compile(r'"Date:","[0-9]{1,2} ([A-Z][a-z]{2}) ([0-9]{4}) ')
+_VALUES: Final = r"^(?:[0-9-]|[A-Z][a-z]{2}-[0-9]{2} )"
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_STAMP: Final = r"^(?:([0-9]{2})-([0-9]{2})|([A-Z][a-z]{2})-([0-9]{2})) ([0-9]{2}:[0-9]{2}:[0-9]{2})$"
+_NO_NUMBER: Final = "not a number, or none that its column can hold"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The head of a run, and how far the run was read.
+
+    Attributes:
+        tool: dstat or dool.
+        month: of the head's date, from 1.
+        year: of the head's date; None without one.
+        groups: names of the groups of columns.
+        names: names of the columns.
+        places: columns that have a place.
+        read: number of lines read.
+        samples: number of samples of the file in front of this run.
+    """
+
+    tool: str = "dstat"
+    month: int = 1
+    year: int | None = None
+    groups: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    places: dict[int, Place] = field(default_factory=dict)
+    read: int = 0
+    samples: int = 0
+
+
+class Dstat(Format):
+    """CSV of dstat, pcp-dstat and dool."""
+
+    name: ClassVar[str] = "dstat"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("cpu_samples", "core_samples", "device_samples", "net_samples", "vm_samples"),
+    )
+    noise: ClassVar[str] = "heads of runs, names of columns, empty lines"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its first line."""
+        first = head.lstrip(b"\xef\xbb\xbf\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
+        return 1.0 if _BANNER.match(first) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the file."""
+        zone, first_report = timezone_of(hints.options), first_report_option(hints.options) is not False
+        run = _Run()
+        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, run = _block(block, run, zone, first_report=first_report)
+            yield parsed
+
+
+def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[Parsed, _Run]:
+    lines = line_frame(block.data, block.offset)
+    values = pl.col("text").str.contains(_VALUES)
+    lines = lines.with_columns(values=values, stretch=values.rle_id())
+    found: dict[str, list[pl.DataFrame]] = {}
+    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
+    # Lines of values and of heads take turns: one turn for each run of the tool.
+    for stretch in lines.partition_by("stretch", maintain_order=True):
+        if not stretch["values"][0]:
+            run, strange = _head(stretch, run)
+            reasons.append(strange)
+            continue
+        tables, misread = _rows(stretch, run, zone, first_report=first_report)
+        run = replace(run, read=run.read + stretch.height)
+        reasons.append(misread)
+        for table, rows in tables.items():
+            found.setdefault(table, []).append(rows)
+    lines = lines.join(pl.concat(reasons), on="offset", how="left", maintain_order="left")
+    parsed = int(lines.filter(pl.col("values") & pl.col("reason").is_null())["length"].sum())
+    rejects = reject_runs(lines)
+    tables = {table: pl.concat(some, how="diagonal") for table, some in found.items()}
+    return Parsed(tables, parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects), run
+
+
+def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
+    """The run that these lines begin or go on with, and those of them that are strange."""
+    strange = []
+    for offset, text in lines.select("offset", "text").iter_rows():
+        if banner := _BANNER.match(text):
+            tool = "dool" if banner[1].lower() == "dool" else "dstat"
+            run = _Run(tool=tool, samples=run.samples + run.read)
+        elif text.startswith('"Cmdline:"') and (date := _DATE.search(text)) and date[1] in _MONTHS:
+            run = replace(run, month=_MONTHS.index(date[1]) + 1, year=int(date[2]))
+        elif text.startswith('"') and not re.match(r'"(?:Author|Host|Cmdline):"', text):
+            fields = tuple(next(csv.reader([text])))
+            # The names follow the groups; both are repeated if the run goes on in the file.
+            run = replace(run, groups=run.names, names=fields)
+        elif text and not text.startswith('"'):
+            strange.append(offset)
+    places = places_of(run.groups, run.names)
+    reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(
+        reason=pl.lit("no line of dstat")
+    )
+    return replace(run, places=places), reasons
+
+
+def _rows(
+    lines: pl.DataFrame, run: _Run, zone: str, *, first_report: bool
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows of the tables, and `offset` and `reason` of lines that cannot be read."""
+    count = len(run.names)
+    fitting = pl.col("terminated") & (pl.col("text").str.count_matches(",", literal=True) == count - 1)
+    misfit = pl.when(pl.col("terminated")).then(pl.lit(f"the header announces {count} columns"))
+    misfits = lines.filter(~fitting).select("offset", reason=misfit.otherwise(pl.lit(UNTERMINATED)))
+    numbered = lines.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + run.samples + run.read)
+    good = numbered.filter(fitting)
+    fields = split_columns(good["text"], max(count, 1), frozenset(run.places), ",")
+    placed = pl.concat([good.select("offset", "sample"), fields], how="horizontal").with_columns(
+        sample_time=_times(fields, run, zone), since_boot=(pl.col("sample") == run.samples) & first_report
+    )
+    held = _held(run)
+    misread = placed.filter(~held).select("offset", reason=pl.lit(_NO_NUMBER))
+    return _tables(placed.filter(held), run), pl.concat([misfits, misread])
+
+
+def _held(run: _Run) -> pl.Expr:
+    """Whether the columns can hold all numbers of a line."""
+    limits = [
+        pl.col(str(index)).abs() < 2.0**31 * (1.0 if place.factor == 1.0 else 2.0**20)
+        for index, place in run.places.items()
+    ]
+    return pl.all_horizontal(limits).fill_null(value=False) if limits else pl.lit(value=True)
+
+
+def _times(fields: pl.DataFrame, run: _Run, zone: str) -> pl.Series:
+    nothing = pl.Series([None] * fields.height, dtype=pl.Datetime("us", "UTC"))
+    if "epoch" in run.names:
+        epoch = pl.col(str(run.names.index("epoch"))).str.extract(r"^([0-9]{1,11}(?:\.[0-9]+)?)$").cast(pl.Float64)
+        return fields.select((epoch * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))).to_series()
+    if "time" not in run.names or run.year is None:
+        return nothing
+    part = pl.col(str(run.names.index("time"))).str.strip_chars('"').str.extract_groups(_STAMP).struct
+    numbers = {name: f"{number:02}" for number, name in enumerate(_MONTHS, 1)}
+    month = pl.coalesce(part.field("2"), part.field("3").replace_strict(numbers, default=None, return_dtype=pl.String))
+    year = pl.lit(run.year) + (month.cast(pl.Int32) < run.month).cast(pl.Int32)
+    text = pl.format("{}-{}-{} {}", year, month, pl.coalesce(part.field("1"), part.field("4")), part.field("5"))
+    local = text.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
+    zoned = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return fields.select(zoned.dt.convert_time_zone("UTC")).to_series()
+
+
+def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:
+    """One row for each line and item."""
+    items: dict[tuple[str, str], dict[str, pl.Expr]] = {}
+    for index, place in run.places.items():
+        table = "core_samples" if place.table == "cpu_samples" and place.item != "all" else place.table
+        items.setdefault((table, place.item), {})[place.column] = pl.col(str(index)) * place.factor
+    found: dict[str, list[pl.DataFrame]] = {}
+    for (table, item), columns in items.items():
+        rows = placed.select("sample", "sample_time", "since_boot", **columns)
+        found.setdefault(table, []).append(_named(rows, table, item, run.tool))
+    return {table: pl.concat(some, how="diagonal").sort("sample", maintain_order=True) for table, some in found.items()}
+
+
+def _named(rows: pl.DataFrame, table: str, item: str, tool: str) -> pl.DataFrame:
+    if table == "device_samples":
+        return rows.with_columns(device=pl.lit(item), is_group=pl.lit(True if item == "total" else None, pl.Boolean))
+    if table == "net_samples":
+        return rows.with_columns(interface=pl.lit(item))
+    if table == "vm_samples":
+        kinds = TABLES[table].parsed().polars_schema()
+        whole = [name for name in rows.columns if kinds[name].is_integer()]
+        return rows.with_columns(pl.col(name).round().cast(kinds[name]) for name in whole)
+    interrupts = [name for name in ("irq_percent", "softirq_percent") if name in rows.columns]
+    system = pl.sum_horizontal("sys", *interrupts) if "sys" in rows.columns else pl.lit(None, pl.Float64)
+    rows = rows.with_columns(system_percent=system, sampler=pl.lit(tool)).select(pl.exclude("sys"))
+    return rows if table == "cpu_samples" else rows.with_columns(cpu=pl.lit(int(item), pl.Int32))
+
+
+FORMAT: Final = Dstat()

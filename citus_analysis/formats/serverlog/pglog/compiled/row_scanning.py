@@ -1,0 +1,61 @@
+"""Records of a chunk of csvlog or jsonlog, read by compiled code where all its rows are as a server writes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from citus_analysis.formats.serverlog.pglog._records import Scanned
+from citus_analysis.formats.serverlog.pglog.compiled import library as native
+from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, valid_utf8
+from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, arrays_of, batch_of
+from citus_analysis.schema import SEVERITIES
+
+__all__ = ["scan_rows_fast"]
+
+_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
+
+
+def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scanned | None:
+    """The records of a chunk, in columns in the given memory.
+
+    Args:
+        data: whole rows.
+        offset: where they begin in the source.
+        form: of the rows, one of :data:`~citus_analysis.formats.serverlog.pglog.compiled.layout.ROW_FORMS`.
+        memory: of the log.
+
+    Returns:
+        None if some row is not as a server writes it; the reader in Python says what such rows mean.
+    """
+    given = np.frombuffer(data, np.uint8)
+    survey = native.survey(given)
+    if survey.zeros or not len(given):
+        return None
+    buffer = _with_room(given if survey.ascii else np.frombuffer(valid_utf8(data), np.uint8), memory.texts)
+    out = native.scan_rows(buffer, len(given), survey.lines, offset=offset, form=form, rooms=memory.columns)
+    if out is None:
+        return None
+    arrays = arrays_of(buffer, out)
+    arrays["record_byte_offset"] = _tied(out)
+    return Scanned(batch_of(arrays), [], out.record_bytes, 0)
+
+
+def _with_room(text: Bytes, rooms: Rooms) -> Bytes:
+    """The text with as much room behind it: texts without their escapes are written there."""
+    room = rooms.room(2 * len(text))
+    room[: len(text)] = text
+    return room
+
+
+def _tied(out: native.Output) -> pa.Array:
+    """The offset of the record for each detail, which is its own."""
+    severities = out.columns["severity"].values[: out.rows].view(np.uint8)
+    details = severities >= _FIRST_DETAIL
+    valid = np.packbits(details, bitorder="little")
+    offsets = native.Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
+    return number_array(offsets, out.rows)

@@ -1,0 +1,1 @@
+"""Samplers of sysstat: sar, sadf, mpstat and pidstat."""

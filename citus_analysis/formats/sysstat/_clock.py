@@ -1,0 +1,212 @@
+"""Times of samples in the texts of sysstat, which print the date once, in the banner, and then only times of day.
+
+A file has *parts* (each begins with a banner, or with the machine's restart) and parts have *sections*: `sar -f` prints
+one kind of report for the whole part, its averages, then the next kind, which begins at the part's first time again;
+sar with an interval prints all kinds for each moment and has one section. Within a section times only go on: a time of
+day that is hours before the previous one is on the next day. The clock may be set back by up to two hours (the end of
+summer time) without a change of the day.
+
+Only the samples, restarts and the first header of a section count: the later headers repeat the time of the report
+before, and averages have none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from citus_analysis.formats.sysstat._lines import BANNER, KINDS, TIME
+from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+
+__all__ = ["Clock", "banner_dates", "order_of", "placed"]
+
+_SET_BACK_S: Final = 2 * 3600
+_DAY_S: Final = 86_400
+_UNKNOWN: Final = -(2**31)
+_NOON: Final = 12
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What the lines so far tell about the next ones.
+
+    Attributes:
+        epoch_day: days from 1970 to the banner's date; far in the past if there is none that can be read.
+        part_first: second of the day at which the part began; None before its first time.
+        part_day: days from the banner's date to that time.
+        last: second of the day of the newest time.
+        day: days from the banner's date to it.
+        sample: highest number of a sample, -1 before the first.
+        at: number of the newest sample, which is lower in the later sections of a part.
+        part_sample: number of the last sample before the part.
+        behind: kind of the newest line that counts.
+    """
+
+    epoch_day: int = _UNKNOWN
+    part_first: float | None = None
+    part_day: int = 0
+    last: float | None = None
+    day: int = 0
+    sample: int = -1
+    at: int = -1
+    part_sample: int = -1
+    behind: str = "banner"
+
+
+def banner_dates(lines: pl.DataFrame) -> list[str]:
+    """The dates of the banners as numbers with dashes or as they are printed."""
+    dates = lines.filter(kind="banner")["text"].str.extract(BANNER)
+    return [re.sub(r"[年月년월] ?", "-", text).rstrip("日일 ") for text in dates.drop_nulls()]
+
+
+def order_of(lines: pl.DataFrame, options: dict[str, str], *, decimal_comma: bool) -> str:
+    """Order of day, month and year in the banners, see :mod:`citus_analysis.formats.times.sampler_clock`."""
+    return date_order(banner_dates(lines), options, decimal_comma=decimal_comma)
+
+
+def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tuple[pl.DataFrame, Clock]:
+    """Place the rows among classified lines in time.
+
+    Returns:
+        `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state behind them.
+    """
+    counting = lines.lazy().select("kind", "clock", text=pl.when(pl.col("kind") == "banner").then("text"))
+    counting = counting.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
+    before = pl.col("kind").shift(fill_value=pl.lit(clock.behind, KINDS))
+    opens = before.is_in(["banner", "restart", "average"]) & pl.col("kind").is_in(["row", "header"])
+    marked = counting.with_columns(section=opens & (before == "average"), opens=opens).collect()
+    behind = str(marked["kind"][-1]) if marked.height else clock.behind
+    marked = marked.filter((pl.col("kind") != "average") & ((pl.col("kind") != "header") | pl.col("opens")))
+    marked = marked.with_columns(_clock_seconds(marked["clock"]))
+    # A header without a time (`pidstat -h`) says nothing about time.
+    known = pl.col("seconds").is_not_null() | (pl.col("kind") == "banner")
+    timed = marked.filter(known)
+    epochs = bool((timed["seconds"] > 2 * _DAY_S).any())
+    walk = _Walk(clock, timed, _epoch_days(banner_dates(timed), order))
+    clock = walk.done()
+    found = pl.DataFrame(
+        {"sample": walk.samples, "sample_time": _times(walk.days, walk.seconds, timezone, epochs=epochs)}
+    )
+    if timed.height < marked.height:
+        place = marked.select(pl.when(known).then(known.cum_sum() - 1)).to_series()
+        found = found.select(pl.all().gather(place))
+    return found.filter(marked["kind"] == "row"), replace(clock, behind=behind)
+
+
+def _clock_seconds(clocks: pl.Series) -> pl.Series:
+    """Seconds since midnight of printed times, or since 1970; null where there is none."""
+    runs = clocks.rle().struct
+    texts = runs.field("value").to_frame("text")
+    part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct
+    front, hour, minute, second, behind = (part.field(str(group)) for group in range(1, 6))
+    hours = hour.cast(pl.Int64)
+    late = front.is_in(["下午", "오후"]) | behind.is_in(["P", "p"])
+    halved = (
+        (front.is_not_null() | behind.is_not_null())
+        .to_frame("halved")
+        .with_columns(hours=hours, late=late.fill_null(value=False))
+    )
+    on_twelve = pl.col("hours") % _NOON + pl.col("late").cast(pl.Int64) * _NOON
+    hours = halved.select(pl.when("halved").then(on_twelve).otherwise("hours")).to_series()
+    frame = pl.DataFrame({"hour": hours, "minute": minute.cast(pl.Int64), "second": second.cast(pl.Int64)})
+    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)
+    day = frame.select(pl.when(possible).then(pl.col("hour") * 3600 + pl.col("minute") * 60 + pl.col("second")))
+    epoch = texts["text"].str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
+    seconds = pl.select(pl.coalesce(day.to_series().cast(pl.Float64), epoch.cast(pl.Float64))).to_series()
+    lengths = runs.field("len").to_numpy()
+    return seconds.gather(np.repeat(np.arange(len(lengths)), lengths)).rename("seconds")
+
+
+def _epoch_days(texts: list[str], order: str) -> list[int]:
+    """Days since 1970 of the dates of banners."""
+    moments = parse_times(pl.Series([f"{text} 00:00:00" for text in texts], dtype=pl.String), order)
+    days = moments.dt.epoch("d").cast(pl.Int64).fill_null(_UNKNOWN)
+    return [int(day) for day in days]
+
+
+class _Walk:
+    """The way through the lines that count, section by section.
+
+    Attributes:
+        days: days since 1970 of each line.
+        seconds: seconds of the day of each line.
+        samples: number of the sample of each line.
+    """
+
+    def __init__(self, clock: Clock, lines: pl.DataFrame, dates: list[int]) -> None:
+        self.clock = clock
+        self.seconds = lines["seconds"].fill_null(0.0).to_numpy()
+        self.days = np.full(lines.height, _UNKNOWN, np.int64)
+        self.samples = np.zeros(lines.height, np.int64)
+        self._banner = (lines["kind"] == "banner").to_numpy()
+        self._restart = (lines["kind"] == "restart").to_numpy()
+        self._row = (lines["kind"] == "row").to_numpy()
+        self._section = lines["section"].to_numpy()
+        self._dates = iter(dates)
+
+    def done(self) -> Clock:
+        """Walk through all sections; the state after the last line."""
+        count = len(self.seconds)
+        starts = np.flatnonzero(self._banner | self._restart | self._section)
+        bounds = sorted({0, count, *starts.tolist()}) if count else []
+        for begin, end in pairwise(bounds):
+            self._stretch(begin, end)
+        return self.clock
+
+    def _stretch(self, begin: int, end: int) -> None:
+        clock = self.clock
+        if self._banner[begin]:
+            self.clock = Clock(next(self._dates), sample=clock.sample, at=clock.sample, part_sample=clock.sample)
+            begin += 1
+            if begin == end:
+                return
+            clock = self.clock
+        first = float(self.seconds[begin])
+        begins_part = bool(self._restart[begin]) or clock.part_first is None
+        day, sample = clock.day + _wrapped(first, clock.last), clock.at
+        if self._section[begin] and not begins_part:
+            day, sample = clock.part_day + _wrapped(first, clock.part_first), clock.part_sample
+        elif begins_part:
+            sample = clock.sample
+            clock = replace(clock, part_first=first, part_day=day, part_sample=sample)
+        fresh = bool(begins_part or self._section[begin])
+        self._place(begin, end, day, sample, None if fresh else clock.last)
+        self.clock = replace(
+            clock,
+            last=float(self.seconds[end - 1]),
+            day=int(self.days[end - 1]) - clock.epoch_day,
+            sample=max(clock.sample, int(self.samples[end - 1])),
+            at=int(self.samples[end - 1]),
+        )
+
+    def _place(self, begin: int, end: int, day: int, sample: int, last: float | None) -> None:
+        """Number and date the lines of a stretch whose first is `day` days behind the banner's date."""
+        seconds, row = self.seconds[begin:end], self._row[begin:end]
+        wraps = np.concatenate([[0], np.cumsum(np.diff(seconds) < -_SET_BACK_S)])
+        self.days[begin:end] = wraps + day + self.clock.epoch_day
+        of_rows = seconds[row]
+        changes = np.concatenate([[len(of_rows) > 0 and of_rows[0] != last], np.diff(of_rows) != 0])[: len(of_rows)]
+        numbers: npt.NDArray[np.int64] = np.full(end - begin, sample, np.int64)
+        numbers[row] += np.cumsum(changes)
+        self.samples[begin:end] = np.maximum.accumulate(numbers)
+
+
+def _wrapped(second: float, before: float | None) -> int:
+    return int(before is not None and second < before - _SET_BACK_S)
+
+
+def _times(days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], timezone: str, *, epochs: bool) -> pl.Series:
+    """Times in UTC of local times, or of seconds since 1970."""
+    if epochs:
+        return pl.Series((seconds * 1e6).astype(np.int64)).cast(pl.Datetime("us", "UTC"))
+    known = days > _UNKNOWN // 2
+    local = ((np.where(known, days, 0) * _DAY_S + seconds) * 1e6).astype(np.int64)
+    frame = pl.DataFrame({"local": pl.Series(local).cast(pl.Datetime("us")), "known": known})
+    utc = pl.col("local").dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
+    return frame.select(pl.when("known").then(utc.dt.convert_time_zone("UTC"))).to_series()

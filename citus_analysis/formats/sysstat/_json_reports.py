@@ -1,0 +1,146 @@
+"""Objects of the JSON of sadf and mpstat, as fields that :mod:`._tables` makes rows of.
+
+The names are those of the text without `/s` and `%`; the memory's lack `kb`. sadf writes sizes of devices twice, in
+sectors as old versions did and in kB: the latter count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
+from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+
+__all__ = ["Moment", "tables_of"]
+
+_MEMORY: Final = {
+    "memfree": "free_kb",
+    "avail": "available_kb",
+    "memused": "used_kb",
+    "buffers": "buffer_kb",
+    "cached": "cache_kb",
+    "active": "active_kb",
+    "inactive": "inactive_kb",
+    "dirty": "dirty_kb",
+    "swpused": "swapped_kb",
+}
+_PSI: Final = {"psi-cpu": "cpu", "psi-io": "io", "psi-mem": "mem"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A report and its place in time.
+
+    Attributes:
+        content: its object.
+        place: values of `offset` (any number that grows), `sample`, `sample_time` and `since_boot`.
+    """
+
+    content: Mapping[str, Any]
+    place: Mapping[str, object]
+
+
+def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
+    return {name.removesuffix("/s").removeprefix("%"): place for name, place in places_of(table, key).items()}
+
+
+_USED: Final = ("utilization_percent", 1.0)
+#: Name of an object -> table, name of the item, and its columns.
+_OBJECTS: Final[Mapping[str, tuple[str, str | None, Mapping[str, tuple[str, float]]]]] = {
+    "cpu-load": ("cpu_samples", "cpu", _plain("cpu_samples", "CPU")),
+    "cpu-load-all": ("cpu_samples", "cpu", _plain("cpu_samples", "CPU")),
+    "sum-interrupts": ("vm_samples", "cpu", {"intr": ("interrupts_per_s", 1.0)}),
+    "interrupts": ("vm_samples", "intr", {"value": ("interrupts_per_s", 1.0), "all": ("interrupts_per_s", 1.0)}),
+    "process-and-context-switch": ("vm_samples", None, _plain("vm_samples", None)),
+    "swap-pages": ("vm_samples", None, _plain("vm_samples", None)),
+    "paging": ("vm_samples", None, _plain("vm_samples", None)),
+    "queue": ("vm_samples", None, _plain("vm_samples", None)),
+    "memory": ("vm_samples", None, {name: (column, 1.0) for name, column in _MEMORY.items()}),
+    "io": ("device_samples", None, _plain("device_samples", None)),
+    "disk": ("device_samples", "disk-device", {**_plain("device_samples", "DEV"), "util-percent": _USED}),
+    "net-dev": ("net_samples", "iface", {**_plain("net_samples", "IFACE"), "ifutil-percent": _USED}),
+    "net-edev": ("net_samples", "iface", _plain("net_samples", "IFACE")),
+}  # fmt: skip
+_OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-sz"})
+
+
+def tables_of(moments: Sequence[Moment], sampler: str) -> dict[str, pl.DataFrame]:
+    """Table -> rows of all moments."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for name, (table, key, places) in _OBJECTS.items():
+        rows = [row for moment in moments for row in _rows(moment, name, key, places)]
+        _add(found, rows, table, key, sampler)
+    pressures = [row for moment in moments for row in _pressures(moment)]
+    _add(found, pressures, "pressure_samples", None, sampler)
+    return together(found)
+
+
+def _add(
+    found: dict[str, list[pl.DataFrame]], rows: list[dict[str, object]], table: str, key: str | None, sampler: str
+) -> None:
+    if not rows:
+        return
+    fields = pl.DataFrame(rows, infer_schema_length=None)
+    numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
+    report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
+    filled = fields.with_columns(pl.col(numbers).cast(pl.Float64))
+    # A value may be missing here; one that its column cannot hold becomes null like it.
+    held = judged(filled.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
+    for name, some in rows_of(filled.filter(held), report, sampler).items():
+        found.setdefault(name, []).append(some)
+
+
+def _rows(
+    moment: Moment, name: str, key: str | None, places: Mapping[str, tuple[str, float]]
+) -> Iterator[dict[str, object]]:
+    place = {"offset": moment.place["sample"], **moment.place}
+    for thing in _objects(moment.content, name):
+        item = thing.get(key) if key else None
+        if key and not isinstance(item, str):
+            continue
+        flat = dict(_flat(thing))
+        names = sorted(flat, key=lambda one: one not in _OLD_SIZES)
+        values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
+        if values:
+            # The document was decoded as Latin-1; only names can contain other characters than ASCII.
+            text = (
+                {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
+            )
+            yield {**place, **text, **values}
+
+
+def _objects(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    network = content.get("network")
+    found = content.get(name, network.get(name) if isinstance(network, dict) else None)
+    for thing in found if isinstance(found, list) else [found]:
+        if isinstance(thing, dict):
+            yield thing
+
+
+def _flat(thing: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Numbers of an object and of the objects in it."""
+    for name, value in thing.items():
+        if isinstance(value, dict):
+            yield from ((inner, float(one)) for inner, one in value.items() if isinstance(one, int | float))
+        elif isinstance(value, int | float):
+            yield name, float(value)
+
+
+def _pressures(moment: Moment) -> Iterator[dict[str, object]]:
+    things = moment.content.get("psi")
+    if not isinstance(things, dict):
+        return
+    values: dict[str, float] = {}
+    for name, short in _PSI.items():
+        thing = things.get(name)
+        for inner, value in _flat(thing) if isinstance(thing, dict) else ():
+            scope, _, mean = inner.partition("_avg")
+            printed = f"%{scope[:1]}{short}{f'-{mean}' if mean else ''}"
+            if printed in PRESSURE:
+                values[printed] = value
+    if values:
+        yield {"offset": moment.place["sample"], **moment.place, **values}

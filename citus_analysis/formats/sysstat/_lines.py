@@ -1,0 +1,74 @@
+"""Kinds of lines in the texts of sar, mpstat and pidstat, whatever the locale.
+
+banner
+    `Linux 6.1 (host) 11/22/26 _x86_64_ (2 CPU)`, at the beginning of each output.
+header
+    A time and the names of columns, or `#` and names (`pidstat -h`): no number stands alone in it.
+row
+    A time and values.
+average
+    A word with a colon in front: `Average:`, in the language of the locale. Not a sample, headers among them included.
+restart, comment
+    A time and `LINUX RESTART`, or `COM` and what `sadc -C` noted.
+blank, other
+    An empty line; anything else.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.reading.compact_lines import compact_lines
+
+__all__ = ["BANNER", "KINDS", "TIME", "classified"]
+
+#: A time of day in any locale that prints digits; groups: half of the day in front, hour, minute, second, half behind.
+TIME: Final = (
+    r"(?:(上午|下午|오전|오후) ?)?([0-9]{1,2})[:.時时點点시] ?([0-9]{2})[:.分분] ?([0-9]{2})[秒초]?"
+    r"(?: ([AaPp])\.?[Mm]\.?)?"
+)
+#: System, version, host; the group holds the date.
+BANNER: Final = r"^\S+ \S+ \(.*\) (\S*[0-9]\S*(?: [^_\s]\S*){0,3}) _\S+_ \([0-9]+ CPUs?\)$"
+_EPOCH: Final = r"[0-9]{9,11}"
+_CLOCK: Final = rf"^((?:{TIME}|{_EPOCH})) "
+#: Behind a time; without a choice in front, the search is several times as fast.
+_NUMBER_ALONE: Final = r" -?[0-9][0-9.,]*[BkMGTP%]?(?: |$)"
+_AVERAGE: Final = r"^[^\s0-9:：#]+(?: [^\s0-9:：]+)?[\s\x{202f}\x{a0}]?[:：](?: |$)"
+
+
+#: What the names of columns have, and messages of a shell (`sar: not found`) do not.
+_NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
+#: Kinds of lines.
+KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
+
+
+@cache
+def _kind() -> pl.Expr:
+    text, rest = pl.col("text"), pl.col("rest")
+    timed = pl.col("clock").is_not_null()
+    named = {
+        "restart": timed & rest.str.starts_with("LINUX RESTART"),
+        "comment": timed & rest.str.starts_with("COM "),
+        "row": timed & text.str.contains(_NUMBER_ALONE),
+        "header": timed | text.str.contains(r"^# ?Time [A-Za-z]"),
+        "blank": text == "",
+        "average": text.str.contains(_AVERAGE) & text.str.contains(f"{_NUMBER_ALONE}|{_NAMES}"),
+        "banner": text.str.contains(BANNER),
+    }
+    kind = pl.lit("other", KINDS)
+    for name, is_it in reversed(named.items()):
+        kind = pl.when(is_it).then(pl.lit(name, KINDS)).otherwise(kind)
+    return kind
+
+
+def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
+    """Lines of :func:`compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (what follows it)."""
+    lines = compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
+    behind = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
+    hashed = pl.col("text").str.starts_with("#")
+    if lines.select(hashed.any()).item():
+        behind = pl.coalesce(behind, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
+    return lines.with_columns(rest=behind).with_columns(kind=_kind())

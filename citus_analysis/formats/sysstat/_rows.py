@@ -1,0 +1,87 @@
+"""Rows of the texts of sysstat under one header: their columns, and the reasons why some cannot be read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.reading.compact_lines import split_columns
+from citus_analysis.formats.samplers._columns import number_expr
+from citus_analysis.formats.sysstat._reports import Report, report_of
+from citus_analysis.formats.sysstat._tables import judged
+
+__all__ = ["names_of", "read_rows"]
+
+#: mpstat -T prints these for single CPUs only, and leaves their places empty for all together.
+_TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
+_COMMAND: Final = "Command"
+_USERS: Final = ("UID", "USER")
+_PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+
+
+def names_of(header: str) -> tuple[list[str], Report | None]:
+    """Names of a header's columns, and the place of the report."""
+    names = header.split(" ")
+    return names, report_of(names)
+
+
+def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = " ") -> pl.DataFrame:
+    """Columns of the rows under a header that has a place.
+
+    Args:
+        header: names of the columns.
+        rows: lines with `offset`, `sample`, `sample_time`, `since_boot` and `rest` (the text behind the time).
+        comma: numbers have a decimal comma.
+        separator: what stands between two columns.
+
+    Returns:
+        What :func:`citus_analysis.formats.sysstat._tables.rows_of` takes, and `reason`.
+    """
+    names = header.split(separator)
+    report = report_of(names)
+    if report is None:
+        raise ValueError(header)
+    last = names[-1] == _COMMAND
+    rows = _filled(rows, names) if set(_TOPOLOGY) <= set(names) else rows
+    count = len(names) - last
+    texts = rows["rest"]
+    if last:
+        parts = texts.str.extract_groups(rf"^((?:\S+ ){{{count - 1}}}\S+)(?: (.*))?$").struct
+        rows = rows.with_columns(command=parts.field("2").str.replace(r"^\|__", ""))
+        texts = parts.field("1")
+    fitting = (texts.str.count_matches(separator, literal=True) == count - 1).fill_null(value=False)
+    misfits = rows.filter(~fitting).select("offset", reason=pl.lit(f"the header announces {len(names)} columns"))
+    if comma:
+        texts = texts.str.replace_all(",", ".", literal=True)
+    fields = _fields(texts.filter(fitting), names[:count], report, separator)
+    placed = pl.concat([rows.filter(fitting).select(*_PLACE, *(["command"] if last else [])), fields], how="horizontal")
+    return pl.concat([judged(placed, report), misfits], how="diagonal")
+
+
+def _filled(rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    short = pl.col("rest").str.count_matches(" ", literal=True) == len(names) - 1 - len(_TOPOLOGY)
+    filled = pl.col("rest").str.replace(r"^all ", f"all{' -' * len(_TOPOLOGY)} ")
+    return rows.with_columns(rest=pl.when(short).then(filled).otherwise("rest"))
+
+
+def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) -> pl.DataFrame:
+    """The report's numbers under their columns' names, with `item` and `user`."""
+    optional = {index for index in report.numbers if names[index] in {"PID", "TGID", "TID"}}
+    numbers = frozenset(set(report.numbers) - optional)
+    columns = split_columns(texts, len(names), numbers, separator)
+    if any(columns[str(index)].null_count() for index in numbers):
+        # Numbers with a unit (`--human`) are rare, and reading them takes several times as long.
+        columns = split_columns(texts, len(names), frozenset(), separator).with_columns(
+            number_expr(pl.col(str(index))).alias(str(index)) for index in numbers
+        )
+    values = {
+        column: pl.col(str(index)).cast(pl.Float64, strict=False) * factor
+        for index, (column, factor) in report.numbers.items()
+    }
+    if report.table == "process_samples":
+        user = next((index for index, name in enumerate(names) if name in _USERS), None)
+        named = {} if user is None else {"user": pl.col(str(user))}
+    else:
+        named = {"item": pl.col(str(names.index(report.key)))} if report.key else {}
+    return columns.select(**named, **values)

@@ -1,0 +1,134 @@
+"""Rows of a report of sysstat, its columns already named, as rows of the tables.
+
+Shares of CPU time are put together as iostat prints them, so that those of all samplers mean the same: user with
+guests, system with interrupts. Rows of single CPUs go to `core_samples`. Items that no table holds (single interrupts)
+have no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.api.number_columns import fits
+from citus_analysis.formats.samplers._columns import with_derived_await
+from citus_analysis.formats.sysstat._reports import PRESSURE, Report
+from citus_analysis.schema import TABLES
+
+__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
+
+#: Names of all CPUs together, in texts and in CSV.
+ALL_CPUS: Final = ("all", "-1")
+NO_NUMBER: Final = "not a number, or none that its column can hold"
+_UNTOLD: Final = -1.0
+_PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+#: A row of a thread has no process, and one of a process no thread.
+_OPTIONAL: Final = frozenset({"pid", "thread"})
+#: CPU columns that are sums of printed ones.
+_PRINTED: Final = ("usr", "sys", "guest", "guest_nice")
+
+
+def judged(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
+    """Fields with `reason` where a number is missing, or cannot be held by its column."""
+    kinds = TABLES[report.table].parsed().polars_schema()
+    fitting = [
+        fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=name in _OPTIONAL)
+        for name, _ in report.numbers.values()
+    ]
+    reason = pl.when(~pl.all_horizontal(fitting)).then(pl.lit(NO_NUMBER)) if fitting else pl.lit(None, pl.String)
+    return fields.with_columns(reason=reason)
+
+
+def rows_of(fields: pl.DataFrame, report: Report, sampler: str) -> dict[str, pl.DataFrame]:
+    """Table -> rows.
+
+    Args:
+        fields: `offset`, `sample`, `sample_time`, `since_boot`, `item` (text, if the report has a key), for pidstat
+            `user` and `command`, and the report's numbers under their columns' names.
+        report: the report's place.
+        sampler: name of the tool.
+    """
+    if report.table == "cpu_samples":
+        return _cpus(fields, sampler)
+    if report.table == "pressure_samples":
+        return {report.table: _pressures(fields)}
+    if report.table == "device_samples":
+        return {report.table: _devices(fields, report)}
+    if report.table == "net_samples":
+        return {report.table: fields.rename({"item": "interface"})}
+    if report.table == "process_samples":
+        return {report.table: _processes(fields)}
+    whole = pl.col("item").is_in([*ALL_CPUS, "sum"]) if report.key else pl.lit(value=True)
+    return {report.table: _whole(fields.filter(whole), report.table)}
+
+
+def _whole(fields: pl.DataFrame, table: str) -> pl.DataFrame:
+    kinds = TABLES[table].parsed().polars_schema()
+    rounded = [
+        pl.col(name).round().cast(kind) for name, kind in kinds.items() if kind.is_integer() and name in fields.columns
+    ]
+    return fields.select(pl.exclude("item")).with_columns(rounded)
+
+
+def _cpus(fields: pl.DataFrame, sampler: str) -> dict[str, pl.DataFrame]:
+    there = set(fields.columns)
+    absent = [pl.lit(None, pl.Float64).alias(name) for name in _PRINTED if name not in there]
+    have = fields.with_columns(absent, sampler=pl.lit(sampler))
+    sums = {
+        "user_percent": pl.col("usr") + pl.col("guest").fill_null(0.0),
+        "system_percent": pl.col("sys") + _or_zero("irq_percent", there) + _or_zero("softirq_percent", there),
+        "nice_percent": _or_zero("nice_percent", there) + pl.col("guest_nice").fill_null(0.0),
+    }
+    summed = have.with_columns(
+        **{name: value for name, value in sums.items() if name not in there or name == "nice_percent"},
+        guest_percent=pl.col("guest") + pl.col("guest_nice").fill_null(0.0),
+    ).drop(_PRINTED)
+    everything = pl.col("item").is_in(ALL_CPUS)
+    single = summed.with_columns(cpu=pl.col("item").str.extract("^([0-9]{1,9})$").cast(pl.Int32)).drop("item")
+    return {
+        "cpu_samples": summed.filter(everything).drop("item"),
+        "core_samples": single.filter(pl.col("cpu").is_not_null()),
+    }
+
+
+def _or_zero(name: str, there: set[str]) -> pl.Expr:
+    return pl.col(name) if name in there else pl.lit(0.0)
+
+
+def _devices(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
+    if report.key is None:
+        return fields.with_columns(device=pl.lit("all"), is_group=pl.lit(value=True))
+    return with_derived_await(fields.rename({"item": "device"}))
+
+
+def _pressures(fields: pl.DataFrame) -> pl.DataFrame:
+    """One row for each kind of pressure and scope."""
+    kinds: dict[tuple[str, str], dict[str, str]] = {}
+    for name in fields.columns:
+        if name in PRESSURE:
+            pressure, scope, column = PRESSURE[name]
+            kinds.setdefault((pressure, scope), {})[name] = column
+    parts = [
+        fields.select(*_PLACE, *names).rename(names).with_columns(pressure=pl.lit(pressure), scope=pl.lit(scope))
+        for (pressure, scope), names in kinds.items()
+    ]
+    return pl.concat(parts, how="diagonal")
+
+
+def _processes(fields: pl.DataFrame) -> pl.DataFrame:
+    told = [
+        pl.when(pl.col(name) != _UNTOLD).then(name).alias(name)
+        for name in ("read_kb_s", "write_kb_s", "cancelled_write_kb_s")
+        if name in fields.columns
+    ]
+    return _whole(fields.with_columns(told), "process_samples")
+
+
+def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+    """Rows of each table in the order of the source."""
+    return {
+        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).drop("offset")
+        for table, some in found.items()
+    }

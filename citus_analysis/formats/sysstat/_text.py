@@ -1,0 +1,177 @@
+"""Texts of sar, mpstat and pidstat: from blocks of lines to tables, in columns.
+
+Sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...) are noise, and so are averages, which are
+no samples, comments and restarts of the machine, which only begin a new part (:mod:`._clock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
+from citus_analysis.formats.sysstat._lines import classified
+from citus_analysis.formats.sysstat._reports import report_of
+from citus_analysis.formats.sysstat._rows import read_rows
+from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["NOISE", "parse_text", "reports_in"]
+
+NOISE: Final = (
+    "banners, empty lines, headers, averages, comments, restarts, and reports that no table holds (single interrupts, "
+    "protocols, sensors, NUMA nodes ...)"
+)
+_HEADLESS: Final = "no header in front of this line names its columns"
+_STRANGE: Final = "no line of this tool"
+_TIMELESS: Final = "no time of day"
+_DECIMAL_COMMA: Final = r" [0-9]+,[0-9]+(?: |$)"
+
+
+@dataclass(frozen=True)
+class _Style:
+    """Facts about the whole file.
+
+    Attributes:
+        sampler: name of the tool.
+        order: of day, month and year.
+        timezone: of the times.
+        comma: numbers have a decimal comma.
+        first_report: the option of that name.
+        tables: the format's tables.
+    """
+
+    sampler: str
+    order: str
+    timezone: str
+    comma: bool
+    first_report: bool | None
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a block needs of those before it; `clock_of_header` as printed, `alone`: the file has one header only."""
+
+    clock: Clock
+    header: str | None = None
+    clock_of_header: str | None = None
+    alone: bool = False
+
+
+def reports_in(head: bytes) -> list[list[str]]:
+    """Names of the columns of the headers in the beginning of a file, if it begins with a banner or a header."""
+    lines = classified(head[: head.rfind(b"\n") + 1])
+    kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(3).to_list()
+    if not kinds or kinds[0] not in {"banner", "header", "restart"} or not {"header", "restart"} & set(kinds):
+        return []
+    headers = lines.filter(kind="header")["rest"].unique(maintain_order=True)
+    return [header.split(" ") for header in headers.to_list()]
+
+
+def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
+    """Samples in the order of the source, in pieces of whole lines."""
+    head = classified(content.head)
+    comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
+    style = _Style(
+        sampler=sampler,
+        order=order_of(head, dict(hints.options), decimal_comma=comma),
+        timezone=timezone_of(hints.options),
+        comma=comma,
+        # sar prints intervals only.
+        first_report=None if sampler == "sar" else first_report_option(hints.options),
+        tables=tables,
+    )
+    state: _State | None = None
+    for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
+        if block.oversized:
+            yield reject_oversized(block)
+            continue
+        lines = classified(block.data, block.offset)
+        if state is None:
+            state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
+        parsed, state = _parse_block(block, lines, style, state)
+        yield parsed
+
+
+def _parse_block(block: Block, lines: pl.DataFrame, style: _Style, state: _State) -> tuple[Parsed, _State]:
+    where, clock = placed(lines, state.clock, style.order, style.timezone)
+    rows, headers, state = _under_headers(lines, state)
+    rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
+    tables, read, misread = _read(rows, headers, style)
+    rejects = reject_runs(_with_reasons(lines, rows, misread))
+    rejected = rows.filter(~pl.col("terminated") | pl.col("sample").is_null())["offset"]
+    unread = pl.concat([misread["offset"], rejected]).implode()
+    parsed = rows.filter(pl.col("header").is_in(read) & ~pl.col("offset").is_in(unread))["length"].sum()
+    noise = block.length - int(parsed) - int(rejects["byte_length"].sum())
+    return Parsed(tables, int(parsed), noise, rejects), replace(state, clock=clock)
+
+
+def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
+    """The rows with the number of their `header` in a list (null without one) and `clock_of_header`; state behind."""
+    headers = lines.filter(kind="header").select("rest", "clock")
+    texts, clocks = headers["rest"], headers["clock"]
+    if state.header is not None:
+        texts = pl.concat([pl.Series("rest", [state.header]), texts])
+        clocks = pl.concat([pl.Series("clock", [state.clock_of_header], pl.String), clocks])
+    first = -1 if state.header is None else 0
+    names = texts.unique(maintain_order=True)
+    number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")[
+        "number"
+    ]
+    place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + first
+    rows = lines.with_columns(place=pl.when(place >= 0).then(place)).filter(kind="row")
+    rows = rows.with_columns(header=number.gather(rows["place"]), clock_of_header=clocks.gather(rows["place"]))
+    if texts.len():
+        state = replace(state, header=str(texts[-1]), clock_of_header=clocks[-1])
+    return rows, [str(name) for name in names], state
+
+
+def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the `reason` why they are rejected."""
+    stray = rows.filter(pl.col("header").is_null() | pl.col("sample").is_null()).select(
+        "offset", reason=pl.when(pl.col("header").is_null()).then(pl.lit(_HEADLESS)).otherwise(pl.lit(_TIMELESS))
+    )
+    known = pl.concat([misread, stray])
+    lines = lines.with_columns(reason=pl.lit(None, pl.String))
+    if known.height:
+        lines = lines.drop("reason").join(known, on="offset", how="left", maintain_order="left")
+    cut = ~pl.col("terminated") & ~pl.col("kind").is_in(["blank", "average"])
+    strange = pl.when(pl.col("kind") == "other").then(pl.lit(_STRANGE))
+    return lines.with_columns(reason=pl.when(cut).then(pl.lit(UNTERMINATED)).otherwise(pl.coalesce(strange, "reason")))
+
+
+def _since_boot(style: _Style, state: _State) -> pl.Expr:
+    """A report whose header has its own time covers the time since boot: an interval begins with the header's."""
+    if style.sampler == "sar":
+        return pl.lit(value=False)
+    header_clock = pl.col("clock_of_header")
+    alone = pl.lit(state.alone) & header_clock.is_null()
+    shown = (header_clock == pl.col("clock")).fill_null(value=False) | alone
+    return shown if style.first_report is None else (pl.col("sample") == 0) & style.first_report
+
+
+def _read(
+    rows: pl.DataFrame, headers: list[str], style: _Style
+) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
+    """Rows of the tables, numbers of the headers that have a place, and `offset` and `reason` of misread rows."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    places = {number: report for number, name in enumerate(headers) if (report := report_of(name.split(" ")))}
+    read = [number for number, report in places.items() if report.table in style.tables]
+    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
+    usable = rows.filter(pl.col("header").is_in(read) & pl.col("sample").is_not_null() & pl.col("terminated"))
+    for (number,), group in usable.group_by("header", maintain_order=True):
+        report = places[int(str(number))]
+        fields = read_rows(headers[int(str(number))], group, comma=style.comma)
+        reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
+        good = fields.filter(pl.col("reason").is_null()).drop("reason")
+        for table, some in rows_of(good, report, style.sampler).items():
+            found.setdefault(table, []).append(some)
+    return together(found), read, pl.concat(reasons)

@@ -1,0 +1,54 @@
+"""Text of `mpstat` (sysstat 10 to 12), in any locale.
+
+Tables: `cpu_samples` (all CPUs together), `core_samples` (`-P`, `-T`), `vm_samples` (the sum of `-I SUM`). Shares of
+NUMA nodes and single interrupts have no table; the averages at the end are no samples. Times follow the rules of
+:mod:`citus_analysis.formats.sysstat.sar`.
+
+`since_boot`: without an interval, mpstat prints one report that averages since boot; its header then has the report's
+own time, where that of an interval has the time at which the interval began. The option `first_report` overrides this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+
+__all__ = ["FORMAT", "Mpstat"]
+
+
+class Mpstat(Format):
+    """Text of `mpstat` (sysstat)."""
+
+    name: ClassVar[str] = "mpstat"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
+    noise: ClassVar[str] = NOISE
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its headers: `%irq` in front of `%steal`, where sar prints it behind, or interrupts of CPUs."""
+        if b" CPU " not in head and b" NODE " not in head:
+            return 0.0
+        headers = reports_in(head)
+        return 0.95 if headers and all(_own(names) for names in headers) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the text."""
+        yield from parse_text(content, hints, "mpstat", self.tables)
+
+
+def _own(names: list[str]) -> bool:
+    if names[0] not in {"CPU", "NODE"}:
+        return False
+    if "%usr" in names and "%irq" in names:
+        return names.index("%irq") < (names.index("%steal") if "%steal" in names else len(names))
+    # Interrupts by name or number; sar's counts of packets for each CPU begin with total/s.
+    return all(name.endswith("/s") for name in names[1:]) and names[1:2] != ["total/s"]
+
+
+FORMAT: Final = Mpstat()

@@ -1,0 +1,52 @@
+"""Text of `pidstat` (sysstat 10 to 12), in blocks or in one line for each process (`-h`), in any locale.
+
+Table: `process_samples`. In blocks, the reports of a process (`-u`, `-r`, `-d`, `-w`) are rows of their own with the
+same `sample`; with `-h` they are one row. Threads (`-t`) have `thread`. Stacks (`-s`), priorities (`-R`) and kernel
+tables (`-v`) have no columns. Averages are no samples. Times follow the rules of
+:mod:`citus_analysis.formats.sysstat.sar`; seconds since 1970 (`-H`, and `-h` of older versions) are UTC.
+
+`since_boot`: without an interval, pidstat prints one report that averages since each process began; its header then
+has the report's own time. With `-h` headers have no time, and a file with one header only counts as such a report. The
+option `first_report` overrides both.
+
+Command lines (`-l`) are redacted like all texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+
+__all__ = ["FORMAT", "Pidstat"]
+
+_FIRST: Final = frozenset({"UID", "USER", "PID", "TGID"})
+
+
+class Pidstat(Format):
+    """Text of `pidstat` (sysstat)."""
+
+    name: ClassVar[str] = "pidstat"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("process_samples",)
+    noise: ClassVar[str] = NOISE
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its headers, which begin with the user and end with the command."""
+        if b"Command" not in head:
+            return 0.0
+        headers = reports_in(head)
+        own = headers and all(names[0] in _FIRST and names[-1] == "Command" for names in headers)
+        return 0.95 if own else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the text."""
+        yield from parse_text(content, hints, "pidstat", self.tables)
+
+
+FORMAT: Final = Pidstat()

@@ -1,0 +1,145 @@
+"""`sadf -d`: samples of sar as lines of `host;interval;time;values`, with a header for each kind of report.
+
+Tables, columns and units are those of the text (:mod:`.sar`). Times are those that the file states: UTC, local (`-t`,
+`-T`: option `timezone`) or seconds since 1970 (`-U`). `sample` counts the times of the file.
+
+`sadf -dh` puts all reports of a moment into one line without saying how many items there are: its lines are rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.sysstat._reports import Report, report_of
+from citus_analysis.formats.sysstat._rows import read_rows
+from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["FORMAT", "SadfCsv"]
+
+_HEADER: Final = "# hostname;interval;timestamp;"
+_ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
+#: Lines that carry no values: the machine was restarted, or a comment of sadc.
+_EVENT: Final = r"^[^;]*;-1;[^;]*;(?:LINUX-RESTART|COM\b)"
+_STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?: (UTC))?"
+_JOINED: Final = "sadf -h puts several reports into one line without naming their items; run sadf without -h"
+_TIMES: Final = pl.Schema({"time": pl.String(), "sample": pl.Int64()})
+
+
+class SadfCsv(Format):
+    """Samples of sar in CSV, as `sadf -d` writes them."""
+
+    name: ClassVar[str] = "sadf_csv"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
+    )
+    noise: ClassVar[str] = "headers, comments, restarts, empty lines, and reports that no table holds"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By a header, at the beginning or behind a restart."""
+        first = head.lstrip(b"\xef\xbb\xbf\r\n").split(b"\n", 2)
+        return 1.0 if any(line.startswith(_HEADER.encode()) for line in first[:2]) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the file."""
+        zone = timezone_of(hints.options)
+        comma = re.search(rb";[0-9]+,[0-9]+[;\r\n]", content.head) is not None
+        header, times = "", _TIMES.to_frame()
+        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            lines = _placed(line_frame(block.data, block.offset), header, zone)
+            times = _numbered(lines, times)
+            lines = lines.join(times, on="time", how="left", maintain_order="left")
+            yield _parsed(block, lines, comma=comma)
+            header = str(lines["header"][-1]) if lines.height else header
+
+
+def _placed(lines: pl.DataFrame, header: str, zone: str) -> pl.DataFrame:
+    """Lines with `header`, and of rows `time` as printed, `sample_time` and `rest`."""
+    text = pl.col("text")
+    is_header = text.str.starts_with(_HEADER)
+    lines = lines.with_columns(noise=is_header | (text == "") | text.str.contains(_EVENT))
+    part = pl.when(~pl.col("noise")).then(text).str.extract_groups(_ROW).struct
+    lines = lines.with_columns(
+        header=pl.when(is_header).then(text.str.strip_prefix(_HEADER)).forward_fill().fill_null(header),
+        time=part.field("1"),
+        rest=part.field("2"),
+    )
+    stamp = pl.col("time").str.extract_groups(_STAMP).struct
+    local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
+    stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
+    here = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    epoch = pl.col("time").str.extract(r"^([0-9]{1,11})$").cast(pl.Int64) * 1_000_000
+    times = (
+        lines.lazy()
+        .select("time")
+        .unique()
+        .drop_nulls()
+        .with_columns(sample_time=pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC"))))
+    )
+    return lines.join(times.collect(), on="time", how="left", maintain_order="left")
+
+
+def _numbered(lines: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """All times so far with the numbers of their samples."""
+    fresh = lines.filter(pl.col("sample_time").is_not_null()).select("time").unique(maintain_order=True)
+    fresh = fresh.join(times, on="time", how="anti", maintain_order="left")
+    numbered = fresh.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + times.height)
+    return pl.concat([times, numbered])
+
+
+def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
+    found: dict[str, list[pl.DataFrame]] = {}
+    row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
+    rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
+    places: dict[str, Report | None] = {
+        str(header): None if "[...]" in header else report_of(header.split(";")) for header in rows["header"].unique()
+    }
+    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "misread": pl.String()})]
+    for (header,), group in rows.group_by("header", maintain_order=True):
+        report = places[str(header)]
+        if report is None:
+            continue
+        fields = read_rows(str(header), group, comma=comma, separator=";")
+        reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", misread="reason"))
+        good = fields.filter(pl.col("reason").is_null()).drop("reason")
+        for table, some in rows_of(good, report, "sar").items():
+            found.setdefault(table, []).append(some)
+    lines = lines.join(pl.concat(reasons), on="offset", how="left", maintain_order="left")
+    rejects = reject_runs(lines.with_columns(reason=_reason()))
+    read = pl.col("header").is_in([header for header, report in places.items() if report])
+    clean = lines.filter(row & read & pl.col("misread").is_null())
+    parsed = int(clean["length"].sum())
+    return Parsed(together(found), parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects)
+
+
+def _reason() -> pl.Expr:
+    row = ~pl.col("noise")
+    return (
+        pl.when(~pl.col("terminated") & (pl.col("text") != ""))
+        .then(pl.lit(UNTERMINATED))
+        .when(row & pl.col("rest").is_null())
+        .then(pl.lit("no line of sadf -d"))
+        .when(row & (pl.col("header") == ""))
+        .then(pl.lit("no header in front of this line names its columns"))
+        .when(row & pl.col("sample").is_null())
+        .then(pl.lit("no time"))
+        .when(row & pl.col("header").str.contains("[...]", literal=True))
+        .then(pl.lit(_JOINED))
+        .otherwise("misread")
+    )
+
+
+FORMAT: Final = SadfCsv()

@@ -1,0 +1,73 @@
+"""`sadf -j`: samples of sar as JSON, complete or cut while it was being written.
+
+Tables, columns and units are those of the text (:mod:`.sar`). Each object of `statistics` is one sample. Its time is
+UTC where it says so (`"utc": 1`), else local (`sadf -t`, `-T`: option `timezone`). Comments and restarts, which
+follow the samples, are noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.json_reports import JsonReport, read_reports
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._json_reports import Moment, tables_of
+from citus_analysis.formats.times.sampler_clock import parse_times
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["FORMAT", "SadfJson"]
+
+
+class SadfJson(Format):
+    """Samples of sar in JSON, as `sadf -j` writes them."""
+
+    name: ClassVar[str] = "sadf_json"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
+    )
+    noise: ClassVar[str] = "the text around the samples"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the date of sadc's file, which only sadf writes."""
+        start = head[:4096].lstrip()
+        return 0.95 if start.startswith(b"{") and b'"sysstat"' in start and b'"file-date"' in start else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the file."""
+        zone = timezone_of(hints.options)
+        yield from read_reports(content, None, lambda reports: tables_of(_moments(reports, zone), "sar"))
+
+
+def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
+    stamps = [report.content.get("timestamp") for report in reports]
+    texts = pl.Series([_time_of(stamp) for stamp in stamps], dtype=pl.String)
+    local, utc = parse_times(texts, "ymd", zone), parse_times(texts, "ymd")
+    return [
+        Moment(
+            report.content,
+            {
+                "sample": report.sample,
+                "sample_time": utc[index] if _is_utc(stamp) else local[index],
+                "since_boot": False,
+            },
+        )
+        for index, (report, stamp) in enumerate(zip(reports, stamps, strict=True))
+    ]
+
+
+def _time_of(stamp: object) -> str | None:
+    return f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None
+
+
+def _is_utc(stamp: Mapping[str, Any] | object) -> bool:
+    return isinstance(stamp, dict) and stamp.get("utc") == 1
+
+
+FORMAT: Final = SadfJson()

@@ -1,0 +1,71 @@
+"""Text of `sar` (sysstat 9 to 12), live or from a file of sadc, in any locale.
+
+Tables: `cpu_samples` (`-u`, also `ALL`), `core_samples` (`-P`), `device_samples` (`-d`; `-b` as the group `all`),
+`vm_samples` (`-r`, `-S`, `-W`, `-B`, `-w`, `-q`, and the sum of `-I`), `net_samples` (`-n DEV,EDEV`),
+`pressure_samples` (`-q PSI`). A line of the text is a row: memory and paging of one moment are two rows of
+`vm_samples`, each with the columns of its report and the same `sample` and `sample_time`. The averages at the end are
+no samples.
+
+Times are in the zone of the machine that printed them (option `timezone`); the date is the banner's, and days are
+counted where the clock passes midnight (:mod:`._clock`). After `LINUX RESTART` a new part begins. Clocks of 12 and of
+24 hours, decimal commas and the dates of locales that print numbers are read; the order of day and month follows
+:mod:`citus_analysis.formats.times.sampler_clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE, Option
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+
+__all__ = ["FORMAT", "Sar"]
+
+#: First columns of reports that sar prints, and neither mpstat nor pidstat.
+_OWN: Final = frozenset(
+    {
+        *("DEV", "IFACE", "proc/s", "pswpin/s", "pgpgin/s", "tps", "kbmemfree", "kbswpfree", "runq-sz", "INTR", "TTY"),
+        *("%scpu-10", "%sio-10", "%smem-10", "kbhugfree", "dentunusd", "totsck", "call/s", "scall/s", "frmpg/s"),
+        *("active/s", "atmptf/s", "irec/s", "idgm/s", "imsg/s", "MBfsfree"),
+    }
+)
+
+
+class Sar(Format):
+    """Text of `sar` (sysstat)."""
+
+    name: ClassVar[str] = "sar"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = (
+        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
+    )
+    noise: ClassVar[str] = NOISE
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By its headers; the report of CPUs has them in another order than mpstat's."""
+        if b"%" not in head and b"/s" not in head and b"LINUX RESTART" not in head:
+            return 0.0
+        for names in reports_in(head):
+            if names[0] in _OWN:
+                return 0.95
+            if names[0] == "CPU":
+                # mpstat prints %steal behind %soft.
+                return 0.95 if names[:2] in (["CPU", "%user"], ["CPU", "%usr"]) and _steal_first(names) else 0.0
+            if names[0] in {"UID", "USER", "PID", "TGID"}:
+                return 0.0
+        return 0.9 if b"LINUX RESTART" in head and reports_in(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the text."""
+        yield from parse_text(content, hints, "sar", self.tables)
+
+
+def _steal_first(names: list[str]) -> bool:
+    return "%irq" not in names or ("%steal" in names and names.index("%steal") < names.index("%irq"))
+
+
+FORMAT: Final = Sar()

@@ -1,0 +1,127 @@
+"""Run-to-run variance by source, on simulated runs with injected effects and on recorded ones."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from citus_analysis.bottleneck import RunVariance, run_variance, split_run_variance
+from citus_analysis.bottleneck.evidence.run_factors import FACTORS
+from citus_analysis.errors import InsufficientDataError, UsageError
+
+CONFIGURATIONS, RUNS = 40, 10
+
+
+def simulated(order: float, checkpoint: float, noise: float, seed: int = 3) -> RunVariance:
+    """Runs whose logarithm falls by `order` a run and by `checkpoint` under checkpoints, which half of them have."""
+    random = np.random.default_rng(seed)
+    names = np.repeat(np.arange(CONFIGURATIONS), RUNS)
+    at, under = np.tile(np.arange(RUNS), CONFIGURATIONS), random.random(names.size) < 0.5
+    level = random.uniform(6, 10, CONFIGURATIONS)[names]
+    logs = level - order * at - checkpoint * under + random.normal(0, noise, names.size)
+    factors = {
+        "order in time": at,
+        "checkpoints": under.astype(float),
+        "autovacuum": random.exponential(1.0, names.size),
+        "balance of nodes": np.full(names.size, 0.9),
+    }
+    return split_run_variance(np.exp(logs), names.tolist(), factors)
+
+
+def share(found: RunVariance, source: str) -> float:
+    return float(found.table.filter(source=source)["share"].item())
+
+
+def test_injected_effects_have_their_shares_of_the_variance() -> None:
+    found = simulated(order=0.01, checkpoint=0.08, noise=0.03)
+    # Variances within a configuration of ten runs, with nine degrees of freedom.
+    expected = {
+        "order in time": 0.01**2 * float(np.arange(RUNS).var(ddof=1)),
+        "checkpoints": 0.08**2 / 4,
+        "residual": 0.03**2,
+    }
+    whole = sum(expected.values())
+    for source, variance in expected.items():
+        assert share(found, source) == pytest.approx(variance / whole, abs=0.05)
+    assert found.table["share"].sum() == pytest.approx(1, abs=1e-9)
+    assert found.sd_percent == pytest.approx(100 * whole**0.5, rel=0.1)
+    p = dict(found.table.select("source", "p_value").iter_rows())
+    assert max(p["order in time"], p["checkpoints"]) < 1e-6
+    assert p["autovacuum"] > 0.05
+    effect = found.table.filter(source="checkpoints")["effect_percent"].item()
+    assert effect == pytest.approx(100 * np.expm1(-0.08 * 0.5), abs=0.6)
+    assert found.warnings == ("balance of nodes does not differ between repeated runs",)
+
+
+def test_runs_needed_follow_the_spread() -> None:
+    found = simulated(order=0.01, checkpoint=0.08, noise=0.03)
+    # Student's t at n runs: 2.1 s / sqrt(n) <= 4.9 % with s = 5.8 %, and with s = 3 % once effects are held constant.
+    assert found.runs_needed is not None
+    assert found.runs_needed_without is not None
+    assert 7 <= found.runs_needed <= 10
+    assert found.runs_needed_without == 4
+    assert "checkpoints and order in time have an effect that chance does not explain" in found.sentence()
+    assert f"needs {found.runs_needed} runs, and 4 runs if the factors were held constant" in found.sentence()
+
+
+def test_without_effects_shares_are_those_of_chance() -> None:
+    shown, shares = 0, []
+    for seed in range(40):
+        found = simulated(order=0.0, checkpoint=0.0, noise=0.03, seed=seed)
+        rows = found.table.filter(pl.col("source") != "residual")
+        shown += int((rows["p_value"] < 0.05).any())
+        shares += rows["share"].to_list()
+        assert rows["by_chance"].to_list() == pytest.approx([1 / (CONFIGURATIONS * (RUNS - 1))] * 3)
+    # Five per cent of 40 are 2; more than 6 have a probability below 1 %.
+    assert shown <= 6
+    assert np.mean(shares) == pytest.approx(1 / (CONFIGURATIONS * (RUNS - 1)), rel=0.4)
+
+
+def test_factors_that_go_together_share_what_they_explain() -> None:
+    random = np.random.default_rng(5)
+    one = random.normal(size=200)
+    other = one + random.normal(0, 0.1, 200)
+    rates = np.exp(0.1 * one + random.normal(0, 0.02, 200))
+    found = split_run_variance(rates, ["w2"] * 200, {"a": one, "b": other})
+    assert share(found, "a") == pytest.approx(share(found, "b"), abs=0.05)
+    assert share(found, "residual") < 0.1
+
+
+def test_a_small_effect_says_how_many_runs_would_show_it() -> None:
+    random = np.random.default_rng(3)
+    at = np.tile(np.arange(4.0), 5)
+    rates = np.exp(-0.01 * at + random.normal(0, 0.03, 20))
+    found = split_run_variance(rates, np.repeat(np.arange(5), 4).tolist(), {"order": at})
+    row = found.table.filter(source="order").row(0, named=True)
+    assert row["p_value"] > 0.05
+    # f^2 = 0.214 / 0.786 = 0.27: power of 80 % takes 7.85 / 0.27 = 29 degrees of freedom, beside 5 configurations.
+    assert row["runs_to_decide"] == pytest.approx(29 + 5 + 2, abs=2)
+
+
+def test_a_factor_that_some_configurations_lack_is_split_off_in_the_others() -> None:
+    random = np.random.default_rng(7)
+    under = random.random(400) < 0.5
+    lacking = np.arange(400) >= 200
+    rates = np.exp(-0.1 * (under & ~lacking) + random.normal(0, 0.02, 400))
+    given = np.where(lacking, np.nan, under.astype(float))
+    found = split_run_variance(rates, (np.arange(400) // 10).tolist(), {"checkpoints": given})
+    # Half of the configurations lose 0.1 in half of their runs.
+    expected = 0.5 * 0.1**2 / 4
+    assert share(found, "checkpoints") == pytest.approx(expected / (expected + 0.02**2), abs=0.05)
+    assert found.warnings == ("checkpoints is not known of 20 configurations, where it counts as constant",)
+
+
+def test_what_cannot_be_split_is_refused() -> None:
+    with pytest.raises(InsufficientDataError, match="too few to split"):
+        split_run_variance([1.0, 2.0, 3.0], ["a", "a", "b"], {"order": [1, 2, 1]})
+    with pytest.raises(UsageError, match="different lengths"):
+        split_run_variance([1.0, 2.0], ["a"], {})
+    with pytest.raises(UsageError, match="not positive"):
+        split_run_variance([1.0, 0.0], ["a", "a"], {})
+
+
+def test_unknown_factors_are_named() -> None:
+    rows = {"resource": ["w2"] * 6, "throughput_ops_s": [100.0, 97, 93, 90, 88, 84]}
+    factors = dict.fromkeys(FACTORS, [None] * 6) | {"order": [1.0, 2, 3, 4, 5, 6]}
+    found = run_variance(pl.DataFrame(rows | factors), ["resource"])
+    assert found.table["source"].to_list() == ["order in time", "residual"]
+    assert "checkpoints is not known of every run of any configuration" in found.warnings

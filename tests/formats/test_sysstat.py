@@ -1,0 +1,230 @@
+"""Texts of sar, mpstat and pidstat, recorded in several locales, across midnight and a restart."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from citus_analysis.formats import Content, Format, detect_format
+from citus_analysis.formats.reading import lines as _lines
+from citus_analysis.formats.sysstat import mpstat, pidstat, sar
+from tests.formats.sampling import DATA, REALWORLD, Read, read, read_bytes
+from tests.formats.sysstat_printed import number, printed_averages
+
+SYSSTAT = DATA / "sysstat"
+FORMATS: dict[str, Format] = {"sar": sar.FORMAT, "mpstat": mpstat.FORMAT, "pidstat": pidstat.FORMAT}
+TEXTS = sorted(SYSSTAT.glob("*.out"))
+LOCALES = ("C", "de_DE", "en_US", "fr_FR", "ja_JP")
+
+
+def second(day: int, hour: int, minute: int, at: int) -> datetime:
+    return datetime(2026, 11, day, hour, minute, at, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_recordings_are_recognised_and_read_whole(path: Path) -> None:
+    found = detect_format(Content(path))
+    assert found is not None
+    assert found.name == path.name.split("-")[0]
+    assert read(found, path).rejects.is_empty()
+
+
+@pytest.mark.parametrize("locale", LOCALES[1:])
+def test_all_locales_give_equal_rows(locale: str) -> None:
+    plain, other = (read(sar.FORMAT, SYSSTAT / f"sar-f-{name}.out") for name in ("C", locale))
+    for table in sar.FORMAT.tables:
+        assert_frame_equal(plain[table], other[table])
+        assert plain[table].height > 0
+
+
+def test_a_restart_begins_a_new_part() -> None:
+    cpu = read(sar.FORMAT, SYSSTAT / "sar-f-C.out")["cpu_samples"]
+    assert cpu["sample"].to_list() == [0, 1, 2, 3, 4]
+    assert cpu["sample_time"].to_list() == [second(22, 22, 5, at) for at in range(5)]
+    assert cpu["since_boot"].any() is False
+    first = cpu.row(0, named=True)
+    # %sys 27.36 + %irq 0.00 + %soft 1.00
+    assert (first["user_percent"], first["system_percent"], first["softirq_percent"]) == (71.14, 28.36, 1.0)
+
+
+def test_rows_of_one_moment_have_one_sample() -> None:
+    found = read(sar.FORMAT, SYSSTAT / "sar-f-C.out")
+    vm = found["vm_samples"].filter(sample=0)
+    assert vm.height == 6
+    joined = vm.select(pl.exclude("since_boot").drop_nulls().first()).row(0, named=True)
+    assert (joined["free_kb"], joined["available_kb"], joined["runnable"], joined["load_15"]) == (
+        7063220,
+        22426704,
+        8,
+        6.02,
+    )
+    assert (joined["blocks_in_per_s"], joined["forks_per_s"], joined["faults_per_s"]) == (9093.07, 10.89, 7976.24)
+    pressure = found["pressure_samples"].filter(sample=0)
+    assert pressure.select("pressure", "scope", "avg10_percent", "stalled_percent").rows() == [
+        ("cpu", "some", 80.29, 79.42),
+        ("io", "some", 28.47, 43.83),
+        ("io", "full", 0.0, 0.21),
+        ("memory", "some", 0.0, 0.0),
+        ("memory", "full", 0.0, 0.0),
+    ]
+    devices = found["device_samples"].filter(sample=0)
+    assert devices.select("device", "is_group", "transfers_per_s", "utilization_percent").rows() == [
+        ("all", True, 3543.56, None),
+        ("vda", None, 3536.63, 53.07),
+    ]
+
+
+def test_days_are_counted_across_midnight() -> None:
+    found = read(sar.FORMAT, SYSSTAT / "sar-live-midnight.out")
+    for table in ("cpu_samples", "device_samples"):
+        assert found[table]["sample_time"].to_list() == [second(22, 0, 0, at) for at in range(4)]
+    cpus = found["cpu_samples"]
+    zoned = read(sar.FORMAT, SYSSTAT / "sar-live-midnight.out", timezone="Europe/Berlin")["cpu_samples"]
+    assert (cpus["sample_time"] - zoned["sample_time"]).unique().to_list() == [timedelta(hours=1)]
+
+
+@pytest.mark.parametrize("name", ["sar-f-C.out", "sar-f-de_DE.out"])
+def test_means_are_the_averages_that_sar_prints(name: str) -> None:
+    found = read(sar.FORMAT, SYSSTAT / name)
+    compared = 0
+    for line in printed_averages(SYSSTAT / name):
+        mine = pl.col("sample") < 3 if line["part"] == "0" else pl.col("sample") >= 3
+        for table, item, printed, column in (
+            ("cpu_samples", ("CPU", "all", None), "%idle", "idle_percent"),
+            ("core_samples", ("CPU", "1", pl.col("cpu") == 1), "%usr", "user_percent"),
+            ("device_samples", ("DEV", "vda", pl.col("device") == "vda"), "wkB/s", "write_kb_s"),
+            ("vm_samples", None, "kbmemfree", "free_kb"),
+            ("vm_samples", None, "cswch/s", "context_switches_per_s"),
+            ("vm_samples", None, "pgpgout/s", "blocks_out_per_s"),
+            ("vm_samples", None, "runq-sz", "runnable"),
+        ):
+            if printed not in line or (item is not None and line.get(item[0]) != item[1]):
+                continue
+            rows = found[table].filter(mine)
+            rows = rows if item is None or item[2] is None else rows.filter(item[2])
+            assert rows[column].mean() == pytest.approx(number(line[printed]), rel=0.02, abs=0.6), (line, column)
+            compared += 1
+    assert compared == 14
+
+
+def test_means_of_mpstat_and_pidstat() -> None:
+    single = read(mpstat.FORMAT, SYSSTAT / "mpstat-P.out")
+    processes = read(pidstat.FORMAT, SYSSTAT / "pidstat-urdw.out")["process_samples"]
+    compared = 0
+    for line in printed_averages(SYSSTAT / "mpstat-P.out"):
+        rows = single["cpu_samples"] if line["CPU"] == "all" else single["core_samples"].filter(cpu=int(line["CPU"]))
+        assert rows["steal_percent"].mean() == pytest.approx(number(line["%steal"]), abs=0.02)
+        assert rows["idle_percent"].mean() == pytest.approx(number(line["%idle"]), abs=0.02)
+        compared += 1
+    for line in printed_averages(SYSSTAT / "pidstat-urdw.out"):
+        rows = processes.filter(pid=int(line["PID"]))
+        for printed, column in (("%CPU", "cpu_percent"), ("kB_wr/s", "write_kb_s"), ("RSS", "resident_kb")):
+            if printed in line:
+                assert rows[column].mean() == pytest.approx(number(line[printed]), rel=0.01, abs=0.5)
+                compared += 1
+    assert compared == 3 + 2 * 3
+
+
+def test_a_report_without_interval_averages_since_boot() -> None:
+    for name in ("mpstat-boot", "pidstat-boot", "pidstat-h-boot"):
+        format_ = FORMATS[name.split("-")[0]]
+        path = SYSSTAT / f"{name}.out"
+        table = format_.tables[0]
+        assert read(format_, path)[table]["since_boot"].all()
+        assert not read(format_, path, first_report="interval")[table]["since_boot"].any()
+    for name in ("mpstat-P", "mpstat-us", "pidstat-urdw", "pidstat-h-us", "pidstat-hH", "pidstat-t-de"):
+        format_ = FORMATS[name.split("-")[0]]
+        assert not read(format_, SYSSTAT / f"{name}.out")[format_.tables[0]]["since_boot"].any()
+
+
+def test_processes_and_their_threads() -> None:
+    rows = read(pidstat.FORMAT, SYSSTAT / "pidstat-t-de.out")["process_samples"]
+    assert rows.select("sample", "pid", "thread", "command", "system_percent").head(2).rows() == [
+        (0, 11743, None, "dd", 49.0),
+        (0, None, 11743, "dd", 48.0),
+    ]
+    named = read(pidstat.FORMAT, SYSSTAT / "pidstat-boot.out")["process_samples"]
+    assert named["user"].unique().to_list() == ["root"]
+
+
+def test_one_line_for_each_process() -> None:
+    rows = read(pidstat.FORMAT, SYSSTAT / "pidstat-h-us.out")["process_samples"]
+    assert rows["sample_time"].unique(maintain_order=True).to_list() == [second(22, 22, 33, at) for at in (27, 28, 29)]
+    first = rows.row(1, named=True)
+    assert first["command"] == "dd if=/dev/zero of=/var/tmp/junk bs=64k count=100000 oflag=dsync status=none"
+    assert (first["write_kb_s"], first["voluntary_switches_per_s"], first["resident_kb"]) == (48324.0, 3018.0, 1884)
+    epochs = read(pidstat.FORMAT, SYSSTAT / "pidstat-hH.out", timezone="Asia/Tokyo")["process_samples"]
+    assert epochs["sample_time"][0] == second(22, 22, 33, 27)
+
+
+def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
+    text = (
+        (SYSSTAT / "pidstat-urdw.out")
+        .read_bytes()
+        .replace(b"  48324.00", b"     -1.00")
+        .replace(b" 0.00      0.00      0.00       0  dd", b"-1.00     -1.00     -1.00       0  dd")
+    )
+    rows = read_bytes(pidstat.FORMAT, tmp_path, text)["process_samples"]
+    assert rows["read_kb_s"].drop_nulls().min() == 0.0
+    assert rows.filter(pl.col("read_kb_s").is_null() & pl.col("io_delay_ticks").is_not_null()).height > 0
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_small_blocks_give_the_same_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a block holds, the state of those before it is enough."""
+    format_ = FORMATS[path.name.split("-")[0]]
+    whole = read(format_, path)
+    data = path.read_bytes()
+    size = 700
+    monkeypatch.setattr(_lines, "BLOCK_BYTES", 16)
+
+    def blocks(_: Content) -> list[object]:
+        from citus_analysis.formats import Block
+
+        return [Block(at, data[at : at + size], len(data[at : at + size])) for at in range(0, len(data), size)]
+
+    monkeypatch.setattr(Content, "blocks", blocks)
+    pieces: Read = read(format_, path)
+    for table in format_.tables:
+        # Whether a file of pidstat -h has one report only is decided by its first block.
+        facts = pl.exclude("since_boot" if path.name.startswith("pidstat-h") else "")
+        assert_frame_equal(pieces[table].select(facts), whole[table].select(facts))
+    assert pieces.parsed_bytes == whole.parsed_bytes
+
+
+def test_damaged_lines_are_rejected_with_reasons(tmp_path: Path) -> None:
+    text = (SYSSTAT / "sar-iso.out").read_text()
+    lines = text.splitlines(keepends=True)
+    row = next(number for number, line in enumerate(lines) if " all " in line)
+    lines[row] = lines[row].replace("all", "all   1.00")
+    lines[row + 1] = lines[row + 1].replace("0.00", "0.0x", 1)
+    lines.insert(row + 2, "sar: cannot open file\n")
+    rejects = read_bytes(sar.FORMAT, tmp_path, "".join([*lines, "22:05:09  all"]).encode()).rejects
+    assert rejects["reason"].to_list() == [
+        "the header announces 7 columns",
+        "not a number, or none that its column can hold",
+        "no line of this tool",
+        "the file ends inside this line",
+    ]
+
+
+def test_an_impossible_date_leaves_times_null(tmp_path: Path) -> None:
+    text = (SYSSTAT / "sar-iso.out").read_bytes().replace(b"2026-11-22", b"2026-19-72")
+    found = read_bytes(sar.FORMAT, tmp_path, text)
+    assert found["cpu_samples"]["sample_time"].null_count() == found["cpu_samples"].height == 5
+
+
+@pytest.mark.realworld
+@pytest.mark.skipif(not REALWORLD.exists(), reason="files of other people are not here")
+@pytest.mark.parametrize("tool", ["sar", "mpstat", "pidstat"])
+def test_files_of_other_people_are_read_whole(tool: str) -> None:
+    seen = 0
+    for path in sorted((REALWORLD / tool).iterdir()):
+        if FORMATS[tool].detect(path.name, Content(path).head) >= 0.5:
+            found = read(FORMATS[tool], path)
+            assert found.rejects.is_empty(), path.name
+            assert any(frame.height for frame in found.tables.values())
+            seen += 1
+    assert seen >= {"sar": 10, "mpstat": 6, "pidstat": 5}[tool]
