@@ -14,6 +14,7 @@ counted where the clock passes midnight (:mod:`._clock`). After `LINUX RESTART` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -33,6 +34,9 @@ _OWN: Final = frozenset(
     }
 )
 
+#: A time of day, as the locale writes it, and names behind it: every header of sar, and few lines of other files.
+_TIMED: Final = re.compile(rb"^[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE)
+
 
 class Sar(Format):
     """Text of `sar` (sysstat)."""
@@ -47,7 +51,7 @@ class Sar(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers; the report of CPUs has them in another order than mpstat's."""
-        if b"%" not in head and b"/s" not in head and b"LINUX RESTART" not in head:
+        if _TIMED.search(head) is None:
             return 0.0
         for names in reports_in(head):
             if names[0] in _OWN:
