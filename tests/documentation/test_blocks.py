@@ -37,7 +37,7 @@ def test_blocks_that_nobody_runs_are_few_and_known() -> None:
 
 def test_the_readme_is_run() -> None:
     blocks = [block for block in BLOCKS if block.page == "README.md"]
-    assert [block.language for block in blocks if block.runs] == ["bash", "bash", "python"]
+    assert [block.language for block in blocks if block.runs] == ["bash", "bash", "bash", "python"]
 
 
 @pytest.mark.parametrize(
