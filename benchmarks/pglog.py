@@ -55,7 +55,7 @@ READER: Final = """
 import sys
 from pathlib import Path
 from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.windows import Tagger
+from citus_analysis.dataset.discover.run_windows import Tagger
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 tagger = Tagger("source", Identity(resource="benchmark"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from citus_analysis.dataset.discover.identity import FACTS, Identity
-from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns
+from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
 from citus_analysis.dataset.ingesting.survey import digest
 from citus_analysis.dataset.storage.encoding import scan_table

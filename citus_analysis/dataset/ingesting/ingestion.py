@@ -17,9 +17,9 @@ from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identified, Identifier
+from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Found, display, is_there, walk
-from citus_analysis.dataset.discover.windows import KnownRuns, assign
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
     Derivation,

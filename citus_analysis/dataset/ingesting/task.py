@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from citus_analysis.dataset.discover.windows import Tagger
+from citus_analysis.dataset.discover.run_windows import Tagger
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.survey import Surveyed, registry_key
 from citus_analysis.dataset.storage.manifest import SourceState

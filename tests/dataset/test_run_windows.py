@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.windows import KnownRun, KnownRuns, Tagger, assign
+from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns, Tagger, assign
 from citus_analysis.schema import TABLES
 
 NODE = Identity("V3", node="1", iteration=2)
