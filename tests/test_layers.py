@@ -24,6 +24,7 @@ LAYER = {
     "scaling": 2,
     "serverlogs": 2,
     "bottleneck": 2,
+    "plans": 2,
     "published": 2,
     "tracking": 2,
     "dataset": 3,
@@ -73,7 +74,10 @@ WITHIN_LAYER = {
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in
 #: none of them is open to all.
 FOLDERS = {
-    "formats": ("sources", "api", "times", "reading", "catalogue clients perf samplers serverlog snapshots", "sysstat"),
+    "formats": (
+        *("sources", "api", "times", "reading", "explain"),
+        *("catalogue clients perf samplers serverlog snapshots", "sysstat"),
+    ),
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),
     "bottleneck": ("evidence",),

@@ -36,17 +36,21 @@ _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def parse_yaml(data: bytes) -> Any:  # noqa: ANN401 - a document is whatever it says
+def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> Any:  # noqa: ANN401 - a document is whatever it says
     """The one document in `data`, as Python's plain types; None if it is empty.
 
+    Args:
+        data: the document.
+        deepest: number of levels that it may have.
+
     Raises:
-        FormatError: the document is not YAML, or exceeds `YAML_LIMIT_BYTES`, 32 levels, or 100,000 values with
+        FormatError: the document is not YAML, or exceeds `YAML_LIMIT_BYTES`, `deepest` levels, or 100,000 values with
             aliases expanded.
     """
     if len(data) > YAML_LIMIT_BYTES:
         raise FormatError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
     try:
-        _refuse_excess(data)
+        _refuse_excess(data, deepest)
         return yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -59,10 +63,12 @@ class _Extent:
     """Number of values in the document so far, with aliases expanded.
 
     Attributes:
+        deepest: number of levels that it may have.
         open: for each open collection, its anchor and the number of values before it.
         named: number of values of each anchor.
     """
 
+    deepest: int
     values: int = 0
     open: list[tuple[str | None, int]] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
@@ -84,8 +90,8 @@ class _Extent:
             self.open.append((event.anchor, before))
         elif isinstance(event, yaml.CollectionEndEvent):
             self._name(*self.open.pop())
-        if len(self.open) > _DEEPEST:
-            return f"nested more than {_DEEPEST} levels deep"
+        if len(self.open) > self.deepest:
+            return f"nested more than {self.deepest} levels deep"
         return f"expands to more than {_MOST_VALUES:,} values" if self.values > _MOST_VALUES else None
 
     def _name(self, anchor: str | None, before: int) -> None:
@@ -93,8 +99,8 @@ class _Extent:
             self.named[anchor] = self.values - before
 
 
-def _refuse_excess(data: bytes) -> None:
-    extent = _Extent()
+def _refuse_excess(data: bytes, deepest: int) -> None:
+    extent = _Extent(deepest)
     for event in yaml.parse(data, _LOADER):
         problem = extent.add(event)
         if problem is not None:

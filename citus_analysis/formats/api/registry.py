@@ -24,7 +24,7 @@ __all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options",
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each hold a format.
-FAMILIES: Final = ("catalogue", "clients", "perf", "samplers", "serverlog", "snapshots", "sysstat")
+FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 #: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5
 _Declared = TypeVar("_Declared")

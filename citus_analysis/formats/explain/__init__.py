@@ -1,0 +1,1 @@
+"""Plans of statements, as `EXPLAIN` prints them."""

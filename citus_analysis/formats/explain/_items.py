@@ -1,0 +1,186 @@
+"""A plan while it is read: a tree of nodes, tasks, subplans and jobs, from any of EXPLAIN's formats.
+
+Facts have the names of the columns of `plan_nodes`. What one of EXPLAIN's formats leaves out where another prints a
+zero is made equal here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["COUNTERS", "PLAN_FACTS", "Fact", "Item", "Plan", "bytes_of", "read_worker", "real", "whole"]
+
+Fact = int | float | str
+
+#: Counters that the text leaves out where they are 0, by the word that begins their line.
+COUNTERS: Final = {
+    "Buffers": tuple(
+        f"{place}_{what}_blocks"
+        for place, whats in (
+            ("shared", ("hit", "read", "dirtied", "written")),
+            ("local", ("hit", "read", "dirtied", "written")),
+            ("temp", ("read", "written")),
+        )
+        for what in whats
+    ),
+    "WAL": ("wal_records", "wal_fpi", "wal_bytes"),
+    "I/O Timings": ("io_read_us", "io_write_us"),
+}
+#: Facts of a plan, or of a task's plan.
+PLAN_FACTS: Final = ("planning_us", "execution_us")
+_LARGEST: Final = 2**63
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?")
+_SIZE: Final = re.compile(r"([0-9]{1,15}) ?(bytes|kB|MB|GB|TB)")
+_POWERS: Final = {"bytes": 0, "kB": 1, "MB": 2, "GB": 3, "TB": 4}
+_WORKER: Final = re.compile(r"host=(\S+) port=([0-9]{1,5})(?: |$)")
+#: A shard's relation ends in the shard's number, which Citus counts from 102008.
+_SHARD: Final = re.compile(r"_([0-9]{6,18})(?![A-Za-z0-9_])")
+
+
+@dataclass
+class Item:
+    """A node of a plan, a task, a distributed subplan, or a job of a repartition join.
+
+    Attributes:
+        kind: `node`, `task`, `subplan` or `job`.
+        name: what the text calls it, without the relation.
+        facts: column of `plan_nodes` -> value.
+        conditions: its conditions and filters as printed, `Filter: (a > 1)`.
+        children: what feeds it, in the order in which EXPLAIN prints it.
+    """
+
+    kind: str
+    name: str
+    facts: dict[str, Fact] = field(default_factory=dict)
+    conditions: list[str] = field(default_factory=list)
+    children: list[Item] = field(default_factory=list)
+
+    def walk(self) -> Iterator[tuple[Item, Item | None]]:
+        """This and all below, each with its parent, parents first."""
+        open_: list[tuple[Item, Item | None]] = [(self, None)]
+        while open_:
+            item, parent = open_.pop()
+            yield item, parent
+            open_ += [(child, item) for child in reversed(item.children)]
+
+
+@dataclass
+class Plan:
+    """A plan with its place in the file.
+
+    Attributes:
+        root: its topmost node.
+        facts: `query`, `planning_us`, `execution_us`.
+        offset: where it begins in the source.
+        length: number of bytes of the source.
+    """
+
+    root: Item
+    facts: dict[str, Fact] = field(default_factory=dict)
+    offset: int = 0
+    length: int = 0
+
+    def finish(self) -> Plan:
+        """Make equal what EXPLAIN's formats print differently, and name the shards of tasks."""
+        items = [item for item, _ in self.root.walk()]
+        for names in COUNTERS.values():
+            _complete(items, names)
+        for item in items:
+            _finish(item)
+        return self
+
+
+def _complete(items: Sequence[Item], names: Sequence[str]) -> None:
+    """Counters are 0 where another node of the plan has one, and unknown where none has more than 0."""
+    known = any(item.facts.get(name) for item in items for name in names)
+    for item in items:
+        for name in names:
+            if not known:
+                item.facts.pop(name, None)
+            elif item.kind == "node":
+                item.facts.setdefault(name, 0)
+
+
+def _finish(item: Item) -> None:
+    facts = item.facts
+    if facts.get("loops") == 0:
+        facts["actual_rows"] = 0.0
+        facts.pop("startup_us", None)
+        facts.pop("total_us", None)
+    filtered = any(one.startswith(("Filter: ", "Join Filter: ")) for one in item.conditions)
+    if filtered and "loops" in facts:
+        facts.setdefault("removed_rows", 0.0)
+    else:
+        facts.pop("removed_rows", None)
+    if not facts.get("disk_bytes"):
+        facts.pop("disk_bytes", None)
+    if item.kind == "task" and (shard := _shard_of(item)) is not None:
+        facts["shard_id"] = shard
+
+
+def _shard_of(task: Item) -> int | None:
+    """The first shard that the task's plan reads or changes, else the first that its query names."""
+    for item, _ in task.walk():
+        found = _SHARD.search(str(item.facts.get("relation", ""))) if item.kind == "node" else None
+        if found:
+            return int(found[1])
+    found = _SHARD.search(str(task.facts.get("query", "")))
+    return int(found[1]) if found else None
+
+
+def real(value: object) -> float:
+    """A number of a plan, which JSON gives as a number and the text in digits.
+
+    Raises:
+        ValueError: it is not a number, or too large to be one.
+    """
+    text = str(value)
+    if isinstance(value, bool) or not (isinstance(value, int | float) or _NUMBER.fullmatch(text)):
+        raise ValueError(f"not a number: {text[:40]!r}")
+    number = float(value) if isinstance(value, int | float) else float(text)
+    if not abs(number) < _LARGEST:
+        raise ValueError(f"too large a number: {text[:40]}")
+    return number
+
+
+def whole(value: object) -> int:
+    """A whole number of a plan.
+
+    Raises:
+        ValueError: it is not a whole number, or too large to be one.
+    """
+    number = real(value)
+    if number != int(number):
+        raise ValueError(f"not a whole number: {str(value)[:40]!r}")
+    return int(str(value)) if _NUMBER.fullmatch(str(value)) and "." not in str(value) else int(number)
+
+
+def bytes_of(text: object) -> int | None:
+    """Bytes of a size as PostgreSQL prints it, `24 kB`; None if it is none.
+
+    Example:
+        >>> bytes_of("24 kB"), bytes_of("1561kB"), bytes_of("much")
+        (24576, 1598464, None)
+    """
+    found = _SIZE.fullmatch(str(text).strip())
+    return int(found[1]) * 1024 ** _POWERS[found[2]] if found and len(found[1]) < _POWERS_DIGITS[found[2]] else None
+
+
+_POWERS_DIGITS: Final = {unit: 16 - 3 * power for unit, power in _POWERS.items()}
+
+
+def read_worker(text: str) -> dict[str, Fact]:
+    """Host and port of a task's node.
+
+    Example:
+        >>> read_worker("host=worker1 port=5432 dbname=ycsb")
+        {'worker_host': 'worker1', 'worker_port': 5432}
+    """
+    found = _WORKER.match(text)
+    if found:
+        return {"worker_host": found[1], "worker_port": int(found[2])}
+    host = re.match(r"host=(\S+)", text)
+    return {"worker_host": host[1]} if host else {}

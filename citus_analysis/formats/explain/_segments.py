@@ -1,0 +1,159 @@
+"""Where plans stand in a file: as they were printed, or in the frames of psql and other clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from citus_analysis.formats.explain._documents import plans_of_json, plans_of_yaml
+from citus_analysis.formats.explain._items import Plan
+from citus_analysis.formats.explain._text import begins_plan, is_summary, plan_of_text
+
+__all__ = ["HEADER", "Segment", "YAML_BEGINS", "segments"]
+
+_BORDERS: Final = "|\u2502\u2551"
+#: The heading of the one column that EXPLAIN gives, in any of psql's borders.
+HEADER: Final = re.compile(rf"[\s{_BORDERS}]*QUERY PLAN[\s{_BORDERS}]*$")
+_RULE: Final = re.compile(r"\s*[-+|\u2500-\u257f]{3,}\s*$")
+_FOOTER: Final = re.compile(r"\([0-9]+ rows?\)$|Time: [0-9.,]+ ms(?: \(.*\))?$")
+#: Marks of a cell that continues in the next line.
+_CONTINUES: Final = re.compile(r"[ \t]*[+\u21b5]$")
+YAML_BEGINS: Final = re.compile(r"\s*- (?:Plan|Query Text|Query Identifier):")
+_OPENS: Final = {"[": "]", "{": "}"}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Neighbouring lines that are a plan, noise, or cannot be understood.
+
+    Attributes:
+        first: number of the first line.
+        end: number of the line after the last.
+        form: `text`, `json`, `yaml`, `noise`, or empty for lines that are outside a plan.
+        plans: the plans in it.
+        reason: why it is rejected; empty if it is not.
+    """
+
+    first: int
+    end: int
+    form: str
+    plans: Sequence[Plan] = ()
+    reason: str = ""
+
+
+def segments(lines: Sequence[str]) -> Iterator[Segment]:
+    """All lines in order, cut into segments."""
+    at = 0
+    while at < len(lines):
+        if HEADER.match(lines[at]):
+            yield from (frame := list(_frame(lines, at)))
+            at = frame[-1].end
+            continue
+        found = _outside(lines, at)
+        yield found
+        at = found.end
+
+
+def _outside(lines: Sequence[str], at: int) -> Segment:
+    """The segment that begins in a line that no frame surrounds."""
+    text = lines[at]
+    if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()):
+        return Segment(at, at + 1, "noise")
+    if text[0] in _OPENS:
+        return _document(lines, lines, at, "json", _json_end(lines, at, len(lines)))
+    if YAML_BEGINS.match(text):
+        return _document(lines, lines, at, "yaml", _yaml_end(lines, at, len(lines)))
+    following = lines[at + 1] if at + 1 < len(lines) else ""
+    if text.startswith("Query Text: ") or begins_plan(text, following):
+        return _document(lines, lines, at, "text", _text_end(lines, at))
+    return Segment(at, at + 1, "", reason="outside a plan")
+
+
+def _frame(lines: Sequence[str], header: int) -> Iterator[Segment]:
+    """A heading with the plan below it."""
+    at = header + 1
+    if at < len(lines) and _RULE.match(lines[at]):
+        at += 1
+    yield Segment(header, at, "noise")
+    end = at
+    while end < len(lines) and lines[end].strip() and not _closes(lines[end]):
+        end += 1
+    if end == at:
+        return
+    bordered = any(border in lines[header] for border in _BORDERS)
+    inside = [_unframed(line, bordered) for line in lines[at:end]]
+    start = inside[0].lstrip()
+    if start[:1] in _OPENS or YAML_BEGINS.match(start):
+        marked = [_CONTINUES.sub("", line) for line in inside]
+        shown = [*lines[:at], *marked] if at == 0 else marked
+        yield _shifted(_document(lines, shown, 0, "json" if start[:1] in _OPENS else "yaml", len(shown)), at)
+    else:
+        yield _shifted(_document(lines, inside, 0, "text", len(inside)), at)
+
+
+def _shifted(segment: Segment, by: int) -> Segment:
+    return Segment(segment.first + by, segment.end + by, segment.form, segment.plans, segment.reason)
+
+
+def _closes(line: str) -> bool:
+    return bool(_RULE.match(line) or _FOOTER.match(line.strip()) or HEADER.match(line))
+
+
+def _unframed(line: str, bordered: bool) -> str:
+    """What stands in a cell, without borders."""
+    if not bordered:
+        return line
+    inside = line.rstrip()
+    inside = inside[:-1].rstrip() if inside[-1:] and inside[-1] in _BORDERS else inside
+    return inside[1:] if inside[:1] and inside[0] in _BORDERS else inside
+
+
+def _document(whole: Sequence[str], lines: Sequence[str], at: int, form: str, end: int) -> Segment:
+    """The plan or plans of some lines, or the reason why there are none."""
+    try:
+        plans = _READ[form](lines[at:end])
+    except ValueError as error:
+        return Segment(at, end, form, reason=f"no plan of EXPLAIN: {error}")
+    return Segment(at, end, form, [plan.finish() for plan in plans])
+
+
+def _yaml(lines: Sequence[str]) -> list[Plan]:
+    base = len(lines[0]) - len(lines[0].lstrip())
+    return plans_of_yaml("\n".join(line[base:] for line in lines))
+
+
+_READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
+    "json": lambda lines: plans_of_json("\n".join(lines)),
+    "yaml": _yaml,
+    "text": lambda lines: [plan_of_text(lines)],
+}
+
+
+def _json_end(lines: Sequence[str], at: int, end: int) -> int:
+    """The line after the bracket that closes the document: it stands in the same column, or ends the same line."""
+    closing = _OPENS[lines[at][0]]
+    if len(lines[at]) > 2 and lines[at].endswith(closing):  # noqa: PLR2004 - more than the bracket and a blank
+        return at + 1
+    return next((line + 1 for line in range(at + 1, end) if lines[line].startswith(closing)), end)
+
+
+def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
+    later = range(at + 1, end)
+    return next((line for line in later if not lines[line].startswith((" ", "- Plan:", "- Query"))), end)
+
+
+def _text_end(lines: Sequence[str], at: int) -> int:
+    """The line after a plan that no frame surrounds: plans end at an empty line or one that is not indented."""
+    end, rooted = at + 1, not lines[at].startswith("Query Text: ")
+    while end < len(lines) and lines[end].strip():
+        line = lines[end]
+        if not line.startswith((" ", "\t")) and not is_summary(line):
+            if rooted:
+                break
+            rooted = begins_plan(line, lines[end + 1] if end + 1 < len(lines) else "")
+        elif line.startswith("Query Text: "):
+            break
+        end += 1
+    return end

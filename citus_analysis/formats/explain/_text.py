@@ -1,0 +1,253 @@
+"""Plans of `EXPLAIN` in its text format, as trees of items: the indentation says what belongs to what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from citus_analysis.formats.explain._items import COUNTERS, PLAN_FACTS, Fact, Item, Plan, bytes_of, read_worker
+from citus_analysis.formats.explain._items import real as _real
+from citus_analysis.formats.explain._items import whole as _whole
+from citus_analysis.formats.explain._labels import split_label
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["begins_plan", "is_summary", "plan_of_text"]
+
+_N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
+_COST: Final = rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated>{_N}) width=(?P<width>{_N})\)"
+_ACTUAL: Final = rf"\(actual (?:time=(?P<first>{_N})\.\.(?P<last>{_N}) )?rows=(?P<actual>{_N}) loops=(?P<loops>{_N})\)"
+_TAIL: Final = re.compile(rf"(?:  {_COST})?(?: (?:{_ACTUAL}|(?P<never>\(never executed\))))?$")
+_ARROW: Final = re.compile(r"( *)->  (.*)$")
+#: First words of the nodes that PostgreSQL has, for plans without costs.
+_NODE: Final = re.compile(
+    r"(?:Async )?(?:Parallel )?(?:Partial |Finalize )?(?:Result|ProjectSet|Insert|Update|Delete|Merge|Append|Recursive "
+    r"Union|BitmapAnd|BitmapOr|Nested Loop|Hash|Gather|(?:Seq|Sample|Index|Index Only|Bitmap Index|Bitmap Heap|Tid|Tid "
+    r"Range|Subquery|Function|Table Function|Values|CTE|Named Tuplestore|WorkTable|Foreign|Custom) Scan|Foreign |"
+    r"Materialize|Memoize|Sort|Incremental Sort|Group|Aggregate|GroupAggregate|HashAggregate|MixedAggregate|WindowAgg|"
+    r"Unique|SetOp|HashSetOp|LockRows|Limit)\b"
+)
+_WITH_NUMBERS: Final = re.compile(r"[A-Z].{0,500}(?:  \(cost=[0-9]| \(actual (?:time|rows)=[0-9])")
+_BELOW: Final = re.compile(r" {2,}(?:->  [A-Z]|[A-Z][A-Za-z/ -]*: )")
+_SUMMARY: Final = re.compile(
+    r"(?:Planning|Execution|Serialization|Total runtime|Planning Time|Execution Time|Trigger\b.*|Settings|JIT|"
+    r"Query Identifier|Memory|Buffers|Query Text)(?::|$)"
+)
+_KEY: Final = re.compile(r"([A-Z][A-Za-z/ -]{0,40}): (.*)$")
+_SECTION: Final = re.compile(r"(?:Planning|JIT|Worker [0-9]+|Serialization):")
+_SUBPLAN: Final = re.compile(r"(?:SubPlan|InitPlan|CTE) [^:]+$")
+_MS: Final = re.compile(rf"({_N}) ms")
+_PAIR: Final = re.compile(r"([a-z]+)=([0-9]{1,19}(?:\.[0-9]{1,9})?)")
+
+
+def begins_plan(text: str, following: str = "") -> bool:
+    """Whether a line is the topmost node of a plan: it has costs or times, or is a node's name with details below.
+
+    Example:
+        >>> begins_plan("Seq Scan on t  (cost=0.00..1.00 rows=1 width=4)")
+        True
+        >>> begins_plan("Sort", "  Sort Key: a"), begins_plan("Sort", "3")
+        (True, False)
+    """
+    return bool(_WITH_NUMBERS.match(text) or (_NODE.match(text) and _BELOW.match(following)))
+
+
+def is_summary(text: str) -> bool:
+    """Whether an unindented line belongs to the plan above it."""
+    return _SUMMARY.match(text) is not None
+
+
+@dataclass
+class _Open:
+    """An item whose lines are being read.
+
+    Attributes:
+        item: the item.
+        arrow: column of its arrow; -1 of the topmost node.
+        label: column in which its name begins.
+    """
+
+    item: Item
+    arrow: int
+    label: int
+
+
+@dataclass
+class _Reader:
+    """The state between two lines of a plan."""
+
+    base: int
+    plan: Plan | None = None
+    facts: dict[str, Fact] = field(default_factory=dict)
+    stack: list[_Open] = field(default_factory=list)
+    section: int | None = None
+    named: tuple[int, str] | None = None
+
+    def add(self, line: str) -> None:
+        """Read a line.
+
+        Raises:
+            ValueError: a number cannot be read.
+        """
+        text = line[self.base :] if not line[: self.base].strip() else line.lstrip()
+        indent = len(text) - len(text.lstrip(" "))
+        arrow = _ARROW.match(text)
+        if arrow and self.stack:
+            self._open(_item_of(arrow[2]), len(arrow[1]), len(arrow[1]) + 4)
+        elif not self.stack and not is_summary(text):
+            self._open(_item_of(text.strip()), -1, 0)
+        else:
+            self._detail(text.strip(), indent)
+
+    def _open(self, item: Item, arrow: int, label: int) -> None:
+        self.section = None
+        while self.stack and self.stack[-1].arrow >= arrow:
+            self.stack.pop()
+        if not self.stack:
+            if self.plan is not None:
+                raise ValueError("a second topmost node")
+            self.plan = Plan(item, self.facts)
+        else:
+            self.stack[-1].item.children.append(item)
+        if self.named and self.named[0] < arrow:
+            item.facts["subplan_name"] = self.named[1]
+        self.named = None
+        self.stack.append(_Open(item, arrow, label))
+
+    def _detail(self, text: str, indent: int) -> None:
+        if self.section is not None and indent > self.section:
+            return
+        self.section = indent if _SECTION.match(text) else None
+        key = _KEY.match(text)
+        if key and key[1] in ("Planning Time", "Execution Time", "Query Text"):
+            self._summary(key[1], key[2], indent)
+        elif not self.section and key and self.stack:
+            owner = next((one for one in reversed(self.stack) if one.label < indent), None)
+            if owner is not None:
+                _add_detail(owner.item, key[1], key[2])
+        elif _SUBPLAN.fullmatch(text):
+            self.named = (indent, text)
+
+    def _summary(self, key: str, value: str, indent: int) -> None:
+        """The time of a plan: of the whole, or of the task or subplan that it belongs to."""
+        if key == "Query Text":
+            self.facts["query"] = value
+            return
+        found = _MS.fullmatch(value)
+        column = PLAN_FACTS[key == "Execution Time"]
+        owners = [one.item for one in self.stack if one.item.kind != "node" and one.label < indent]
+        if found:
+            facts = owners[-1].facts if owners else self.facts
+            facts[column] = _real(found[1]) * US_PER_MS
+
+
+def plan_of_text(lines: Sequence[str]) -> Plan:
+    """The plan in lines that begin with its topmost node, or with the query that auto_explain prints before it.
+
+    Raises:
+        ValueError: there is no node, or a number cannot be read.
+    """
+    text = next((line for line in lines if line.strip()), "")
+    reader = _Reader(len(text) - len(text.lstrip(" ")))
+    for line in lines:
+        if line.strip():
+            reader.add(line)
+    if reader.plan is None:
+        raise ValueError("it holds no node of a plan")
+    return reader.plan
+
+
+def _item_of(label: str) -> Item:
+    """A node, task, subplan or job, from what follows its arrow."""
+    if label == "Task":
+        return Item("task", "Task")
+    if label.startswith("Distributed Subplan"):
+        return Item("subplan", "Distributed Subplan")
+    if label in ("MapMergeJob", "MergeJob"):
+        return Item("job", "MapMergeJob")
+    tail = _TAIL.search(label)
+    numbers = tail.groupdict() if tail else {}
+    name, where = split_label(label[: tail.start()] if tail else label)
+    facts: dict[str, Fact] = {**where}
+    for group, (column, read) in _NUMBERS.items():
+        if numbers.get(group) is not None:
+            facts[column] = read(numbers[group])
+    if numbers.get("never"):
+        facts["loops"] = 0
+    return Item("node", name, facts)
+
+
+def _ms(value: object) -> float:
+    return _real(value) * US_PER_MS
+
+
+#: Group of a node's line -> its column, and how it is read.
+_NUMBERS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
+    "startup_cost": ("startup_cost", _real),
+    "total_cost": ("total_cost", _real),
+    "estimated": ("estimated_rows", _real),
+    "width": ("width_bytes", _whole),
+    "first": ("startup_us", _ms),
+    "last": ("total_us", _ms),
+    "actual": ("actual_rows", _real),
+    "loops": ("loops", _whole),
+}
+_COUNTS: Final = {"Workers Planned": "workers_planned", "Workers Launched": "workers_launched", "Task Count": "task_count"}
+_SIZES: Final = ("Tuple data received from nodes", "Tuple data received from node", "Intermediate Data Size")
+
+
+def _add_detail(item: Item, key: str, value: str) -> None:
+    """A line below a node that is not a node itself."""
+    facts = item.facts
+    if key in _COUNTS:
+        facts[_COUNTS[key]] = _whole(value)
+    elif key.startswith("Rows Removed by ") and key.endswith("Filter"):
+        facts["removed_rows"] = float(str(facts.get("removed_rows", 0))) + _real(value)
+    elif key.endswith(("Cond", "Filter")):
+        item.conditions.append(f"{key}: {value}")
+    elif key in COUNTERS:
+        facts.update(_counters(key, value))
+    elif key in ("Sort Method", "Batches", "Buckets"):
+        _add_memory(facts, key, value)
+    elif key in _SIZES:
+        facts.update({"received_bytes": size for size in [bytes_of(value)] if size is not None})
+    elif key == "Subplan Duration":
+        facts.update({"total_us": _ms(found[1]) for found in [_MS.fullmatch(value)] if found})
+    elif key == "Tasks Shown":
+        facts["tasks_shown"] = value
+    elif item.kind == "task" and key == "Query":
+        facts["query"] = value
+    elif item.kind == "task" and key == "Node":
+        facts.update(read_worker(value))
+    elif item.kind == "job" and key in ("Map Task Count", "Merge Task Count"):
+        facts["task_count"] = int(facts.get("task_count", 0)) + _whole(value)
+
+
+def _add_memory(facts: dict[str, Fact], key: str, value: str) -> None:
+    """`quicksort  Memory: 25kB`, `1  Memory Usage: 48kB  Disk Usage: 16kB`."""
+    if key == "Sort Method":
+        facts["sort_method"] = value.partition("  ")[0]
+    for column, word in (("memory_bytes", "Memory"), ("disk_bytes", "Disk")):
+        found = re.search(rf"  {word}(?: Usage)?: ([0-9]+kB)", value)
+        size = bytes_of(found[1]) if found else None
+        if size is not None:
+            facts[column] = size
+
+
+def _counters(key: str, value: str) -> dict[str, Fact]:
+    """`shared hit=3 read=1, temp read=5`, `records=1 fpi=1 bytes=8206`, `shared/local read=0.1 write=0.2`."""
+    found: dict[str, Fact] = {}
+    for part in value.split(", "):
+        place = part.partition(" ")[0]
+        for name, number in _PAIR.findall(part):
+            if key == "Buffers":
+                column = f"{place}_{name}_blocks"
+            elif key == "WAL":
+                column = f"wal_{name}"
+            else:
+                # Times of temporary files stand apart, as in JSON.
+                column = f"io_{name}_us" if place != "temp" else ""
+            if column in COUNTERS[key]:
+                found[column] = _ms(number) if key == "I/O Timings" else _whole(number)
+    return found

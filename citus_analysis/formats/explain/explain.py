@@ -1,0 +1,113 @@
+r"""Plans of `EXPLAIN`, to `plans` and `plan_nodes`: text, JSON or YAML, alone or in the frames of psql.
+
+Example::
+
+    Custom Scan (Citus Adaptive)  (cost=0.00..0.00 rows=0 width=0) (actual time=8.732..8.734 rows=0 loops=1)
+      Task Count: 4
+      Tasks Shown: One of 4
+      ->  Task
+            Node: host=worker1 port=5432 dbname=ycsb
+            ->  Index Scan using usertable_pkey_102008 on usertable_102008 usertable  (cost=0.28..8.30 rows=1 ...
+                  Buffers: shared hit=3
+                Execution Time: 1.105 ms
+    Planning Time: 1.361 ms
+    Execution Time: 8.876 ms
+
+- A file may hold several plans, with text around them: psql's heading `QUERY PLAN`, rules, borders, the marks of
+  continued cells, and the number of rows are noise; any other text outside a plan is rejected. JSON and YAML may be
+  what psql printed or what a program wrote. `EXPLAIN (FORMAT XML)` is not read.
+- `plan_nodes` has a row per node, and one per task, distributed subplan and job of Citus. Rows of nodes below a task
+  have its shard and worker. The shard is that of the first relation whose name ends in a shard's number.
+- Text, JSON and YAML of one plan give equal rows. What the text leaves out where JSON prints 0 (blocks, WAL, times of
+  reading and writing) is 0 if another node of the plan has more than 0, else null in all formats.
+- `actual_rows`, `startup_us` and `total_us` are means of one execution, as PostgreSQL prints them: the node's total is
+  that times `loops`. A node that was never executed has `loops` = 0 and no times.
+- By default Citus shows one task of many, with ANALYZE the slowest. `plans.unknown` says what is not known then.
+
+Not kept: output columns, keys of sorts and groups, times of single parallel workers, JIT, triggers, settings, blocks
+of planning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.explain._rows import plan_frames
+from citus_analysis.formats.explain._segments import HEADER, Segment, YAML_BEGINS, segments
+from citus_analysis.formats.explain._text import begins_plan
+from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["FORMAT", "Explain"]
+
+_LIMIT_BYTES: Final = 64 * 2**20
+_JSON: Final = re.compile(r"\s*(?:\[\s*)?\{\s*\"(?:Plan|Query Text|Query Identifier)\"\s*:")
+_NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")
+
+
+class Explain(Format):
+    """Plans of `EXPLAIN` and `EXPLAIN ANALYZE`: text, JSON or YAML, as a program or psql wrote them."""
+
+    name: ClassVar[str] = "explain"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("plans", "plan_nodes")
+    noise: ClassVar[str] = "empty lines, psql's heading, rules, number of rows and `Time:`"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the first line that is not empty, or by psql's heading further on."""
+        text = head.decode("utf-8", "replace")
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()][:400]
+        if not lines:
+            return 0.0
+        document = _JSON.match(text) or YAML_BEGINS.match(lines[0])
+        if document and _NODE_TYPE.search(text):
+            return 0.95
+        following = lines[1] if len(lines) > 1 else ""
+        if begins_plan(lines[0], following) or (lines[0].startswith("Query Text: ") and "(cost=" in text):
+            return 0.95
+        headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
+        if not headings:
+            return 0.0
+        return 0.95 if headings[0] <= 1 else 0.6
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece.
+
+        Raises:
+            InputError: the file is longer than 64 MiB.
+        """
+        lines = line_frame(content.read(_LIMIT_BYTES))
+        found = list(segments(lines["text"].to_list()))
+        _place(found, lines["offset"].to_list(), lines["length"].to_list())
+        form, reason = _per_line(found)
+        lines = lines.with_columns(form=form, reason=reason)
+        rejects = reject_runs(lines)
+        noise = int(lines.filter(pl.col("form") == "noise")["length"].sum())
+        parsed = int(lines["length"].sum()) - noise - int(rejects["byte_length"].sum())
+        plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
+        yield Parsed({"plans": plans, "plan_nodes": nodes}, parsed, noise, rejects)
+
+
+def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[int]) -> None:
+    """Give each plan its place in the source."""
+    for one in found:
+        for plan in one.plans:
+            plan.offset = offsets[one.first]
+            plan.length = offsets[one.end - 1] + lengths[one.end - 1] - plan.offset
+
+
+def _per_line(found: Sequence[Segment]) -> tuple[pl.Series, pl.Series]:
+    sizes = [one.end - one.first for one in found]
+    numbers = pl.Series(range(len(found)), dtype=pl.Int64).repeat_by(pl.Series(sizes, dtype=pl.Int64)).explode()
+    numbers = numbers.drop_nulls()
+    form = pl.Series([one.form for one in found], dtype=pl.String).gather(numbers)
+    reason = pl.Series([one.reason or None for one in found], dtype=pl.String).gather(numbers)
+    return form, reason
+
+
+FORMAT: Final = Explain()
