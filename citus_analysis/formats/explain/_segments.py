@@ -140,8 +140,13 @@ def _json_end(lines: Sequence[str], at: int, end: int) -> int:
 
 
 def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
+    """The line after the last that is indented; Citus leaves an empty line below the plan of a task."""
+    known = (" ", "- Plan:", "- Query")
     later = range(at + 1, end)
-    return next((line for line in later if not lines[line].startswith((" ", "- Plan:", "- Query"))), end)
+    end = next((line for line in later if lines[line].strip() and not lines[line].startswith(known)), end)
+    while not lines[end - 1].strip():
+        end -= 1
+    return end
 
 
 def _text_end(lines: Sequence[str], at: int) -> int:
