@@ -3,6 +3,7 @@ from . import bottleneck as bottleneck
 from . import dataset as dataset
 from . import errors as errors
 from . import formats as formats
+from . import plans as plans
 from . import plots as plots
 from . import published as published
 from . import report as report

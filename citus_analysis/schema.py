@@ -729,7 +729,9 @@ _TABLES: Final = (
             Column("parent", INT32, "plan_node that it feeds or belongs to; null for the topmost"),
             Column("depth", INT32, "number of rows above it in the tree"),
             Column("kind", one_of(PLAN_ITEMS), "node of PostgreSQL's executor, or task, subplan or job of Citus"),
-            Column("node_type", CATEGORY, "name as the text prints it: `HashAggregate`, `Custom Scan (Citus Adaptive)`"),
+            Column(
+                "node_type", CATEGORY, "name as the text prints it: `HashAggregate`, `Custom Scan (Citus Adaptive)`"
+            ),
             Column("schema_name", CATEGORY, "schema of the relation (VERBOSE)"),
             Column("relation", TEXT, "table, function or CTE that it reads or changes; a shard's with its number"),
             Column("alias", TEXT, "its name in the statement"),
@@ -741,7 +743,9 @@ _TABLES: Final = (
             Column("estimated_rows", REAL, "rows that the planner expected of one execution"),
             Column("width_bytes", INT64, "estimated size of a row"),
             Column("startup_us", REAL, "time until the first row, mean of an execution"),
-            Column("total_us", REAL, "time until the last row, mean of an execution, its inputs included; subplan: all"),
+            Column(
+                "total_us", REAL, "time until the last row, mean of an execution, its inputs included; subplan: all"
+            ),
             Column("actual_rows", REAL, "rows given, mean of an execution; PostgreSQL before 18 rounds it"),
             Column("loops", INT64, "executions; 0 = never executed"),
             Column("removed_rows", REAL, "rows removed by filters, mean of an execution"),
@@ -771,7 +775,9 @@ _TABLES: Final = (
             Column("worker_port", INT32, "task and its nodes: worker"),
             Column("task_count", INT32, "distributed query: tasks; job: tasks of map and merge"),
             Column("tasks_shown", TEXT, "distributed query: what Citus says of the tasks shown"),
-            Column("received_bytes", INT64, "distributed query, task: size of the rows received; subplan: of its result"),
+            Column(
+                "received_bytes", INT64, "distributed query, task: size of the rows received; subplan: of its result"
+            ),
             Column("planning_us", REAL, "task, subplan: time of planning on the worker"),
             Column("execution_us", REAL, "task, subplan: time of execution on the worker"),
             Column("query", TEXT, "task: its statement (VERBOSE); secrets redacted"),

@@ -43,6 +43,7 @@ WITHIN_LAYER = {
     ("spans", "runs"),
     ("spans", "stats"),
     ("bottleneck", "runs"),
+    ("plans", "runs"),
     ("serverlogs", "spans"),
     ("serverlogs", "stats"),
     ("scaling", "runs"),

@@ -5,7 +5,7 @@ from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throu
 from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
 from citus_analysis.plots.node_figures import plot_connections, plot_node_heat_map, plot_nodes
 from citus_analysis.plots.perf_figures import plot_flame_graph, plot_symbols
-from citus_analysis.plots.profile_figures import plot_distribution, plot_histograms, plot_spans
+from citus_analysis.plots.profile_figures import plot_distribution, plot_histograms, plot_plan, plot_spans, plot_tasks
 from citus_analysis.plots.published_figures import plot_fits, plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_device
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative, plot_series
@@ -41,6 +41,7 @@ __all__ = [
     "plot_nodes",
     "plot_percentages",
     "plot_percentile_profile",
+    "plot_plan",
     "plot_profile",
     "plot_published",
     "plot_ratios",
@@ -51,6 +52,7 @@ __all__ = [
     "plot_stated_intervals",
     "plot_symbols",
     "plot_tail",
+    "plot_tasks",
     "plot_throughput_curves",
     "plot_track",
     "plot_variance",

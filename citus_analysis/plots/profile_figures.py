@@ -1,4 +1,4 @@
-"""Figures of where a statement's time goes: stacked means, and distributions."""
+"""Figures of where a statement's time goes: stacked means, distributions, plans and their tasks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from plotly.subplots import make_subplots
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import PART_COLOURS, TEMPLATE, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import COLOURS, PART_COLOURS, TEMPLATE, colours_of, groups, new_figure, style_of, text
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["plot_distribution", "plot_histograms", "plot_spans"]
+__all__ = ["plot_distribution", "plot_histograms", "plot_plan", "plot_spans", "plot_tasks"]
 
 #: Quantity -> its meaning, which has a colour; stacked in this order, they add up to T.
 _STACK: Final = {"P": "parent", "C": "child", "L": "between", "T": "local"}
 #: Points of a distribution's line; more would only make the file larger.
 _POINTS: Final = 201
+#: Nodes that are drawn of a plan, and characters of their names.
+_MOST: Final = 40
+_LONGEST: Final = 46
+_INDENT: Final = "\u2003"
+_COLUMNS: Final = (
+    *("plan_node", "depth", "kind", "node_type", "relation", "shard_id", "worker_host"),
+    *("expected_rows", "given_rows", "time_ms", "self_ms"),
+)
+_OF_TASK: Final = {"shard": "shard_id", "on": "worker_host"}
 
 
 def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a statement") -> go.Figure:
@@ -124,3 +133,108 @@ def _histogram_title(name: str, part: pl.DataFrame) -> str:
     row = part.row(0, named=True)
     beyond = f"; {100 * row['beyond'] / row['n']:.1f} % beyond" if row["beyond"] else ""
     return f"{name} (n = {row['n']:,}{beyond})"
+
+
+def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Figure:
+    """A plan as a tree, with rows and time beside each node.
+
+    On the left the rows that the planner expected and those that were given, of all executions, on a logarithmic axis
+    (none is drawn at 0.5); on the right the time of each node, without and with the nodes below it.
+
+    Args:
+        nodes: what `plans.measure_nodes` returned, of one plan.
+        most: number of nodes drawn; if there are more, the title says so.
+        title: what is shown, in words.
+    """
+    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node")
+    frame = table.head(most)
+    cut = f" (first {most} of {table.height} nodes)" if table.height > most else ""
+    names = [_label(row) for row in frame.select(_COLUMNS[1:7]).iter_rows(named=True)]
+    figure = make_subplots(cols=2, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.5, 0.5])
+    _add_rows(figure, frame)
+    _add_times(figure, frame)
+    height = 170 + 24 * len(names)
+    figure.update_layout(template=TEMPLATE, title={"text": text(title + cut)}, height=height, barmode="stack")
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False)
+    figure.update_xaxes(title_text="rows", type="log", exponentformat="SI", col=1)
+    return figure.update_xaxes(title_text="time [ms]", rangemode="tozero", col=2)
+
+
+def _add_rows(figure: go.Figure, frame: pl.DataFrame) -> None:
+    for column, words, colour, symbol in (
+        ("expected_rows", "rows expected", COLOURS[5], "diamond-open"),
+        ("given_rows", "rows given", COLOURS[0], "circle"),
+    ):
+        figure.add_scatter(
+            row=1,
+            col=1,
+            mode="markers",
+            name=words,
+            x=frame[column].clip(lower_bound=0.5).to_list(),
+            y=list(range(frame.height)),
+            customdata=frame[column].to_list(),
+            marker={"color": colour, "symbol": symbol, "size": 9},
+            hovertemplate="%{customdata:,.0f}<extra>" + words + "</extra>",
+        )
+
+
+def _add_times(figure: go.Figure, frame: pl.DataFrame) -> None:
+    above = (frame["time_ms"] - frame["self_ms"].fill_null(0)).to_list()
+    for values, words, colour in (
+        (frame["self_ms"].to_list(), "time of the node", COLOURS[1]),
+        (above, "of the nodes below", "#d5dae0"),
+    ):
+        figure.add_bar(
+            row=1,
+            col=2,
+            orientation="h",
+            name=words,
+            x=values,
+            y=list(range(frame.height)),
+            marker={"color": colour},
+            hovertemplate="%{x:,.3~r} ms<extra>" + words + "</extra>",
+        )
+
+
+def _label(row: dict[str, object]) -> str:
+    """Name of a node below its parents, with the shard and worker of a task."""
+    words = [str(row["node_type"])]
+    if row["kind"] == "task":
+        words += [f"{name} {row[column]}" for name, column in _OF_TASK.items() if row[column] is not None]
+    elif row["relation"] is not None:
+        words.append(f"on {row['relation']}")
+    shown = " ".join(words)
+    shown = shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "\u2026"
+    depth = row["depth"]
+    return _INDENT * (depth if isinstance(depth, int) else 0) + text(shown)
+
+
+def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
+    """The execution times of tasks, by shard, in the colour of their worker.
+
+    Args:
+        tasks: what `plans.measure_tasks` returned, of one plan.
+        title: what is shown, in words.
+    """
+    columns = ("plan_node", "shard_id", "worker_host", "execution_ms")
+    frame = with_columns_of(tasks, "tasks", *columns).sort("plan_node")
+    workers = frame["worker_host"].fill_null("unknown").unique(maintain_order=True).to_list()
+    colours = colours_of(workers)
+    names = [
+        f"{node}: shard {'unknown' if shard is None else shard}" for node, shard in frame.select(columns[:2]).rows()
+    ]
+    figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": 170 + 24 * len(names)})
+    for worker in workers:
+        mine = (frame["worker_host"].fill_null("unknown") == worker).to_list()
+        figure.add_bar(
+            x=[time for time, here in zip(frame["execution_ms"], mine, strict=True) if here],
+            y=[place for place, here in enumerate(mine) if here],
+            orientation="h",
+            name=text(worker),
+            marker={"color": colours[worker]},
+            hovertemplate="%{x:,.3~r} ms<extra>%{fullData.name}</extra>",
+        )
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False, title_text="node: shard"
+    )
+    return figure.update_xaxes(title_text="execution on the worker [ms]", rangemode="tozero")

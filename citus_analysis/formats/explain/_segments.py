@@ -11,7 +11,7 @@ from citus_analysis.formats.explain._documents import plans_of_json, plans_of_ya
 from citus_analysis.formats.explain._items import Plan
 from citus_analysis.formats.explain._text import begins_plan, is_summary, plan_of_text
 
-__all__ = ["HEADER", "Segment", "YAML_BEGINS", "segments"]
+__all__ = ["HEADER", "YAML_BEGINS", "Segment", "segments"]
 
 _BORDERS: Final = "|\u2502\u2551"
 #: The heading of the one column that EXPLAIN gives, in any of psql's borders.
@@ -62,12 +62,12 @@ def _outside(lines: Sequence[str], at: int) -> Segment:
     if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()):
         return Segment(at, at + 1, "noise")
     if text[0] in _OPENS:
-        return _document(lines, lines, at, "json", _json_end(lines, at, len(lines)))
+        return _document(lines, at, "json", _json_end(lines, at, len(lines)))
     if YAML_BEGINS.match(text):
-        return _document(lines, lines, at, "yaml", _yaml_end(lines, at, len(lines)))
+        return _document(lines, at, "yaml", _yaml_end(lines, at, len(lines)))
     following = lines[at + 1] if at + 1 < len(lines) else ""
     if text.startswith("Query Text: ") or begins_plan(text, following):
-        return _document(lines, lines, at, "text", _text_end(lines, at))
+        return _document(lines, at, "text", _text_end(lines, at))
     return Segment(at, at + 1, "", reason="outside a plan")
 
 
@@ -87,10 +87,9 @@ def _frame(lines: Sequence[str], header: int) -> Iterator[Segment]:
     start = inside[0].lstrip()
     if start[:1] in _OPENS or YAML_BEGINS.match(start):
         marked = [_CONTINUES.sub("", line) for line in inside]
-        shown = [*lines[:at], *marked] if at == 0 else marked
-        yield _shifted(_document(lines, shown, 0, "json" if start[:1] in _OPENS else "yaml", len(shown)), at)
+        yield _shifted(_document(marked, 0, "json" if start[:1] in _OPENS else "yaml", len(marked)), at)
     else:
-        yield _shifted(_document(lines, inside, 0, "text", len(inside)), at)
+        yield _shifted(_document(inside, 0, "text", len(inside)), at)
 
 
 def _shifted(segment: Segment, by: int) -> Segment:
@@ -110,7 +109,7 @@ def _unframed(line: str, bordered: bool) -> str:
     return inside[1:] if inside[:1] and inside[0] in _BORDERS else inside
 
 
-def _document(whole: Sequence[str], lines: Sequence[str], at: int, form: str, end: int) -> Segment:
+def _document(lines: Sequence[str], at: int, form: str, end: int) -> Segment:
     """The plan or plans of some lines, or the reason why there are none."""
     try:
         plans = _READ[form](lines[at:end])
@@ -134,7 +133,7 @@ _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
 def _json_end(lines: Sequence[str], at: int, end: int) -> int:
     """The line after the bracket that closes the document: it stands in the same column, or ends the same line."""
     closing = _OPENS[lines[at][0]]
-    if len(lines[at]) > 2 and lines[at].endswith(closing):  # noqa: PLR2004 - more than the bracket and a blank
+    if len(lines[at]) > 2 and lines[at].endswith(closing):
         return at + 1
     return next((line + 1 for line in range(at + 1, end) if lines[line].startswith(closing)), end)
 

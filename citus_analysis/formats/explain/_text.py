@@ -16,7 +16,9 @@ from citus_analysis.units import US_PER_MS
 __all__ = ["begins_plan", "is_summary", "plan_of_text"]
 
 _N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
-_COST: Final = rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated>{_N}) width=(?P<width>{_N})\)"
+_COST: Final = (
+    rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated>{_N}) width=(?P<width>{_N})\)"
+)
 _ACTUAL: Final = rf"\(actual (?:time=(?P<first>{_N})\.\.(?P<last>{_N}) )?rows=(?P<actual>{_N}) loops=(?P<loops>{_N})\)"
 _TAIL: Final = re.compile(rf"(?:  {_COST})?(?: (?:{_ACTUAL}|(?P<never>\(never executed\))))?$")
 _ARROW: Final = re.compile(r"( *)->  (.*)$")
@@ -193,7 +195,11 @@ _NUMBERS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
     "actual": ("actual_rows", _real),
     "loops": ("loops", _whole),
 }
-_COUNTS: Final = {"Workers Planned": "workers_planned", "Workers Launched": "workers_launched", "Task Count": "task_count"}
+_COUNTS: Final = {
+    "Workers Planned": "workers_planned",
+    "Workers Launched": "workers_launched",
+    "Task Count": "task_count",
+}
 _SIZES: Final = ("Tuple data received from nodes", "Tuple data received from node", "Intermediate Data Size")
 
 
@@ -210,18 +216,26 @@ def _add_detail(item: Item, key: str, value: str) -> None:
         facts.update(_counters(key, value))
     elif key in ("Sort Method", "Batches", "Buckets"):
         _add_memory(facts, key, value)
-    elif key in _SIZES:
-        facts.update({"received_bytes": size for size in [bytes_of(value)] if size is not None})
-    elif key == "Subplan Duration":
-        facts.update({"total_us": _ms(found[1]) for found in [_MS.fullmatch(value)] if found})
-    elif key == "Tasks Shown":
-        facts["tasks_shown"] = value
-    elif item.kind == "task" and key == "Query":
-        facts["query"] = value
-    elif item.kind == "task" and key == "Node":
-        facts.update(read_worker(value))
-    elif item.kind == "job" and key in ("Map Task Count", "Merge Task Count"):
-        facts["task_count"] = int(facts.get("task_count", 0)) + _whole(value)
+    else:
+        facts.update(_of_citus(item, key, value))
+
+
+def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
+    """What Citus says of a distributed query, a subplan, a job or a task; empty for what is not kept."""
+    size, time = bytes_of(value), _MS.fullmatch(value)
+    if key in _SIZES and size is not None:
+        return {"received_bytes": size}
+    if key == "Subplan Duration" and time:
+        return {"total_us": _ms(time[1])}
+    if key == "Tasks Shown":
+        return {"tasks_shown": value}
+    if item.kind == "task" and key == "Query":
+        return {"query": value}
+    if item.kind == "task" and key == "Node":
+        return read_worker(value)
+    if item.kind == "job" and key in ("Map Task Count", "Merge Task Count"):
+        return {"task_count": int(item.facts.get("task_count", 0)) + _whole(value)}
+    return {}
 
 
 def _add_memory(facts: dict[str, Fact], key: str, value: str) -> None:

@@ -38,7 +38,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.explain._rows import plan_frames
-from citus_analysis.formats.explain._segments import HEADER, Segment, YAML_BEGINS, segments
+from citus_analysis.formats.explain._segments import HEADER, YAML_BEGINS, Segment, segments
 from citus_analysis.formats.explain._text import begins_plan
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Content

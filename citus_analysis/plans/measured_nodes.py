@@ -1,0 +1,61 @@
+"""What the nodes of a plan took in all, and how far the planner's expectation of rows was off."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["KEY", "measure_nodes"]
+
+#: The columns that identify a plan.
+KEY: Final = ("resource", "source_id", "plan")
+#: Citus puts the same number of rows for any distributed query, which is no estimate.
+_NO_ESTIMATE: Final = "Custom Scan (Citus Adaptive)"
+
+
+@in_callers_kind
+def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
+    """Nodes of plans with totals over all their executions.
+
+    Args:
+        plan_nodes: the table `plan_nodes`.
+
+    Returns:
+        Its rows, and: `time_ms` (`total_us` times `loops`; with parallel workers the sum over them), `self_ms` (without
+        the nodes below it in the same process; null where that is unknown), `expected_rows` and `given_rows` (of all
+        executions), and `q_error`, by which factor the expectation was off: the larger of expected/given and
+        given/expected, with at least one row on either side (Moerkotte, Neumann and Steidl 2009). It is null for the
+        scan of Citus, whose expectation is a constant, and for nodes that were not executed.
+
+    Example:
+        >>> scan = {"resource": "r", "source_id": "s", "plan": 0, "plan_node": 0, "parent": None, "kind": "node"}
+        >>> scan |= {"node_type": "Seq Scan", "estimated_rows": 10.0, "actual_rows": 2.0, "loops": 3, "total_us": 5.0}
+        >>> measure_nodes(pl.DataFrame([scan])).select("time_ms", "given_rows", "q_error").row(0)
+        (0.015, 6.0, 5.0)
+    """
+    frame = as_polars(plan_nodes)
+    node = pl.col("kind").cast(pl.String) == "node"
+    timed = frame.with_columns(
+        # A subplan's time is that of its one execution.
+        time_ms=pl.col("total_us") * pl.when(node).then(pl.col("loops")).otherwise(1) / US_PER_MS,
+        expected_rows=pl.col("estimated_rows") * pl.col("loops").fill_null(1),
+        given_rows=pl.col("actual_rows") * pl.col("loops"),
+    )
+    below = (
+        timed.filter(node)
+        .group_by(*KEY, "parent")
+        .agg(pl.col("time_ms").sum().alias("_below"), pl.col("time_ms").is_null().any().alias("_unknown"))
+    )
+    joined = timed.join(below.drop_nulls("parent"), left_on=[*KEY, "plan_node"], right_on=[*KEY, "parent"], how="left")
+    self_ms = (pl.col("time_ms") - pl.col("_below").fill_null(0)).clip(lower_bound=0)
+    expected, given = (pl.col(name).clip(lower_bound=1) for name in ("expected_rows", "given_rows"))
+    judged = node & (pl.col("loops") > 0) & (pl.col("node_type").cast(pl.String) != _NO_ESTIMATE)
+    found = joined.with_columns(
+        self_ms=pl.when(node & ~pl.col("_unknown").fill_null(value=False)).then(self_ms),
+        q_error=pl.when(judged).then(pl.max_horizontal(expected / given, given / expected)),
+    ).drop("_below", "_unknown")
+    return found.sort(*KEY, "plan_node")

@@ -1,0 +1,124 @@
+"""All plans of a dataset, for a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.displays import public
+from citus_analysis.core.frames import TableSource, tables_of
+from citus_analysis.plans.measured_nodes import KEY, measure_nodes
+from citus_analysis.plans.tasks import task_skew, tasks_beside_traces
+from citus_analysis.runs.run_selection import matching
+from citus_analysis.texts.natural_order import natural_key
+
+__all__ = ["PlanStudy", "ShownPlan", "plan_study"]
+
+__dir__ = public(__all__)
+
+_MOST: Final = 8
+
+
+@dataclass(frozen=True)
+class ShownPlan:
+    """One plan to be drawn.
+
+    Attributes:
+        label: resource, file, and the plan's number if the file has several.
+        nodes: its rows of `PlanStudy.nodes`.
+        tasks: its rows of `PlanStudy.tasks`.
+    """
+
+    label: str
+    nodes: pl.DataFrame
+    tasks: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class PlanStudy:
+    """Plans of a dataset.
+
+    Attributes:
+        plans: the table `plans` with `label`.
+        nodes: what :func:`measure_nodes` returns, with `label`.
+        tasks: what :func:`tasks_beside_traces` returns, with `label`.
+        skew: what :func:`task_skew` returns, with `label`.
+        shown: the plans to be drawn: those with times, the longest first, at most 8; then those without.
+        warnings: what the numbers do not hold.
+    """
+
+    plans: pl.DataFrame
+    nodes: pl.DataFrame
+    tasks: pl.DataFrame
+    skew: pl.DataFrame
+    shown: Sequence[ShownPlan]
+    warnings: Sequence[str]
+
+    @property
+    def largest_errors(self) -> pl.DataFrame:
+        """Nodes by the factor by which the expected rows were off, the worst first."""
+        columns = (
+            "label",
+            "plan_node",
+            "node_type",
+            "relation",
+            "conditions",
+            "expected_rows",
+            "given_rows",
+            "q_error",
+        )
+        found = self.nodes.filter(pl.col("q_error") > 1).select(columns)
+        return found.sort("q_error", "label", "plan_node", descending=[True, False, False])
+
+
+def plan_study(dataset: TableSource, resources: str = "*") -> PlanStudy:
+    """The plans of a dataset with what they took and how far expectations were off.
+
+    Args:
+        dataset: an open dataset.
+        resources: the systems that enter, as glob patterns separated by commas.
+    """
+    found = tables_of(dataset, ("plans", "plan_nodes", "sources", "spans"))
+    plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
+    labels = _labels(plans, found["sources"])
+    plans, nodes, tasks, skew = (
+        _labelled(frame, labels)
+        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, found["spans"]), task_skew(nodes))
+    )
+    return PlanStudy(plans, nodes, tasks, skew, tuple(_shown(plans, nodes, tasks)), tuple(_warnings(plans)))
+
+
+def _labels(plans: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """`label` of each plan."""
+    paths = sources.select("source_id", pl.col("path").cast(pl.String))
+    known = plans.select(*KEY, several=pl.len().over("source_id") > 1).join(paths, on="source_id", how="left")
+    names = [
+        f"{resource}: {PurePosixPath(path or source).name}" + (f" ({plan + 1})" if several else "")
+        for resource, source, plan, several, path in known.iter_rows()
+    ]
+    return known.select(*KEY).with_columns(label=pl.Series(names, dtype=pl.String))
+
+
+def _labelled(frame: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    found = frame.join(labels, on=list(KEY), how="left", maintain_order="left")
+    return found.select("label", pl.exclude("label"))
+
+
+def _shown(plans: pl.DataFrame, nodes: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[ShownPlan]:
+    order = sorted(
+        plans.select("label", "execution_us", *KEY).iter_rows(named=True),
+        key=lambda one: (one["execution_us"] is None, -(one["execution_us"] or 0), natural_key(one["label"])),
+    )
+    for one in order[:_MOST]:
+        key = {name: one[name] for name in KEY}
+        yield ShownPlan(one["label"], nodes.filter(**key), tasks.filter(**key))
+
+
+def _warnings(plans: pl.DataFrame) -> Iterator[str]:
+    hidden = plans.filter(pl.col("unknown").is_not_null())
+    for label, unknown in hidden.select("label", "unknown").sort("label").iter_rows():
+        yield f"{label}: {unknown}."

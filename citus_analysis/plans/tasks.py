@@ -1,0 +1,121 @@
+"""Tasks of distributed queries: their times, the skew between them, and the traces of the same shards."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.plans.measured_nodes import KEY
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["measure_tasks", "task_skew", "tasks_beside_traces"]
+
+_QUERY: Final = (*KEY, "parent")
+
+
+@in_callers_kind
+def measure_tasks(plan_nodes: Frame) -> pl.DataFrame:
+    """One row per task that a plan shows.
+
+    Args:
+        plan_nodes: the table `plan_nodes`.
+
+    Returns:
+        `resource`, `source_id`, `plan`, `plan_node`, `parent` (node of the distributed query), `task_count` of that
+        query, `shard_id`, `worker_host`, `worker_port`, `execution_ms` (on the worker, as its EXPLAIN ANALYZE says;
+        where that is missing, of the topmost node), `given_rows` of the topmost node, and `received_bytes`.
+    """
+    frame = as_polars(plan_nodes)
+    tasks = frame.filter(pl.col("kind").cast(pl.String) == "task")
+    tops = frame.filter(pl.col("kind").cast(pl.String) == "node").select(
+        *KEY,
+        pl.col("parent").alias("plan_node"),
+        top_us=pl.col("total_us") * pl.col("loops"),
+        given_rows=pl.col("actual_rows") * pl.col("loops"),
+    )
+    queries = frame.select(*KEY, pl.col("plan_node").alias("parent"), pl.col("task_count").alias("of_tasks"))
+    found = tasks.join(tops, on=[*KEY, "plan_node"], how="left").join(queries, on=[*_QUERY], how="left")
+    table = found.select(
+        *(*KEY, "plan_node", "parent"),
+        pl.col("of_tasks").alias("task_count"),
+        "shard_id",
+        pl.col("worker_host").cast(pl.String),
+        "worker_port",
+        execution_ms=pl.coalesce("execution_us", "top_us") / US_PER_MS,
+        given_rows="given_rows",
+        received_bytes="received_bytes",
+    )
+    return table.sort(*KEY, "plan_node")
+
+
+@in_callers_kind
+def task_skew(plan_nodes: Frame) -> pl.DataFrame:
+    """How unevenly the tasks of each distributed query worked.
+
+    Args:
+        plan_nodes: the table `plan_nodes`.
+
+    Returns:
+        One row per distributed query: `task_count`, `tasks_shown`, `slowest_ms`, `mean_ms`, `slowest_shard_id`,
+        `slowest_worker`, `skew` (slowest / mean; 1 is even) and `note`. Where tasks are not shown, mean and skew are
+        null, because the one shown is as a rule the slowest; `note` says so.
+    """
+    frame = as_polars(plan_nodes)
+    tasks = measure_tasks(frame).sort("execution_ms", descending=True, nulls_last=True)
+    shown = tasks.group_by(*_QUERY, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("tasks_shown"),
+        pl.col("execution_ms").count().alias("timed"),
+        pl.col("execution_ms").max().alias("slowest_ms"),
+        pl.col("execution_ms").mean().alias("mean_ms"),
+        pl.col("shard_id").first().alias("slowest_shard_id"),
+        pl.col("worker_host").first().alias("slowest_worker"),
+    )
+    queries = frame.filter((pl.col("kind").cast(pl.String) == "node") & pl.col("task_count").is_not_null()).select(
+        *KEY, pl.col("plan_node").alias("parent"), "task_count"
+    )
+    found = queries.join(shown, on=[*_QUERY], how="left").with_columns(pl.col("tasks_shown", "timed").fill_null(0))
+    whole = (pl.col("tasks_shown") == pl.col("task_count")) & (pl.col("timed") == pl.col("task_count"))
+    judged = whole & (pl.col("task_count") > 1)
+    hidden = pl.col("task_count") - pl.col("tasks_shown")
+    note = (
+        pl.when(hidden > 0)
+        .then(pl.format("{} of {} tasks are not shown: their times are unknown", hidden, "task_count"))
+        .when(~whole)
+        .then(pl.lit("the plan has no times"))
+        .when(~judged)
+        .then(pl.lit("a single task"))
+    )
+    table = found.with_columns(
+        mean_ms=pl.when(whole).then("mean_ms"),
+        skew=pl.when(judged & (pl.col("mean_ms") > 0)).then(pl.col("slowest_ms") / pl.col("mean_ms")),
+        note=note,
+        **{name: pl.when(pl.col("timed") > 0).then(name) for name in ("slowest_shard_id", "slowest_worker")},
+    ).drop("timed")
+    return table.sort(*_QUERY)
+
+
+@in_callers_kind
+def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
+    """Tasks of plans beside the sampled executions on the same shard of the same resource.
+
+    Other executions of other statements than the plan's may be among them: the shard is what both name.
+
+    Args:
+        plan_nodes: the table `plan_nodes`.
+        spans: the table `spans`.
+
+    Returns:
+        The rows of :func:`measure_tasks`, with `traced` (number of exactly matched executions on the shard's worker)
+        and `traced_ms` (their median duration); 0 and null where the traces hold none.
+    """
+    tasks, traced = measure_tasks(as_polars(plan_nodes)), as_polars(spans)
+    remote = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
+    per_shard = (
+        traced.filter(remote)
+        .group_by("resource", "shard_id")
+        .agg(pl.len().cast(pl.Int64).alias("traced"), (pl.col("duration_us").median() / US_PER_MS).alias("traced_ms"))
+    )
+    table = tasks.join(per_shard, on=["resource", "shard_id"], how="left", maintain_order="left")
+    return table.with_columns(pl.col("traced").fill_null(0))
