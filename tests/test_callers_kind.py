@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from citus_analysis import bottleneck, scaling, spans, stats
+from citus_analysis import bottleneck, plans, scaling, spans, stats
 from citus_analysis.bottleneck.study import CONFIGURATION
 from citus_analysis.core.frames import Frame
 from citus_analysis.dataset import Dataset
@@ -27,6 +27,7 @@ from citus_analysis.published import (
     published_systems,
     rates_not_measured,
 )
+from tests.formats.plan_files import table_of
 
 Kind = Callable[[pl.DataFrame], Frame]
 Call = Callable[[Dataset, Kind], object]
@@ -98,6 +99,10 @@ CALLS: dict[str, Call] = {
     "summed_time": lambda d, k: spans.summed_time(k(d.statements())),
     "percentiles_over_time": lambda d, k: spans.percentiles_over_time(k(d.statements())),
     "time_histogram": lambda d, k: spans.time_histogram(k(d.statements().with_columns(series="resource"))),
+    "measure_nodes": lambda _, k: plans.measure_nodes(k(table_of("scan.txt"))),
+    "measure_tasks": lambda _, k: plans.measure_tasks(k(table_of("scan.txt"))),
+    "task_skew": lambda _, k: plans.task_skew(k(table_of("scan.txt"))),
+    "tasks_beside_traces": lambda d, k: plans.tasks_beside_traces(k(table_of("scan.txt")), k(d.spans().head(100))),
     "in_milliseconds": lambda d, k: spans.in_milliseconds(k(d.statements().select("total_us"))),
     "measured_rates": lambda _, k: measured_rates(k(published("thesis")), k(audit().findings)),
     "rates_not_measured": lambda _, k: rates_not_measured(k(published("thesis")), k(audit().findings)),
@@ -153,7 +158,7 @@ def functions_of_frames(package: ModuleType) -> set[str]:
     return found
 
 
-PACKAGES = ("stats", "spans", "scaling", "bottleneck", "published")
+PACKAGES = ("stats", "spans", "scaling", "bottleneck", "plans", "published")
 #: Their name says the kind they give, they take a selection of runs, or they are steps of the ingest, which hand polars
 #: frames to one another; or they give frames one by one.
 OTHERS = {"as_polars", "group_sessions", "latency_by_load", "trace_iteration", "reproduced"}

@@ -29,7 +29,8 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
         the nodes below it in the same process; null where that is unknown), `expected_rows` and `given_rows` (of all
         executions), and `q_error`, by which factor the expectation was off: the larger of expected/given and
         given/expected, with at least one row on either side (Moerkotte, Neumann and Steidl 2009). It is null for the
-        scan of Citus, whose expectation is a constant, and for nodes that were not executed.
+        scan of Citus, whose expectation is a constant, for the nodes above it, whose expectations rest on that, and
+        for nodes that were not executed. A node below a Limit may have been stopped before it gave all rows.
 
     Example:
         >>> scan = {"resource": "r", "source_id": "s", "plan": 0, "plan_node": 0, "parent": None, "kind": "node"}
@@ -53,9 +54,21 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
     joined = timed.join(below.drop_nulls("parent"), left_on=[*KEY, "plan_node"], right_on=[*KEY, "parent"], how="left")
     self_ms = (pl.col("time_ms") - pl.col("_below").fill_null(0)).clip(lower_bound=0)
     expected, given = (pl.col(name).clip(lower_bound=1) for name in ("expected_rows", "given_rows"))
-    judged = node & (pl.col("loops") > 0) & (pl.col("node_type").cast(pl.String) != _NO_ESTIMATE)
+    constant = _with_parents(frame).select(*KEY, "plan_node", _constant=pl.lit(value=True))
+    joined = joined.join(constant, on=[*KEY, "plan_node"], how="left")
+    judged = node & (pl.col("loops") > 0) & pl.col("_constant").is_null()
     found = joined.with_columns(
         self_ms=pl.when(node & ~pl.col("_unknown").fill_null(value=False)).then(self_ms),
         q_error=pl.when(judged).then(pl.max_horizontal(expected / given, given / expected)),
-    ).drop("_below", "_unknown")
+    ).drop("_below", "_unknown", "_constant")
     return found.sort(*KEY, "plan_node")
+
+
+def _with_parents(frame: pl.DataFrame) -> pl.DataFrame:
+    """The scans of Citus and all nodes above them."""
+    place = frame.select(*KEY, "plan_node", pl.col("parent").cast(pl.Int32))
+    found = [place.filter(frame["node_type"].cast(pl.String) == _NO_ESTIMATE)]
+    while found[-1].height:
+        above = found[-1].select(*KEY, plan_node="parent").unique()
+        found.append(place.join(above, on=[*KEY, "plan_node"], how="semi"))
+    return pl.concat(found).unique()

@@ -14,6 +14,7 @@ from citus_analysis.core.frames import TableSource, tables_of
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
 from citus_analysis.plans.tasks import task_skew, tasks_beside_traces
 from citus_analysis.runs.run_selection import matching
+from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 
 __all__ = ["PlanStudy", "ShownPlan", "plan_study"]
@@ -119,6 +120,10 @@ def _shown(plans: pl.DataFrame, nodes: pl.DataFrame, tasks: pl.DataFrame) -> Ite
 
 
 def _warnings(plans: pl.DataFrame) -> Iterator[str]:
-    hidden = plans.filter(pl.col("unknown").is_not_null())
-    for label, unknown in hidden.select("label", "unknown").sort("label").iter_rows():
-        yield f"{label}: {unknown}."
+    hidden = plans.filter(pl.col("unknown").is_not_null()).height
+    if hidden:
+        yield (
+            f"Of {counted(plans.height, 'plan')}, {hidden} do not show all tasks: the workers, times and rows of the "
+            "others are unknown, and as a rule the task shown is the slowest. With citus.explain_all_tasks = on, "
+            "EXPLAIN shows all."
+        )

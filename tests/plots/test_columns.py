@@ -9,6 +9,7 @@ import pytest
 
 from citus_analysis import plots
 from citus_analysis.errors import UsageError
+from citus_analysis.plans import measure_nodes, measure_tasks
 from citus_analysis.plots import (
     plot_connections,
     plot_cpu,
@@ -36,6 +37,7 @@ from citus_analysis.plots import (
 from citus_analysis.published import published
 from citus_analysis.scaling import fit
 from citus_analysis.spans import percentile_profile, time_histogram
+from tests.formats.plan_files import table_of
 from tests.spans.recordings import traces_of
 
 RESOURCE = "w2-t4-insert"
@@ -130,6 +132,8 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_waterfall": {"spans": (lambda t: plot_waterfall(t, _spans()["trace_id"][0]), _spans)},
     "plot_flame": {"statements": (plot_flame, _statements)},
     "plot_heat_map": {"statements": (plot_heat_map, _statements)},
+    "plot_plan": {"nodes": (plots.plot_plan, lambda: measure_nodes(table_of("scan.txt")))},
+    "plot_tasks": {"tasks": (plots.plot_tasks, lambda: measure_tasks(table_of("scan.txt")))},
     "plot_profile": {"statements": (plot_profile, _statements)},
     "plot_percentile_profile": {
         "profile": (plot_percentile_profile, lambda: percentile_profile(_statements()).filter(executed="remote"))

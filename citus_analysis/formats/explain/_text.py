@@ -171,6 +171,8 @@ def _item_of(label: str) -> Item:
     tail = _TAIL.search(label)
     numbers = tail.groupdict() if tail else {}
     name, where = split_label(label[: tail.start()] if tail else label)
+    if "  (cost=" in name or " (actual " in name:
+        raise ValueError(f"costs or times that are not numbers: {name[-60:]!r}")
     facts: dict[str, Fact] = {**where}
     for group, (column, read) in _NUMBERS.items():
         if numbers.get(group) is not None:
