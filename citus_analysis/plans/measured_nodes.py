@@ -38,7 +38,8 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
         >>> measure_nodes(pl.DataFrame([scan])).select("time_ms", "given_rows", "q_error").row(0)
         (0.015, 6.0, 5.0)
     """
-    frame = as_polars(plan_nodes)
+    # A column of nothing but nulls has no type in other libraries.
+    frame = as_polars(plan_nodes).with_columns(pl.col("plan_node", "parent").cast(pl.Int32))
     node = pl.col("kind").cast(pl.String) == "node"
     timed = frame.with_columns(
         # A subplan's time is that of its one execution.
@@ -66,7 +67,7 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
 
 def _with_parents(frame: pl.DataFrame) -> pl.DataFrame:
     """The scans of Citus and all nodes above them."""
-    place = frame.select(*KEY, "plan_node", pl.col("parent").cast(pl.Int32))
+    place = frame.select(*KEY, "plan_node", "parent")
     found = [place.filter(frame["node_type"].cast(pl.String) == _NO_ESTIMATE)]
     while found[-1].height:
         above = found[-1].select(*KEY, plan_node="parent").unique()

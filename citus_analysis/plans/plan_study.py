@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import public
-from citus_analysis.core.frames import TableSource, tables_of
+from citus_analysis.core.frames import Frame, TableSource, tables_of
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
 from citus_analysis.plans.tasks import task_skew, tasks_beside_traces
 from citus_analysis.runs.run_selection import matching
@@ -76,11 +76,11 @@ class PlanStudy:
         return found.sort("q_error", "label", "plan_node", descending=[True, False, False])
 
 
-def plan_study(dataset: TableSource, resources: str = "*") -> PlanStudy:
+def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*") -> PlanStudy:
     """The plans of a dataset with what they took and how far expectations were off.
 
     Args:
-        dataset: an open dataset.
+        dataset: a dataset, or a mapping with the tables `plans`, `plan_nodes`, `sources` and `spans`.
         resources: the systems that enter, as glob patterns separated by commas.
     """
     found = tables_of(dataset, ("plans", "plan_nodes", "sources", "spans"))
