@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.formats import Content, detect_format
+from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.plan_files import PLANS, nodes_of, parsed
 
-FILES = sorted(path for path in PLANS.iterdir() if not path.name.startswith("insert-select"))
+FILES = sorted(path for path in PLANS.iterdir() if path.suffix != ".log" and "insert-select" not in path.name)
 #: Statements that are there in several formats, and the ends of the other files' names.
 STATEMENTS = sorted({path.name.partition(".")[0] for path in PLANS.glob("*.yaml")})
 #: What differs from one execution to the next.
@@ -159,6 +159,25 @@ def test_what_is_no_plan_is_rejected(tmp_path: Path, data: bytes, reason: str) -
     assert piece.frame("plans").height == 0
     assert piece.rejected_bytes == len(data)
     assert any(reason in found for found in piece.frame("rejects")["reason"])
+
+
+def test_plans_that_auto_explain_logged_have_their_place_in_the_log() -> None:
+    log = PLANS / "auto_explain.log"
+    pieces = list(format_named("pglog").parse(Content(log), Hints(log.name)))
+    plans = pl.concat([piece.frame("plans") for piece in pieces])
+    assert plans["form"].to_list() == ["text", "json"]
+    assert plans["plan"].to_list() == [0, 1]
+    assert plans["query"].to_list() == ["select count(*) from parts", "select * from parts where part = 3"]
+    data = log.read_bytes()
+    for offset, length in plans.select("byte_offset", "byte_length").iter_rows():
+        assert b"  plan:\n" in data[offset : offset + length]
+        assert data[offset : offset + 5] == b"2026-"
+    nodes = pl.concat([piece.frame("plan_nodes") for piece in pieces])
+    assert nodes["node_type"].to_list() == ["Aggregate", "Seq Scan", "Index Scan"]
+    assert nodes["plan"].to_list() == [0, 0, 1]
+    events = pl.concat([piece.frame("log_events") for piece in pieces])
+    assert set(plans["byte_offset"]) <= set(events["byte_offset"])
+    assert sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces) == len(data)
 
 
 def test_an_error_instead_of_a_plan_is_not_claimed() -> None:

@@ -14,14 +14,15 @@ __all__ = ["plan_frames"]
 _Row = dict[str, Fact | None]
 
 
-def plan_frames(plans: Sequence[tuple[str, Plan]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def plan_frames(plans: Sequence[tuple[str, Plan]], first: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of `plans` and of `plan_nodes`.
 
     Args:
         plans: form (`text`, `json`, `yaml`) and plan, in order of the source.
+        first: number of the first.
     """
-    found = [(form, plan, list(_node_rows(number, plan))) for number, (form, plan) in enumerate(plans)]
-    heads = [_plan_row(number, form, plan, rows) for number, (form, plan, rows) in enumerate(found)]
+    found = [(form, plan, list(_node_rows(number, plan))) for number, (form, plan) in enumerate(plans, first)]
+    heads = [_plan_row(number, form, plan, rows) for number, (form, plan, rows) in enumerate(found, first)]
     return _frame("plans", heads), _frame("plan_nodes", [row for _, _, rows in found for row in rows])
 
 

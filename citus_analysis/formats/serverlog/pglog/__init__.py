@@ -1,4 +1,4 @@
-"""PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events` and `checkpoints`.
+"""PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events`, `checkpoints`, `plans` and `plan_nodes`.
 
 A record is a line that begins with the prefix and a severity, and the lines after it up to the next such line.
 PostgreSQL begins continuation lines with a tab (spaces are accepted too); other lines come from other programs or are
@@ -21,6 +21,7 @@ Python with regular expressions, `tests/formats/pglog/oracle`, with which the te
 - `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details tied to their records;
+- `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_pieces`, `_times`, `_checkpoints`: results in the order of the source.
 
 Limits: a shard's number is taken from the first name that is qualified with a schema and ends in six or more digits,
@@ -53,8 +54,8 @@ class PgLog(Format):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    version: ClassVar[int] = 4
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 

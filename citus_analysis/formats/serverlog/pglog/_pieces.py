@@ -6,7 +6,7 @@ that needs the order of the source: tying details to their records, combining ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +17,12 @@ from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog._times import to_utc
 from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
 from citus_analysis.formats.times.zones import LocalTime
-from citus_analysis.schema import TABLES, Column, Table
+from citus_analysis.schema import TABLES, Column, Rows, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from citus_analysis.formats.explain._items import Plan
 
 __all__ = ["SCANNED", "Prepared", "pieces", "prepared"]
 
@@ -46,12 +48,14 @@ class Prepared:
         rows: the rows of `log_events`; `record_byte_offset` is still null for details that are not tied yet.
         checkpoints: the records about checkpoints, one row each.
         tied: whether the format itself ties details.
+        plans: form and plan of each record of auto_explain.
     """
 
     scanned: Scanned
     rows: pa.RecordBatch
     checkpoints: list[pa.RecordBatch]
     tied: bool
+    plans: Sequence[tuple[str, Plan]] = ()
 
 
 def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
@@ -70,6 +74,7 @@ def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
     """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one."""
     ties, checkpoints = Ties(), Checkpoints()
     held: list[Reject] = []
+    plans = 0
     for chunk in chunks:
         scanned = chunk.scanned
         rejects = _joined(held, scanned.rejects)
@@ -78,13 +83,25 @@ def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
             {
                 "log_events": chunk.rows if chunk.tied else ties.tie(chunk.rows),
                 "checkpoints": checkpoints.collect(chunk.checkpoints),
+                **_plan_tables(chunk.plans, plans),
             },
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
             rejects=reject_rows(rejects[:-1]),
         )
+        plans += len(chunk.plans)
     if held:
         yield Parsed({}, 0, rejects=reject_rows(held))
+
+
+def _plan_tables(plans: Sequence[tuple[str, Plan]], first: int) -> dict[str, Rows]:
+    if not plans:
+        return {}
+    # polars, the slowest import, only for logs that hold plans.
+    from citus_analysis.formats.explain._rows import plan_frames
+
+    heads, nodes = plan_frames(plans, first)
+    return {"plans": heads, "plan_nodes": nodes}
 
 
 def _joined(held: list[Reject], more: list[Reject]) -> list[Reject]:

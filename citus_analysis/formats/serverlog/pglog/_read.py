@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
+from citus_analysis.formats.serverlog.pglog._plans import logged_plans
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
@@ -33,6 +35,7 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
     scan = partial(scan_fast, prefix=prefix, memory=Memory())
 
     def work(chunk: Chunk) -> Prepared:
-        return prepared(scan(chunk), local)
+        found = prepared(scan(chunk), local)
+        return replace(found, plans=logged_plans(chunk, found.rows))
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")
