@@ -10,6 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.schema import KINDS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -46,25 +49,11 @@ def logged_plans(chunk: Chunk, rows: pa.RecordBatch) -> Sequence[tuple[str, Plan
 
 
 def _candidates(rows: pa.RecordBatch) -> list[tuple[int, int]]:
-    """Offset and length of the records that may hold a plan."""
-    import pyarrow.compute as pc
-
-    long = pc.greater(rows.column("byte_length"), _SHORTEST_BYTES)
-    if not pc.any(long).as_py():
-        return []
-    bare = [pc.is_null(rows.column(name)) for name in ("statement_kind", "statement_fingerprint", "message", "phase")]
-    timed = pc.is_valid(rows.column("duration_us"))
-    chosen = rows.select(["byte_offset", "byte_length"]).filter(_all([long, timed, *bare]))
-    return list(zip(chosen.column(0).to_pylist(), chosen.column(1).to_pylist(), strict=True))
-
-
-def _all(conditions: Sequence[pa.Array]) -> pa.Array:
-    import pyarrow.compute as pc
-
-    first, *others = conditions
-    for other in others:
-        first = pc.and_(first, other)
-    return first
+    """Offset and length of the records that may hold a plan: long ones with a duration and no statement."""
+    offsets, lengths = (filled(rows.column(name), 0) for name in ("byte_offset", "byte_length"))
+    kinds, statements = (filled(rows.column(name).indices, -1) for name in ("kind", "statement_kind"))
+    chosen = (kinds == KINDS.index("duration")) & (lengths > _SHORTEST_BYTES) & (statements == -1)
+    return list(zip(offsets[chosen].tolist(), lengths[chosen].tolist(), strict=True))
 
 
 def _plans_of(text: bytes, offset: int, length: int) -> list[tuple[str, Plan]]:
