@@ -38,6 +38,7 @@ FORMS: Final = (
     f"ALTER USER bench PASSWORD '{NEEDLE} {NEEDLE}",
 )
 _SNAPSHOTS: Final = _DATA / "snapshots"
+_SYSSTAT: Final = _DATA / "samplers" / "sysstat"
 #: Names without blanks or slashes, so that every tool prints them as one word.
 NAME: Final = f"token={HARD}"
 
@@ -87,6 +88,15 @@ def _files() -> dict[str, str]:
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),
         "vmstat.out": _mixed(_read(_DATA / "samplers" / "vmstat-default.out")),
+        "samples/sar.out": _mixed(_read(_SYSSTAT / "sar-f-C.out")),
+        "samples/mpstat.out": _mixed(_read(_SYSSTAT / "mpstat-P.out")),
+        "samples/pidstat.out": _mixed(_read(_SYSSTAT / "pidstat-urdw.out")),
+        "samples/sadf.csv": _mixed(_read(_SYSSTAT / "sadf-d.csv")),
+        "samples/sadf.json": _read(_SYSSTAT / "sadf.json"),
+        "samples/mpstat.json": _read(_SYSSTAT / "mpstat.json"),
+        "samples/dool.csv": _mixed(_read(_DATA / "samplers" / "dstat" / "dool.csv")),
+        "plans/scan.txt": _mixed(_read(_DATA / "plans" / "scan.txt")),
+        "plans/join.json": _read(_DATA / "plans" / "join.json").replace('"Hash Cond": "', f'"Hash Cond": "{NAME} '),
         "snapshots/activity.csv": _mixed(_read(_SNAPSHOTS / "activity-pg18.csv")).replace("pgbench", NAME),
         "snapshots/pg_stat_database.csv": _mixed(_read(_SNAPSHOTS / "pg_stat_database-pg18.csv")).replace(
             "postgres", NAME
