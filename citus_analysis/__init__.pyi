@@ -2,6 +2,7 @@
 from . import bottleneck as bottleneck
 from . import dataset as dataset
 from . import errors as errors
+from . import explorer as explorer
 from . import formats as formats
 from . import plans as plans
 from . import plots as plots
@@ -22,6 +23,7 @@ from .dataset import IngestSummary as IngestSummary
 from .dataset import ingest as ingest
 from .dataset import open_dataset as open_dataset
 from .errors import CitusAnalysisError as CitusAnalysisError
+from .explorer import explore as explore
 from .published import AuditResult as AuditResult
 from .published import audit as audit
 from .published import audit_runs as audit_runs

@@ -31,6 +31,7 @@ LAYER = {
     "publish": 4,
     "plots": 4,
     "report": 4,
+    "explorer": 5,
     "runner": 5,
     "cli": 6,
     "__main__": 7,

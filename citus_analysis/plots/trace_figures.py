@@ -19,7 +19,7 @@ from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall"]
+__all__ = ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_profile", "plot_tail", "plot_waterfall", "waterfall_rows"]
 
 #: Part of T -> its name in legends and its colour, the same in every figure.
 PARTS: Final = {
@@ -97,10 +97,7 @@ def plot_waterfall(
     Raises:
         UnknownNameError: no span has this trace_id.
     """
-    frame = with_columns_of(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
-    if frame.is_empty():
-        raise UnknownNameError("trace", str(trace_id), ())
-    placed = _in_tree_order(_remotes_within_tasks(lay_out(frame)))
+    placed = waterfall_rows(spans, trace_id)
     figure = new_figure(title or "One statement", x="time_ms", height=120 + 26 * placed.height)
     for kind, part in groups(placed, "kind"):
         figure.add_bar(
@@ -116,6 +113,26 @@ def plot_waterfall(
         )
     figure.update_yaxes(categoryorder="array", categoryarray=placed["label"].to_list()[::-1], title=None)
     return figure.update_layout(barmode="overlay", bargap=0.25)
+
+
+def waterfall_rows(spans: Frame, trace_id: int) -> pl.DataFrame:
+    """The spans of one statement in the order of a waterfall, depth first.
+
+    Args:
+        spans: rows of table `spans`.
+        trace_id: the trace to show.
+
+    Returns:
+        The spans with `label` (indented, unique), `offset_us` since the statement began and `length_us`; `begin` and
+        `end` are microseconds since 1970 on the parent's clock, as far as it is known.
+
+    Raises:
+        UnknownNameError: no span has this trace_id.
+    """
+    frame = with_columns_of(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
+    if frame.is_empty():
+        raise UnknownNameError("trace", str(trace_id), ())
+    return _in_tree_order(_remotes_within_tasks(lay_out(frame)))
 
 
 def _remotes_within_tasks(placed: pl.DataFrame) -> pl.DataFrame:

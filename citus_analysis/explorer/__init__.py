@@ -1,0 +1,16 @@
+"""Explore a dataset in a notebook: from the heat map of a run to one line of a raw log.
+
+Names are imported when they are first used: who only computes a selection needs no widget.
+
+Example:
+    >>> from citus_analysis.explorer import Selection
+    >>> print(Selection(node="0", slowest_us=1000.0).sql())
+    SELECT * FROM (SELECT *, epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run_id) AS elapsed_us
+      FROM statements WHERE total_us IS NOT NULL AND run_id IS NOT NULL)
+    WHERE node = '0' AND total_us < 1000.0
+    ORDER BY total_us DESC, trace_id
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,10 @@
+# The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .exploring import Exploration as Exploration
+from .exploring import explore as explore
+from .exploring import freeze as freeze
+from .heat_cells import HeatMap as HeatMap
+from .heat_cells import heat_map as heat_map
+from .selections import Selection as Selection
+from .selections import with_elapsed as with_elapsed
+
+__all__: list[str]

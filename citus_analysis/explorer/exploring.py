@@ -1,0 +1,196 @@
+"""The state behind the widget: what it shows for a selection, computed here and not in the browser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from citus_analysis.core.extras import required
+from citus_analysis.dataset import Dataset
+from citus_analysis.explorer.comparing import PARTS, against_the_rest
+from citus_analysis.explorer.heat_cells import HeatMap, heat_map
+from citus_analysis.explorer.one_statement import Document, statement_documents
+from citus_analysis.explorer.page import write_page
+from citus_analysis.explorer.selections import FILTERS, Selection, with_elapsed
+from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
+
+if TYPE_CHECKING:
+    from citus_analysis.explorer.widget import ExplorerWidget
+
+__all__ = ["Exploration", "explore", "freeze"]
+
+#: Most statements in the table, and most whose waterfall a frozen page holds.
+_ROWS: Final = 200
+_FROZEN: Final = 50
+#: Most values that a filter offers; the rest are reached by a brush or in Python.
+_CHOICES: Final = 500
+_SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id", "tasks", "total_us", *list(PARTS)[1:])
+#: Columns that are held in memory: what is filtered by, shown, compared and taken apart.
+_HELD: Final = tuple(
+    dict.fromkeys(
+        (
+            *("trace_id", *FILTERS.values(), "end_time", "tasks", *PARTS, "wait_us", "connect_us"),
+            *("parse_us", "bind_us", "execute_us", "failed", "match"),
+        )
+    )
+)
+
+
+class Exploration:
+    """Answers to what the widget asks about a dataset; usable without a browser.
+
+    Example::
+
+        exploration = Exploration(dataset)
+        exploration.selected(Selection(kind="insert", fastest_us=10_000))
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._passing: tuple[Selection, pl.DataFrame, HeatMap] | None = None
+
+    @cached_property
+    def statements(self) -> pl.DataFrame:
+        """The statements of all runs, with `elapsed_us`."""
+        read = self.dataset.scan("statements").select(_HELD).collect()
+        # Equal texts as numbers, so that a filter compares a million rows in milliseconds.
+        return with_elapsed(read).with_columns(pl.col("run_id", "node").cast(pl.Categorical))
+
+    def start(self) -> Selection:
+        """The run with the most statements: where exploring begins."""
+        counts = self.statements["run_id"].value_counts().sort("count", "run_id", descending=[True, False])
+        return Selection(run=None if counts.is_empty() else str(counts["run_id"][0]))
+
+    def heat(self, selection: Selection) -> HeatMap:
+        """The heat map of the statements that pass the filters."""
+        return self._filtered(selection)[1]
+
+    def selected(self, selection: Selection) -> pl.DataFrame:
+        """The selected statements, sorted; of table `statements` the columns that the widget works with."""
+        return self._sorted(self._filtered(selection)[0].filter(selection.within()), selection)
+
+    def view(self, selection: Selection) -> Document:
+        """Everything that the widget shows for a selection except the heat map, as JSON takes it."""
+        passing = self._filtered(selection)[0]
+        inside = passing.select(selection.within().fill_null(False)).to_series()
+        selected, rest = (passing, passing.clear()) if inside.all() else (passing.filter(inside), passing.filter(~inside))
+        slowest = selected.top_k(_ROWS, by=selection.order, reverse=not selection.descending)
+        shown = self._sorted(slowest, selection)
+        return {
+            "selection": selection.document(),
+            "n": selected.height,
+            "n_rest": rest.height,
+            "rows": _rows(shown),
+            "parts": [{"name": name, "word": COMPONENT_WORDS[name]} for name in COMPONENTS],
+            "percentiles": against_the_rest(selected, rest).to_dicts(),
+            "call": f"ca.explorer.Exploration(ds).selected(ca.explorer.{selection.call()})",
+            "sql": selection.sql(),
+        }
+
+    def heat_document(self, selection: Selection) -> Document:
+        """The heat map as JSON takes it."""
+        heat = self.heat(selection)
+        call = f"ca.explorer.Exploration(ds).heat(ca.explorer.{selection.filters.call()})"
+        return {
+            "width_s": heat.width_s,
+            "columns": heat.columns,
+            "limits_us": list(heat.limits_us),
+            "cells": [list(row) for row in heat.cells.select("column", "row", "n").rows()],
+            "n": heat.n,
+            "call": call,
+        }
+
+    def choices(self) -> Document:
+        """For each filter the values that it offers, with the number of statements of each."""
+        offered: Document = {}
+        for name, column in FILTERS.items():
+            counts = self.statements[column].drop_nulls().value_counts().sort("count", column, descending=[True, False])
+            rows = counts.head(_CHOICES).sort(column).rows()
+            offered[name] = [{"value": str(value), "n": n} for value, n in rows]
+        return offered
+
+    def details(self, trace_ids: Sequence[int]) -> dict[int, Document]:
+        """Single statements: spans, clocks, what else was under way, and records of the raw logs."""
+        return statement_documents(self.dataset, trace_ids)
+
+    def _filtered(self, selection: Selection) -> tuple[pl.DataFrame, HeatMap]:
+        filters = selection.filters
+        if self._passing is None or self._passing[0] != filters:
+            passing = self.statements.filter(filters.passing())
+            self._passing = (filters, passing, heat_map(passing))
+        return self._passing[1:]
+
+    def _sorted(self, statements: pl.DataFrame, selection: Selection) -> pl.DataFrame:
+        down = [selection.descending, False]
+        return statements.sort(selection.order, "trace_id", descending=down, nulls_last=True)
+
+
+def _rows(statements: pl.DataFrame) -> list[Document]:
+    """The rows of the table; numbers beyond the 53 bits of a browser are texts."""
+    parts = compose(statements).select("trace_id", pl.struct(COMPONENTS).alias("parts"))
+    joined = statements.select("trace_id", "run_id", *_SHOWN).join(parts, on="trace_id", how="left", maintain_order="left")
+    return joined.with_columns(pl.col("trace_id").cast(pl.String)).to_dicts()
+
+
+def explore(dataset: Dataset) -> ExplorerWidget:
+    """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.
+
+    Brushing the heat map selects statements; a statement opens its waterfall and its log records. Everything is
+    computed by the kernel. Each view shows the call or SQL that gives the same rows.
+
+    Args:
+        dataset: an opened dataset.
+
+    Raises:
+        UsageError: the extra `notebook` is not installed.
+        DatasetError: a file of the dataset is missing or damaged.
+
+    Example::
+
+        widget = ca.explore(ca.open_dataset("dataset"))
+        widget              # shows it
+        widget.selected()   # the selected statements as a frame
+        widget.freeze("selection.html")
+    """
+    required("anywidget", "notebook", "explore")
+    from citus_analysis.explorer.widget import ExplorerWidget
+
+    return ExplorerWidget(Exploration(dataset))
+
+
+def freeze(
+    dataset: Dataset | Exploration,
+    path: str | os.PathLike[str],
+    selection: Selection | None = None,
+    *,
+    statements: int = _FROZEN,
+) -> None:
+    """Write a selection as one page that needs no kernel and no network.
+
+    Args:
+        dataset: an opened dataset, or what explores one.
+        path: the page to write.
+        selection: what to show; by default the run with the most statements.
+        statements: how many of the statements in the table have their waterfall and log records in the page.
+
+    Raises:
+        DatasetError: a source of the shown log records is missing or changed.
+        OutputError: the page cannot be written.
+    """
+    exploration = dataset if isinstance(dataset, Exploration) else Exploration(dataset)
+    chosen = selection or exploration.start()
+    view = exploration.view(chosen)
+    traces = exploration.selected(chosen)["trace_id"].head(min(statements, _ROWS)).to_list()
+    details = {str(trace): document for trace, document in exploration.details(traces).items()}
+    state: Document = {
+        "view": view,
+        "heat": exploration.heat_document(chosen),
+        "choices": exploration.choices(),
+        "details": details,
+        "dataset": exploration.dataset.content_hash,
+    }
+    write_page(path, state)

@@ -1,0 +1,136 @@
+"""Single statements in full: spans over nodes, clocks, what else was under way, and the records of the raw logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.dataset import Dataset
+from citus_analysis.errors import DatasetError
+from citus_analysis.plots.trace_figures import waterfall_rows
+
+__all__ = ["Document", "statement_documents"]
+
+#: What JSON holds of one thing.
+Document = dict[str, object]
+
+#: Times in logs are whole milliseconds.
+_RESOLUTION_US: Final = 1_000
+_SPAN: Final = ("label", "kind", "node", "offset_us", "length_us", "duration_us", "match", "source_id", "byte_offset")
+_PLACE: Final = ("source_id", "byte_offset")
+
+
+def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int, Document]:
+    """What there is to see of some statements, as JSON takes it; the log files are read once for all of them.
+
+    Args:
+        dataset: an opened dataset.
+        trace_ids: statements of its table `statements`; those without spans are left out.
+
+    Returns:
+        trace_id -> `spans`, `clocks`, `under_way`, `records`, `problem` and the calls that give the same.
+
+    Raises:
+        DatasetError: a file of the dataset is missing or damaged.
+    """
+    spans = dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
+    texts, problem = _texts(dataset, spans)
+    clocks = dataset.scan("clock_offsets").collect()
+    checkpoints, waits = dataset.scan("checkpoints").collect(), _lock_waits(dataset)
+    found: dict[int, Document] = {}
+    for trace, mine in spans.partition_by("trace_id", as_dict=True, maintain_order=True).items():
+        number = int(trace[0])
+        rows = waterfall_rows(mine, number)
+        offsets = _offsets_of(clocks, mine)
+        found[number] = {
+            "spans": _with_bounds(rows, mine, offsets).to_dicts(),
+            "clocks": [_clock_sentence(row) for row in offsets.to_dicts()],
+            "under_way": [*_under_way(checkpoints, mine, "checkpoint"), *_under_way(waits, mine, "lock wait")],
+            "records": _records(mine, texts),
+            "problem": problem,
+            "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
+            "call": f"ca.plots.plot_waterfall(ds.spans(), {number})",
+            "record_call": f"ds.log_text(ds.spans().filter(pl.col('trace_id') == {number}))",
+        }
+    return found
+
+
+def _texts(dataset: Dataset, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The log records that reported the spans; if they cannot be read, why."""
+    places = spans.select(_PLACE).drop_nulls().unique(maintain_order=True)
+    try:
+        return places.with_columns(text=dataset.log_text(places)), ""
+    except DatasetError as error:
+        return places.with_columns(text=pl.lit(None, pl.String)), str(error)
+
+
+def _records(spans: pl.DataFrame, texts: pl.DataFrame) -> list[Document]:
+    mine = spans.select("node", *_PLACE).unique(maintain_order=True).join(texts, on=_PLACE, how="inner")
+    return mine.sort("node", *_PLACE).to_dicts()
+
+
+def _offsets_of(clocks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Bounds of the clocks of the statement's nodes against that of its parent."""
+    root = spans.filter(pl.col("kind") == "statement").head(1)
+    same = pl.col("run_id").eq_missing(root["run_id"].first()) & pl.col("iteration").eq_missing(root["iteration"].first())
+    nodes = spans["node"].unique().to_list()
+    between = (pl.col("parent_node") == root["node"].first()) & pl.col("child_node").is_in(nodes)
+    return clocks.filter(same & between).sort("child_node")
+
+
+def _with_bounds(rows: pl.DataFrame, spans: pl.DataFrame, offsets: pl.DataFrame) -> pl.DataFrame:
+    """`low_us` and `high_us`: where a remote execution can have begun and ended, by its own clock and its bounds."""
+    raw = spans.filter(pl.col("kind") == "remote").select(
+        "span_id", own_begin=pl.col("start_time").dt.epoch("us"), own_end=pl.col("end_time").dt.epoch("us")
+    )
+    bounds = offsets.select(node="child_node", low="offset_low_us", high="offset_high_us")
+    tasks = rows.filter(pl.col("kind") == "task").select(
+        parent_span_id="span_id", task_from="offset_us", task_to=pl.col("offset_us") + pl.col("length_us")
+    )
+    origin = rows["begin"].min()
+    joined = rows.join(raw, on="span_id", how="left", maintain_order="left")
+    joined = joined.join(bounds, on="node", how="left", maintain_order="left")
+    joined = joined.join(tasks, on="parent_span_id", how="left", maintain_order="left")
+    earliest = pl.col("own_begin") - pl.col("high") - _RESOLUTION_US - origin
+    latest = pl.col("own_end") - pl.col("low") + _RESOLUTION_US - origin
+    return joined.with_columns(
+        low_us=pl.max_horizontal(earliest, "task_from").clip(None, pl.col("offset_us")),
+        high_us=pl.min_horizontal(latest, "task_to").clip(pl.col("offset_us") + pl.col("length_us")),
+    ).select(*_SPAN, low_us=_where_remote("low_us"), high_us=_where_remote("high_us"))
+
+
+def _where_remote(name: str) -> pl.Expr:
+    return pl.when(pl.col("own_begin").is_not_null()).then(name)
+
+
+def _clock_sentence(row: Mapping[str, object]) -> str:
+    low, high = row["offset_low_us"], row["offset_high_us"]
+    return (
+        f"clock of node {row['child_node']} minus clock of node {row['parent_node']}: "
+        f"between {low:,.0f} and {high:,.0f} µs ({row['pairs']:,} pairs; {row['method']})"
+    )
+
+
+def _lock_waits(dataset: Dataset) -> pl.DataFrame:
+    """Stretches of waiting for locks, from the records of `log_lock_waits`."""
+    waits = dataset.scan("log_events").filter(pl.col("kind") == "lock_wait")
+    began = pl.col("log_time") - pl.duration(microseconds=pl.col("duration_us").fill_null(0.0).cast(pl.Int64))
+    return waits.select(
+        *_PLACE, "resource", "iteration", "node", start_time=began, end_time="log_time", text="message"
+    ).collect()
+
+
+def _under_way(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Document]:
+    """Checkpoints or lock waits on the statement's nodes while it ran, each by its node's clock."""
+    one = spans.filter(pl.col("kind") == "statement").row(0, named=True)
+    since, until = spans["start_time"].min(), spans["end_time"].max()
+    here = pl.col("resource").eq_missing(one["resource"]) & pl.col("iteration").eq_missing(one["iteration"])
+    overlaps = (pl.col("start_time") <= until) & (pl.col("end_time") >= since)
+    mine = others.filter(here & overlaps & pl.col("node").is_in(spans["node"].unique().to_list()))
+    text = pl.format("{}, {} buffers", "reason", "buffers_written") if what == "checkpoint" else pl.col("text")
+    since_us = (pl.col("start_time") - one["start_time"]).dt.total_microseconds()
+    length = (pl.col("end_time") - pl.col("start_time")).dt.total_microseconds()
+    columns = {"offset_us": since_us, "length_us": length, "text": text, "what": pl.lit(what)}
+    return mine.sort("start_time", *_PLACE).select("node", *_PLACE, **columns).to_dicts()

@@ -1,0 +1,178 @@
+"""Which statements are looked at: filters and a brushed rectangle, as an expression, as SQL and as a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.units import US_PER_S
+
+__all__ = ["FILTERS", "ORDERS", "Selection", "with_elapsed"]
+
+#: Filter -> column of table `statements`.
+FILTERS: Final = {"run": "run_id", "node": "node", "kind": "statement_kind", "executed": "executed", "shard": "shard_id"}
+#: Sides of the brushed rectangle.
+_SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
+#: Columns by which the selected statements may be sorted.
+ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "elapsed_us")
+
+_ELAPSED: Final = """\
+SELECT * FROM (SELECT *, epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run_id) AS elapsed_us
+  FROM statements WHERE total_us IS NOT NULL AND run_id IS NOT NULL)"""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Statements of a dataset: those that pass the filters, and of these those in the brushed rectangle.
+
+    Attributes:
+        run: run_id, or None for all runs, each from its own beginning.
+        node: name of the parent's node.
+        kind: kind of the statement (`select`, `insert` ...).
+        executed: `local`, `remote` or `multi_shard`.
+        shard: shard of a single-shard statement.
+        since_s: the rectangle's begin, in seconds since the first statement of the run ended.
+        until_s: its end, not included.
+        fastest_us: the smallest T in it, in microseconds.
+        slowest_us: the largest, not included.
+        order: column by which the statements are sorted.
+        descending: largest first.
+
+    Example:
+        >>> Selection(kind="insert", since_s=2, until_s=3).call()
+        "Selection(kind='insert', since_s=2, until_s=3)"
+    """
+
+    run: str | None = None
+    node: str | None = None
+    kind: str | None = None
+    executed: str | None = None
+    shard: int | None = None
+    since_s: float | None = None
+    until_s: float | None = None
+    fastest_us: float | None = None
+    slowest_us: float | None = None
+    order: str = "total_us"
+    descending: bool = True
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Selection:
+        """The selection that a front end asks for; absent and empty values select everything.
+
+        Raises:
+            UnknownNameError: a value has a name that no selection knows, or the order is no column of the table.
+            UsageError: a side of the rectangle or the shard is not a number.
+        """
+        known = {field.name for field in fields(cls)}
+        if foreign := sorted(values.keys() - known):
+            raise UnknownNameError("part of a selection", foreign[0], known)
+        order = str(values.get("order") or "total_us")
+        if order not in ORDERS:
+            raise UnknownNameError("column to sort by", order, ORDERS)
+        sides = {name: _number(name, values.get(name)) for name in _SIDES}
+        texts = {name: str(value) for name in FILTERS if name != "shard" and (value := values.get(name))}
+        shard = _number("shard", values.get("shard"))
+        whole = None if shard is None else int(shard)
+        return cls(**texts, shard=whole, **sides, order=order, descending=bool(values.get("descending", True)))
+
+    def document(self) -> dict[str, object]:
+        """What :meth:`of` takes, without what selects everything."""
+        return {name: value for name, value in self._values() if value is not None}
+
+    @property
+    def filters(self) -> Selection:
+        """The filters alone, without the rectangle."""
+        return replace(self, **dict.fromkeys(_SIDES), order="total_us", descending=True)
+
+    @property
+    def is_brushed(self) -> bool:
+        """Whether there is a rectangle."""
+        return any(getattr(self, name) is not None for name in _SIDES)
+
+    def passing(self) -> pl.Expr:
+        """Whether a row of `statements` passes the filters."""
+        chosen = [(column, getattr(self, name)) for name, column in FILTERS.items() if getattr(self, name) is not None]
+        return pl.all_horizontal(pl.lit(True), *(pl.col(column) == value for column, value in chosen)).fill_null(False)
+
+    def within(self) -> pl.Expr:
+        """Whether a row with `elapsed_us` and `total_us` lies in the rectangle."""
+        sides = [_compared(pl.col(column), sign, value) for column, sign, value in self._bounds()]
+        return pl.all_horizontal(pl.lit(True), *sides)
+
+    def sql(self) -> str:
+        """The SELECT that gives the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
+        chosen = [
+            f"{column} = {_literal(value)}"
+            for name, column in FILTERS.items()
+            if (value := getattr(self, name)) is not None
+        ]
+        chosen += [f"{column} {sign} {value!r}" for column, sign, value in self._bounds()]
+        where = f"\nWHERE {' AND '.join(chosen)}" if chosen else ""
+        direction = " DESC" if self.descending else ""
+        return f"{_ELAPSED}{where}\nORDER BY {self.order}{direction}{_nulls(self.order)}, trace_id"
+
+    def call(self) -> str:
+        """How the selection is written in Python."""
+        defaults = {field.name: field.default for field in fields(self)}
+        stated = [f"{name}={value!r}" for name, value in self._values() if value != defaults[name]]
+        return f"Selection({', '.join(stated)})"
+
+    def _values(self) -> list[tuple[str, object]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+    def _bounds(self) -> list[tuple[str, str, float]]:
+        """Column, `>=` or `<`, and bound in microseconds, of each side that there is."""
+        sides = [
+            ("elapsed_us", ">=", self.since_s, US_PER_S),
+            ("elapsed_us", "<", self.until_s, US_PER_S),
+            ("total_us", ">=", self.fastest_us, 1),
+            ("total_us", "<", self.slowest_us, 1),
+        ]
+        # Seconds are rounded to microseconds, so that a bound is the same number in polars and in SQL.
+        return [(column, sign, round(value * factor, 3)) for column, sign, value, factor in sides if value is not None]
+
+
+def with_elapsed(statements: Frame) -> pl.DataFrame:
+    """Statements with a known T and run, with `elapsed_us` since the first of their run ended.
+
+    Args:
+        statements: rows of table `statements`, whole runs.
+
+    Example:
+        >>> from citus_analysis.schema import TABLES
+        >>> with_elapsed(TABLES["statements"].empty()).height
+        0
+    """
+    known = as_polars(statements).filter(pl.col("total_us").is_not_null() & pl.col("run_id").is_not_null())
+    ended = pl.col("end_time").dt.epoch("us")
+    return known.with_columns(elapsed_us=ended - ended.min().over("run_id"))
+
+
+def _compared(column: pl.Expr, sign: str, value: float) -> pl.Expr:
+    return column >= value if sign == ">=" else column < value
+
+
+def _nulls(order: str) -> str:
+    return "" if order in ("total_us", "elapsed_us") else " NULLS LAST"
+
+
+def _literal(value: object) -> str:
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _number(name: str, value: object) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"{name} of a selection is a number, not {value!r}")
+    return number

@@ -1,0 +1,106 @@
+"""The widget: selections come from the browser, answers go to it. Needs the extra `notebook`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Final
+
+import anywidget
+import polars as pl
+import traitlets
+
+from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.explorer.exploring import Exploration, freeze
+from citus_analysis.explorer.page import FRONT_END
+from citus_analysis.explorer.selections import Selection
+
+__all__ = ["ExplorerWidget"]
+
+_EMPTY: Final = "{}"
+
+
+class ExplorerWidget(anywidget.AnyWidget):
+    """What :func:`citus_analysis.explore` shows.
+
+    The traits are JSON texts: `request` (a selection) and `trace` (the opened statement) are set by the browser,
+    `choices`, `heat`, `view` and `detail` by the kernel; `problem` is a message for the reader.
+    """
+
+    _esm = FRONT_END / "explorer.js"
+    _css = FRONT_END / "explorer.css"
+    request = traitlets.Unicode(_EMPTY).tag(sync=True)
+    trace = traitlets.Unicode("").tag(sync=True)
+    choices = traitlets.Unicode(_EMPTY).tag(sync=True)
+    heat = traitlets.Unicode(_EMPTY).tag(sync=True)
+    view = traitlets.Unicode(_EMPTY).tag(sync=True)
+    detail = traitlets.Unicode("").tag(sync=True)
+    problem = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, exploration: Exploration) -> None:
+        super().__init__()
+        self._exploration = exploration
+        self._selection = exploration.start()
+        self.choices = _text(exploration.choices())
+        self._answer(self._selection)
+
+    @property
+    def selection(self) -> Selection:
+        """The selection that is shown; assign one to show it."""
+        return self._selection
+
+    @selection.setter
+    def selection(self, selection: Selection) -> None:
+        self._answer(selection)
+
+    def selected(self) -> pl.DataFrame:
+        """The selected statements, sorted as the table is."""
+        return self._exploration.selected(self._selection)
+
+    def freeze(self, path: str | os.PathLike[str]) -> None:
+        """Write the selection as one page that needs no kernel and no network.
+
+        Raises:
+            DatasetError: a file of the dataset is missing or damaged.
+            OSError: the page cannot be written.
+        """
+        freeze(self._exploration, path, self._selection)
+
+    @traitlets.observe("request")
+    def _asked(self, change: dict[str, str]) -> None:
+        with _Shown(self):
+            self._answer(Selection.of(json.loads(change["new"])))
+
+    @traitlets.observe("trace")
+    def _opened(self, change: dict[str, str]) -> None:
+        with _Shown(self):
+            number = int(change["new"]) if change["new"] else None
+            found = {} if number is None else self._exploration.details([number])
+            self.detail = _text({"trace": str(number), **found[number]}) if number in found else ""
+
+    def _answer(self, selection: Selection) -> None:
+        view = self._exploration.view(selection)
+        self._selection = selection
+        with self.hold_sync():
+            self.heat = _text(self._exploration.heat_document(selection))
+            self.view = _text(view)
+
+
+class _Shown:
+    """Errors with a message for the user appear in the widget, where an exception in an observer would be lost."""
+
+    def __init__(self, widget: ExplorerWidget) -> None:
+        self._widget = widget
+
+    def __enter__(self) -> None:
+        self._widget.problem = ""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, CitusAnalysisError):
+            return False
+        self._widget.problem = str(error)
+        return True
+
+
+def _text(document: object) -> str:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
