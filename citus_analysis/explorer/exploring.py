@@ -77,7 +77,9 @@ class Exploration:
         """Everything that the widget shows for a selection except the heat map, as JSON takes it."""
         passing = self._filtered(selection)[0]
         inside = passing.select(selection.within().fill_null(False)).to_series()
-        selected, rest = (passing, passing.clear()) if inside.all() else (passing.filter(inside), passing.filter(~inside))
+        selected, rest = (
+            (passing, passing.clear()) if inside.all() else (passing.filter(inside), passing.filter(~inside))
+        )
         slowest = selected.top_k(_ROWS, by=selection.order, reverse=not selection.descending)
         shown = self._sorted(slowest, selection)
         return {
@@ -132,7 +134,9 @@ class Exploration:
 def _rows(statements: pl.DataFrame) -> list[Document]:
     """The rows of the table; numbers beyond the 53 bits of a browser are texts."""
     parts = compose(statements).select("trace_id", pl.struct(COMPONENTS).alias("parts"))
-    joined = statements.select("trace_id", "run_id", *_SHOWN).join(parts, on="trace_id", how="left", maintain_order="left")
+    joined = statements.select("trace_id", "run_id", *_SHOWN).join(
+        parts, on="trace_id", how="left", maintain_order="left"
+    )
     return joined.with_columns(pl.col("trace_id").cast(pl.String)).to_dicts()
 
 

@@ -59,7 +59,8 @@ def heat_map(statements: Frame) -> HeatMap:
     """
     frame = as_polars(statements).select("elapsed_us", "total_us")
     if frame.is_empty():
-        return HeatMap(1.0, 0, (), frame.select(column="elapsed_us", row="elapsed_us", n="elapsed_us", total_us="total_us"))
+        empty = dict.fromkeys(("column", "row", "n"), "elapsed_us")
+        return HeatMap(1.0, 0, (), frame.select(**empty, total_us="total_us"))
     elapsed, total = frame["elapsed_us"].to_numpy(), frame["total_us"].to_numpy()
     width = next((step for step in _ROUND if elapsed.max() / US_PER_S < step * _COLUMNS), _ROUND[-1])
     limits = _limits(float(total.min()), float(total.max()))
@@ -79,5 +80,3 @@ def _limits(least: float, most: float) -> tuple[float, ...]:
     last = next(k for k, level in enumerate(levels) if level > most)
     inner = levels[first : last + 1]
     return (0.0, *inner) if least < inner[0] else tuple(inner)
-
-

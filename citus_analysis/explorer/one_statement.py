@@ -36,7 +36,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
         DatasetError: a file of the dataset is missing or damaged.
     """
     spans = dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
-    texts, problem = _texts(dataset, spans)
+    records, problem = _records_of(dataset, spans)
     clocks = dataset.scan("clock_offsets").collect()
     checkpoints, waits = dataset.scan("checkpoints").collect(), _lock_waits(dataset)
     found: dict[int, Document] = {}
@@ -48,33 +48,49 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
             "spans": _with_bounds(rows, mine, offsets).to_dicts(),
             "clocks": [_clock_sentence(row) for row in offsets.to_dicts()],
             "under_way": [*_under_way(checkpoints, mine, "checkpoint"), *_under_way(waits, mine, "lock wait")],
-            "records": _records(mine, texts),
+            "records": _records(records, number),
             "problem": problem,
             "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
             "call": f"ca.plots.plot_waterfall(ds.spans(), {number})",
-            "record_call": f"ds.log_text(ds.spans().filter(pl.col('trace_id') == {number}))",
+            "record_call": f"ds.log_text(ds.spans().filter(trace_id={number}))",
         }
     return found
 
 
-def _texts(dataset: Dataset, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The log records that reported the spans; if they cannot be read, why."""
-    places = spans.select(_PLACE).drop_nulls().unique(maintain_order=True)
+def _records_of(dataset: Dataset, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The log records of the statements' sessions while they ran, with their texts; if they cannot be read, why."""
+    ended = (
+        spans.drop_nulls("source_id")
+        .group_by("trace_id", "source_id", "node", "pid")
+        .agg(
+            since=pl.col("start_time").min() - pl.duration(microseconds=_RESOLUTION_US),
+            last=pl.col("byte_offset").max(),
+        )
+    )
+    sources, pids = ended["source_id"].unique().to_list(), ended["pid"].unique().to_list()
+    ours = pl.col("source_id").is_in(sources) & pl.col("pid").is_in(pids)
+    logged = dataset.scan("log_events").filter(ours).select(*_PLACE, "byte_length", "pid", "log_time").collect()
+    records = (
+        ended.join(logged, on=["source_id", "pid"], how="inner")
+        .filter((pl.col("log_time") >= pl.col("since")) & (pl.col("byte_offset") <= pl.col("last")))
+        .select("trace_id", "node", *_PLACE, "byte_length")
+        .sort("trace_id", "node", *_PLACE)
+    )
     try:
-        return places.with_columns(text=dataset.log_text(places)), ""
+        return records.with_columns(text=dataset.log_text(records)), ""
     except DatasetError as error:
-        return places.with_columns(text=pl.lit(None, pl.String)), str(error)
+        return records.with_columns(text=pl.lit(None, pl.String)), str(error)
 
 
-def _records(spans: pl.DataFrame, texts: pl.DataFrame) -> list[Document]:
-    mine = spans.select("node", *_PLACE).unique(maintain_order=True).join(texts, on=_PLACE, how="inner")
-    return mine.sort("node", *_PLACE).to_dicts()
+def _records(records: pl.DataFrame, trace: int) -> list[Document]:
+    return records.filter(pl.col("trace_id") == trace).select("node", *_PLACE, "text").to_dicts()
 
 
 def _offsets_of(clocks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Bounds of the clocks of the statement's nodes against that of its parent."""
     root = spans.filter(pl.col("kind") == "statement").head(1)
-    same = pl.col("run_id").eq_missing(root["run_id"].first()) & pl.col("iteration").eq_missing(root["iteration"].first())
+    run, iteration = root["run_id"].first(), root["iteration"].first()
+    same = pl.col("run_id").eq_missing(run) & pl.col("iteration").eq_missing(iteration)
     nodes = spans["node"].unique().to_list()
     between = (pl.col("parent_node") == root["node"].first()) & pl.col("child_node").is_in(nodes)
     return clocks.filter(same & between).sort("child_node")
@@ -117,9 +133,13 @@ def _lock_waits(dataset: Dataset) -> pl.DataFrame:
     """Stretches of waiting for locks, from the records of `log_lock_waits`."""
     waits = dataset.scan("log_events").filter(pl.col("kind") == "lock_wait")
     began = pl.col("log_time") - pl.duration(microseconds=pl.col("duration_us").fill_null(0.0).cast(pl.Int64))
-    return waits.select(
-        *_PLACE, "resource", "iteration", "node", start_time=began, end_time="log_time", text="message"
-    ).collect()
+    columns = (*_PLACE, "resource", "iteration", "node", "pid")
+    stretches = waits.select(*columns, start_time=began, end_time="log_time", text="message").collect()
+    # A wait is reported when it is noticed and again when it ends: the last record says how long it was.
+    lock = pl.col("text").str.extract(r"(\S+ on .*?) after ")
+    same = [pl.col("node"), pl.col("pid"), lock, pl.col("start_time").dt.round("10ms")]
+    last = pl.struct("end_time", "byte_offset") == pl.struct("end_time", "byte_offset").last().over(same)
+    return stretches.sort("end_time", *_PLACE).filter(last)
 
 
 def _under_way(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Document]:
@@ -129,8 +149,13 @@ def _under_way(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Doc
     here = pl.col("resource").eq_missing(one["resource"]) & pl.col("iteration").eq_missing(one["iteration"])
     overlaps = (pl.col("start_time") <= until) & (pl.col("end_time") >= since)
     mine = others.filter(here & overlaps & pl.col("node").is_in(spans["node"].unique().to_list()))
+    ours = spans.select("node", "pid").unique().with_columns(own=pl.lit(value=True))
+    # Checkpoints belong to no session.
+    sessions = mine if "pid" in mine.columns else mine.with_columns(pid=pl.lit(None, pl.Int32))
+    mine = sessions.join(ours, on=["node", "pid"], how="left").with_columns(pl.col("own").fill_null(value=False))
     text = pl.format("{}, {} buffers", "reason", "buffers_written") if what == "checkpoint" else pl.col("text")
     since_us = (pl.col("start_time") - one["start_time"]).dt.total_microseconds()
     length = (pl.col("end_time") - pl.col("start_time")).dt.total_microseconds()
     columns = {"offset_us": since_us, "length_us": length, "text": text, "what": pl.lit(what)}
-    return mine.sort("start_time", *_PLACE).select("node", *_PLACE, **columns).to_dicts()
+    ordered = mine.sort("own", "start_time", *_PLACE, descending=[True, False, False, False])
+    return ordered.select("node", *_PLACE, "own", **columns).to_dicts()

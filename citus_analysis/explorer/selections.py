@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,7 +16,13 @@ from citus_analysis.units import US_PER_S
 __all__ = ["FILTERS", "ORDERS", "Selection", "with_elapsed"]
 
 #: Filter -> column of table `statements`.
-FILTERS: Final = {"run": "run_id", "node": "node", "kind": "statement_kind", "executed": "executed", "shard": "shard_id"}
+FILTERS: Final = {
+    "run": "run_id",
+    "node": "node",
+    "kind": "statement_kind",
+    "executed": "executed",
+    "shard": "shard_id",
+}
 #: Sides of the brushed rectangle.
 _SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
 #: Columns by which the selected statements may be sorted.
@@ -78,8 +84,9 @@ class Selection:
         sides = {name: _number(name, values.get(name)) for name in _SIDES}
         texts = {name: str(value) for name in FILTERS if name != "shard" and (value := values.get(name))}
         shard = _number("shard", values.get("shard"))
-        whole = None if shard is None else int(shard)
-        return cls(**texts, shard=whole, **sides, order=order, descending=bool(values.get("descending", True)))
+        chosen = cls(order=order, descending=bool(values.get("descending", True)))
+        parts: dict[str, Any] = {**texts, **sides, "shard": None if shard is None else int(shard)}
+        return replace(chosen, **parts)
 
     def document(self) -> dict[str, object]:
         """What :meth:`of` takes, without what selects everything."""

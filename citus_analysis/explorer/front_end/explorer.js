@@ -11,6 +11,7 @@ const COLUMNS = [["elapsed_us", "at [s]"], ["node", "node"], ["statement_kind", 
   ["shard_id", "shard"], ["tasks", "tasks"], ["total_us", "T [ms]"], ["parent_us", "parent [ms]"],
   ["latency_us", "between [ms]"], ["child_us", "child [ms]"]];
 const SORTED = new Set(["elapsed_us", "tasks", "total_us", "parent_us", "latency_us", "child_us"]);
+const MOST_UNDER_WAY = 8;
 const MAP = { left: 66, top: 8, width: 1100, row: 11, bottom: 34 };
 
 function html(name, attributes = {}, ...children) {
@@ -197,8 +198,8 @@ function percentileTable(view) {
   const head = html("tr", {}, ...["part", "percentile", "selected [ms]", "rest [ms]", "n selected", "n rest"].map((word) =>
     html("th", {}, word)));
   const rows = view.percentiles.map((row) => html("tr", {}, ...[row.part, `p${row.percentile}`,
-    row.selected_us === null ? "too few" : milliseconds(row.selected_us),
-    row.rest_us === null ? "too few" : milliseconds(row.rest_us), number(row.selected_n), number(row.rest_n)].map((text) =>
+    row.selected_us === null ? (row.selected_n ? "too few" : "–") : milliseconds(row.selected_us),
+    row.rest_us === null ? (row.rest_n ? "too few" : "–") : milliseconds(row.rest_us), number(row.selected_n), number(row.rest_n)].map((text) =>
     html("td", {}, text))));
   return html("div", { class: "ca-scroll" }, html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows)));
 }
@@ -227,9 +228,12 @@ function waterfall(detail) {
 function statementView(detail) {
   const part = html("section", {}, html("h3", {}, `Statement ${detail.trace}`), waterfall(detail));
   for (const sentence of detail.clocks) part.append(html("p", { class: "ca-soft" }, sentence));
-  for (const one of detail.under_way)
-    part.append(html("p", {}, `Under way on node ${one.node}: ${one.what} from ${milliseconds(one.offset_us)} ms, ` +
+  for (const one of detail.under_way.slice(0, MOST_UNDER_WAY))
+    part.append(html("p", { class: one.own ? "ca-own" : "ca-soft" }, `Under way on node ${one.node}` +
+      `${one.own ? ", in this statement's session" : ""}: ${one.what} from ${milliseconds(one.offset_us)} ms, ` +
       `${milliseconds(one.length_us)} ms long: ${one.text}`));
+  const more = detail.under_way.length - MOST_UNDER_WAY;
+  if (more > 0) part.append(html("p", { class: "ca-soft" }, `... and ${number(more)} more in other sessions`));
   if (!detail.under_way.length) part.append(html("p", { class: "ca-soft" }, "No checkpoint and no logged lock wait was under way on its nodes."));
   part.append(howToGet(detail.call, detail.sql), html("h3", {}, "Records of the raw logs, secrets redacted"));
   if (detail.problem) part.append(html("p", { class: "ca-problem" }, detail.problem));
