@@ -4,6 +4,7 @@ from .exploring import explore as explore
 from .exploring import freeze as freeze
 from .heat_cells import HeatMap as HeatMap
 from .heat_cells import heat_map as heat_map
+from .one_statement import statement_records as statement_records
 from .selections import Selection as Selection
 from .selections import with_elapsed as with_elapsed
 

@@ -11,7 +11,7 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.errors import DatasetError
 from citus_analysis.plots.trace_figures import waterfall_rows
 
-__all__ = ["Document", "statement_documents"]
+__all__ = ["Document", "statement_documents", "statement_records"]
 
 #: What JSON holds of one thing.
 Document = dict[str, object]
@@ -36,7 +36,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
         DatasetError: a file of the dataset is missing or damaged.
     """
     spans = dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
-    records, problem = _records_of(dataset, spans)
+    records, problem = _read_if_there(dataset, trace_ids)
     clocks = dataset.scan("clock_offsets").collect()
     checkpoints, waits = dataset.scan("checkpoints").collect(), _lock_waits(dataset)
     found: dict[int, Document] = {}
@@ -52,13 +52,38 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
             "problem": problem,
             "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
             "call": f"ca.plots.plot_waterfall(ds.spans(), {number})",
-            "record_call": f"ds.log_text(ds.spans().filter(trace_id={number}))",
+            "record_call": f"ca.explorer.statement_records(ds, [{number}])",
         }
     return found
 
 
-def _records_of(dataset: Dataset, spans: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The log records of the statements' sessions while they ran, with their texts; if they cannot be read, why."""
+def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFrame:
+    """The records of the raw logs that the sessions of some statements wrote while these ran, secrets redacted.
+
+    Args:
+        dataset: an opened dataset.
+        trace_ids: statements of its table `statements`.
+
+    Returns:
+        `trace_id`, `node`, `source_id`, `byte_offset`, `byte_length` and `text`, in the order of the logs.
+
+    Raises:
+        DatasetError: a source was moved or removed, or changed since it was read.
+    """
+    records = _places(dataset, dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect())
+    return records.with_columns(text=dataset.log_text(records))
+
+
+def _read_if_there(dataset: Dataset, trace_ids: Sequence[int]) -> tuple[pl.DataFrame, str]:
+    """The records; if they cannot be read, none, and why."""
+    try:
+        return statement_records(dataset, trace_ids), ""
+    except DatasetError as error:
+        return _places(dataset, dataset.scan("spans").clear().collect()).with_columns(text=pl.lit("")), str(error)
+
+
+def _places(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame:
+    """Where the records of these spans' sessions are."""
     ended = (
         spans.drop_nulls("source_id")
         .group_by("trace_id", "source_id", "node", "pid")
@@ -70,16 +95,12 @@ def _records_of(dataset: Dataset, spans: pl.DataFrame) -> tuple[pl.DataFrame, st
     sources, pids = ended["source_id"].unique().to_list(), ended["pid"].unique().to_list()
     ours = pl.col("source_id").is_in(sources) & pl.col("pid").is_in(pids)
     logged = dataset.scan("log_events").filter(ours).select(*_PLACE, "byte_length", "pid", "log_time").collect()
-    records = (
+    return (
         ended.join(logged, on=["source_id", "pid"], how="inner")
         .filter((pl.col("log_time") >= pl.col("since")) & (pl.col("byte_offset") <= pl.col("last")))
         .select("trace_id", "node", *_PLACE, "byte_length")
         .sort("trace_id", "node", *_PLACE)
     )
-    try:
-        return records.with_columns(text=dataset.log_text(records)), ""
-    except DatasetError as error:
-        return records.with_columns(text=pl.lit(None, pl.String)), str(error)
 
 
 def _records(records: pl.DataFrame, trace: int) -> list[Document]:

@@ -1,0 +1,116 @@
+"""What the widget shows, without a browser: the kernel's side."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.errors import UsageError
+from citus_analysis.explorer import Exploration, Selection, explore, statement_records
+from citus_analysis.explorer.widget import ExplorerWidget
+from tests.recordings import RECORDED
+
+SLOW = Selection(run="w2-lock-update/run-A-t16-r200-o60000-w2-d1-i1", fastest_us=1e6)
+
+
+def as_list(value: object) -> list[dict[str, Any]]:
+    assert isinstance(value, list)
+    return value
+
+
+@pytest.fixture(scope="module")
+def exploration(recorded_dataset: Dataset) -> Exploration:
+    return Exploration(recorded_dataset)
+
+
+@pytest.fixture
+def widget(recorded_dataset: Dataset) -> ExplorerWidget:
+    return explore(recorded_dataset)
+
+
+def test_selected_and_rest_are_all_that_pass_the_filters(exploration: Exploration) -> None:
+    view = exploration.view(SLOW)
+    assert (view["n"], view["n_rest"]) == (4, 62)
+    assert json.loads(json.dumps(view, allow_nan=False)) == view
+
+
+def test_percentiles_are_numpys_where_the_number_of_statements_supports_them(exploration: Exploration) -> None:
+    rows = as_list(exploration.view(SLOW)["percentiles"])
+    found = {(row["part"], row["percentile"]): row for row in rows}
+    rest = exploration.selected(Selection(run=SLOW.run, slowest_us=1e6))["total_us"]
+    assert found["T", 90.0]["rest_us"] == pytest.approx(np.percentile(rest, 90))
+    assert (found["T", 90.0]["selected_us"], found["T", 90.0]["selected_n"]) == (None, 4)
+    assert found["T", 99.0]["rest_us"] is None
+
+
+def test_parts_in_the_table_add_up_to_t(exploration: Exploration) -> None:
+    rows = as_list(exploration.view(exploration.start())["rows"])
+    assert len(rows) == 200
+    known = [row for row in rows if row["parts"] is not None]
+    assert len(known) > 150
+    for row in known:
+        assert sum(row["parts"].values()) == pytest.approx(row["total_us"], abs=0.01)
+
+
+def test_a_slow_statement_is_explained_by_a_wait_in_its_own_session(exploration: Exploration) -> None:
+    trace = int(exploration.selected(SLOW)["trace_id"][0])
+    detail = exploration.details([trace])[trace]
+    spans, under_way, records = (as_list(detail[name]) for name in ("spans", "under_way", "records"))
+    assert [span["kind"] for span in spans] == ["statement", "phase", "phase", "phase", "task", "remote"]
+    remote = spans[-1]
+    assert remote["low_us"] <= remote["offset_us"] < remote["offset_us"] + remote["length_us"] <= remote["high_us"] + 1
+    assert [one["text"] for one in under_way if one["own"]] == [
+        "process 23106 acquired ShareLock on transaction 1088389 after 3011.280 ms"
+    ]
+    assert len([one for one in under_way if not one["own"]]) == 19
+    assert any("execute <unnamed>: UPDATE usertable" in record["text"] for record in records)
+    assert records == statement_records(exploration.dataset, [trace]).drop("trace_id", "byte_length").to_dicts()
+
+
+def test_checkpoints_under_way_are_named(exploration: Exploration) -> None:
+    statements = exploration.statements.filter(pl.col("run_id").cast(pl.String).str.starts_with("w2-checkpoint"))
+    details = exploration.details(statements["trace_id"].to_list())
+    found = [(trace, one) for trace, detail in details.items() for one in as_list(detail["under_way"])]
+    assert {one["what"] for _, one in found} == {"checkpoint"}
+    assert 0 < len({trace for trace, _ in found}) < statements.height
+    assert all(one["offset_us"] + one["length_us"] >= 0 for _, one in found)
+
+
+def test_a_missing_log_is_a_message(tmp_path: Path) -> None:
+    source = shutil.copytree(RECORDED / "w2-multishard", tmp_path / "w2-multishard")
+    ingest([source], tmp_path / "dataset", jobs=1)
+    exploration = Exploration(open_dataset(tmp_path / "dataset"))
+    trace = int(exploration.selected(exploration.start())["trace_id"][0])
+    shutil.rmtree(source)
+    detail = exploration.details([trace])[trace]
+    assert "cannot be read" in str(detail["problem"])
+    assert detail["records"] == []
+
+
+def test_the_widget_answers_what_the_browser_asks(widget: ExplorerWidget) -> None:
+    widget.request = json.dumps(SLOW.document())
+    assert json.loads(widget.view)["n"] == widget.selected().height == 4
+    assert widget.selection == SLOW
+    widget.trace = str(widget.selected()["trace_id"][0])
+    assert json.loads(widget.detail)["trace"] == widget.trace
+    widget.request = '{"order": "x"}'
+    assert widget.problem.startswith("no column to sort by is named 'x'")
+    assert widget.selection == SLOW
+    widget.selection = Selection(kind="select")
+    assert json.loads(widget.view)["selection"]["kind"] == "select"
+    assert widget.problem.startswith("no column")
+
+
+def test_without_the_extra_one_line_says_what_to_install(
+    recorded_dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("citus_analysis.core.extras.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'citus-analysis\[notebook\]'") as raised:
+        ca.explore(recorded_dataset)
+    assert len(str(raised.value).splitlines()) == 1
