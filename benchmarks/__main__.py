@@ -31,6 +31,8 @@ FIGURES: Final = (
     ("a month of sadf -d, MB/s", "samplers", "sadf_csv_mb_s", "50"),
     ("a month of dool, MB/s", "samplers", "dstat_mb_s", "50"),
     ("traces, CPU s per million statements", "spans", "traces_s_per_million", ""),
+    ("a brush over a million statements, ms", "explore", "brush_ms", "200"),
+    ("the same / a plain scan by DuckDB", "explore", "brush_over_scan", ""),
 )
 
 

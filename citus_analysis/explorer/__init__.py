@@ -5,8 +5,9 @@ Names are imported when they are first used: who only computes a selection needs
 Example:
     >>> from citus_analysis.explorer import Selection
     >>> print(Selection(node="0", slowest_us=1000.0).sql())
-    SELECT * FROM (SELECT *, epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run_id) AS elapsed_us
-      FROM statements WHERE total_us IS NOT NULL AND run_id IS NOT NULL)
+    SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
+        epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run) AS elapsed_us
+      FROM statements WHERE total_us IS NOT NULL)
     WHERE node = '0' AND total_us < 1000.0
     ORDER BY total_us DESC, trace_id
 """

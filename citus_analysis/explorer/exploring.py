@@ -33,7 +33,17 @@ _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id",
 _HELD: Final = tuple(
     dict.fromkeys(
         (
-            *("trace_id", *FILTERS.values(), "end_time", "tasks", *PARTS, "wait_us", "connect_us"),
+            *(
+                "trace_id",
+                "resource",
+                "run_id",
+                *list(FILTERS.values())[1:],
+                "end_time",
+                "tasks",
+                *PARTS,
+                "wait_us",
+                "connect_us",
+            ),
             *("parse_us", "bind_us", "execute_us", "failed", "match"),
         )
     )
@@ -58,12 +68,12 @@ class Exploration:
         """The statements of all runs, with `elapsed_us`."""
         read = self.dataset.scan("statements").select(_HELD).collect()
         # Equal texts as numbers, so that a filter compares a million rows in milliseconds.
-        return with_elapsed(read).with_columns(pl.col("run_id", "node").cast(pl.Categorical))
+        return with_elapsed(read).drop("resource", "run_id").with_columns(pl.col("run", "node").cast(pl.Categorical))
 
     def start(self) -> Selection:
         """The run with the most statements: where exploring begins."""
-        counts = self.statements["run_id"].value_counts().sort("count", "run_id", descending=[True, False])
-        return Selection(run=None if counts.is_empty() else str(counts["run_id"][0]))
+        counts = self.statements["run"].value_counts().sort("count", "run", descending=[True, False])
+        return Selection(run=None if counts.is_empty() else str(counts["run"][0]))
 
     def heat(self, selection: Selection) -> HeatMap:
         """The heat map of the statements that pass the filters."""
@@ -134,9 +144,7 @@ class Exploration:
 def _rows(statements: pl.DataFrame) -> list[Document]:
     """The rows of the table; numbers beyond the 53 bits of a browser are texts."""
     parts = compose(statements).select("trace_id", pl.struct(COMPONENTS).alias("parts"))
-    joined = statements.select("trace_id", "run_id", *_SHOWN).join(
-        parts, on="trace_id", how="left", maintain_order="left"
-    )
+    joined = statements.select("trace_id", "run", *_SHOWN).join(parts, on="trace_id", how="left", maintain_order="left")
     return joined.with_columns(pl.col("trace_id").cast(pl.String)).to_dicts()
 
 

@@ -15,9 +15,9 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["FILTERS", "ORDERS", "Selection", "with_elapsed"]
 
-#: Filter -> column of table `statements`.
+#: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
 FILTERS: Final = {
-    "run": "run_id",
+    "run": "run",
     "node": "node",
     "kind": "statement_kind",
     "executed": "executed",
@@ -28,9 +28,12 @@ _SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
 #: Columns by which the selected statements may be sorted.
 ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "elapsed_us")
 
+#: True of every statement that is looked at: a selection without conditions has a value for each row, too.
+_KNOWN: Final = pl.col("total_us").is_not_null()
 _ELAPSED: Final = """\
-SELECT * FROM (SELECT *, epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run_id) AS elapsed_us
-  FROM statements WHERE total_us IS NOT NULL AND run_id IS NOT NULL)"""
+SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
+    epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run) AS elapsed_us
+  FROM statements WHERE total_us IS NOT NULL)"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Selection:
     """Statements of a dataset: those that pass the filters, and of these those in the brushed rectangle.
 
     Attributes:
-        run: run_id, or None for all runs, each from its own beginning.
+        run: run_id, or the resource where logs belong to no run; None: all runs, each from its own beginning.
         node: name of the parent's node.
         kind: kind of the statement (`select`, `insert` ...).
         executed: `local`, `remote` or `multi_shard`.
@@ -105,12 +108,12 @@ class Selection:
     def passing(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters."""
         chosen = [(column, getattr(self, name)) for name, column in FILTERS.items() if getattr(self, name) is not None]
-        return pl.all_horizontal(pl.lit(True), *(pl.col(column) == value for column, value in chosen)).fill_null(False)
+        return pl.all_horizontal(_KNOWN, *(pl.col(column) == value for column, value in chosen)).fill_null(value=False)
 
     def within(self) -> pl.Expr:
         """Whether a row with `elapsed_us` and `total_us` lies in the rectangle."""
         sides = [_compared(pl.col(column), sign, value) for column, sign, value in self._bounds()]
-        return pl.all_horizontal(pl.lit(True), *sides)
+        return pl.all_horizontal(_KNOWN, *sides)
 
     def sql(self) -> str:
         """The SELECT that gives the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
@@ -146,7 +149,9 @@ class Selection:
 
 
 def with_elapsed(statements: Frame) -> pl.DataFrame:
-    """Statements with a known T and run, with `elapsed_us` since the first of their run ended.
+    """Statements with a known T, with their `run` and `elapsed_us` since the first statement of it ended.
+
+    The run is `run_id`, or the resource where logs belong to no run.
 
     Args:
         statements: rows of table `statements`, whole runs.
@@ -156,9 +161,9 @@ def with_elapsed(statements: Frame) -> pl.DataFrame:
         >>> with_elapsed(TABLES["statements"].empty()).height
         0
     """
-    known = as_polars(statements).filter(pl.col("total_us").is_not_null() & pl.col("run_id").is_not_null())
+    known = as_polars(statements).filter(_KNOWN).with_columns(run=pl.coalesce("run_id", "resource"))
     ended = pl.col("end_time").dt.epoch("us")
-    return known.with_columns(elapsed_us=ended - ended.min().over("run_id"))
+    return known.with_columns(elapsed_us=ended - ended.min().over("run"))
 
 
 def _compared(column: pl.Expr, sign: str, value: float) -> pl.Expr:

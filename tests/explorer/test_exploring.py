@@ -74,7 +74,8 @@ def test_a_slow_statement_is_explained_by_a_wait_in_its_own_session(exploration:
 
 
 def test_checkpoints_under_way_are_named(exploration: Exploration) -> None:
-    statements = exploration.statements.filter(pl.col("run_id").cast(pl.String).str.starts_with("w2-checkpoint"))
+    statements = exploration.statements.filter(pl.col("run").cast(pl.String).str.starts_with("w2-checkpoint"))
+    statements = statements.sort("elapsed_us", "trace_id").gather_every(20)
     details = exploration.details(statements["trace_id"].to_list())
     found = [(trace, one) for trace, detail in details.items() for one in as_list(detail["under_way"])]
     assert {one["what"] for _, one in found} == {"checkpoint"}
