@@ -33,7 +33,7 @@ class Repeated:
     def __init__(self, dataset: Dataset, rows: int) -> None:
         once = dataset.statements().drop_nulls("total_us")
         copies = -(-rows // once.height)
-        length = pl.duration(microseconds=with_elapsed(once)["elapsed_us"].max())
+        length = pl.duration(microseconds=cast("int", with_elapsed(once)["elapsed_us"].max()))
         shift = pl.Series("copy", range(copies), dtype=pl.Int64).to_frame()
         repeated = once.with_columns(run_id=pl.lit("run")).join(shift, how="cross").head(rows)
         self.statements = repeated.with_columns(

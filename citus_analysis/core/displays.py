@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     import polars as pl
+    from plotly.graph_objects import Figure
 
 __all__ = ["Shown", "html_table", "public"]
 
@@ -45,6 +47,26 @@ class Shown:
     def summary_table(self) -> pl.DataFrame | None:
         """The result as a table; None if it has none."""
         return None
+
+    def table(self) -> pl.DataFrame:
+        """The result as a table; of a result that has none, its attributes, one row each."""
+        import polars as pl
+
+        found = self.summary_table()
+        if found is not None:
+            return found
+        values = [(one.name, _short(getattr(self, one.name))) for one in fields(self) if one.repr]
+        return pl.DataFrame(values, schema={"attribute": pl.String, "value": pl.String}, orient="row")
+
+    def plot(self) -> Figure:
+        """The figure that shows the result.
+
+        Raises:
+            UsageError: results of this kind have no figure.
+        """
+        # Found by its name, when it is asked for: results are of lower layers than figures.
+        figure: Figure = import_module("citus_analysis.plots.result_figures").figure_of(self)
+        return figure
 
     def __repr__(self) -> str:
         lines = [_cut(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]

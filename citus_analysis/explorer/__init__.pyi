@@ -1,4 +1,5 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .comparing import against_the_rest as against_the_rest
 from .exploring import Exploration as Exploration
 from .exploring import explore as explore
 from .exploring import freeze as freeze

@@ -12,9 +12,9 @@ import polars as pl
 from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset
 from citus_analysis.explorer.comparing import PARTS, against_the_rest
+from citus_analysis.explorer.frozen_page import write_page
 from citus_analysis.explorer.heat_cells import HeatMap, heat_map
 from citus_analysis.explorer.one_statement import Document, statement_documents
-from citus_analysis.explorer.page import write_page
 from citus_analysis.explorer.selections import FILTERS, Selection, with_elapsed
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 

@@ -12,7 +12,7 @@ import traitlets
 
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.explorer.exploring import Exploration, freeze
-from citus_analysis.explorer.page import FRONT_END
+from citus_analysis.explorer.frozen_page import FRONT_END
 from citus_analysis.explorer.selections import Selection
 
 __all__ = ["ExplorerWidget"]
@@ -43,6 +43,9 @@ class ExplorerWidget(anywidget.AnyWidget):
         self._selection = exploration.start()
         self.choices = _text(exploration.choices())
         self._answer(self._selection)
+
+    def __repr__(self) -> str:
+        return f"ExplorerWidget({self._selection.call()})"
 
     @property
     def selection(self) -> Selection:

@@ -11,7 +11,7 @@ import pytest
 
 from citus_analysis.dataset import Dataset
 from citus_analysis.explorer import Selection, explore, freeze
-from citus_analysis.explorer.page import FRONT_END, render_page
+from citus_analysis.explorer.frozen_page import FRONT_END, render_page
 from tests.explorer.test_exploring import SLOW
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 import polars as pl
 
+from citus_analysis.core.displays import html_table
 from citus_analysis.dataset.ingesting.derive import sources_frame
 from citus_analysis.dataset.ingesting.survey import digest
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
@@ -50,6 +52,11 @@ class Dataset(Shorthands):
     def __repr__(self) -> str:
         tables = counted(len(self.tables()), "table")
         return f"Dataset({str(self.path)!r}, {tables}, content {self.content_hash[:12]})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, count, TABLES[name].meaning) for name, count in self.tables().items()]
+        shown = pl.DataFrame(rows, schema=["table", "rows", "holds"], orient="row")
+        return f"<p>{escape(repr(self))}</p>{html_table(shown)}"
 
     @property
     def path(self) -> Path | str:

@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import Windowed, within_measured
@@ -33,8 +34,8 @@ SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCA
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
-@dataclass(frozen=True)
-class ProfileStudy:
+@dataclass(frozen=True, repr=False)
+class ProfileStudy(Shown):
     """Profiles of the sampled statements.
 
     Attributes:
@@ -71,6 +72,10 @@ class ProfileStudy:
     def load(self) -> str:
         """The number of client threads that the figures show, in words."""
         return threads_text(self.threads)
+
+    def summary_table(self) -> pl.DataFrame:
+        """The profile."""
+        return self.profile
 
     def kinds(self, *, main: bool = True) -> list[str]:
         """Kinds of statements in the figures, of the main family or of all others."""

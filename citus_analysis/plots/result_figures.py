@@ -1,0 +1,120 @@
+"""The figure of a result: what its method `plot` draws."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.errors import UsageError
+from citus_analysis.plots.comparison_figures import plot_ratios
+from citus_analysis.plots.published_figures import plot_fits
+from citus_analysis.plots.scalability_figures import plot_series
+from citus_analysis.plots.trace_figures import plot_profile, plot_tail
+from citus_analysis.scaling import ModelFit, ScalingCurve, ScalingFit, ScalingStudy
+from citus_analysis.spans import ProfileStudy, TailProfile
+from citus_analysis.stats import Comparison, RunComparison
+
+__all__ = ["figure_of"]
+
+
+@singledispatch
+def figure_of(result: object) -> go.Figure:
+    """The figure that shows a result best.
+
+    Args:
+        result: a comparison, a curve or study of scaling, a fit or a profile.
+
+    Raises:
+        UsageError: results of this kind have no figure.
+
+    Example:
+        >>> import citus_analysis as ca
+        >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [10.0, 11.0, 20.0, 21.0]})
+        >>> len(ca.compare(runs, by="workers").plot().data) > 0
+        True
+    """
+    raise UsageError(f"a result of kind {type(result).__name__} has no figure", way_out="its rows: .table()")
+
+
+@figure_of.register
+def _(result: RunComparison) -> go.Figure:
+    return _ratios(result.comparisons, f"{result.metric} by {result.by}")
+
+
+@figure_of.register
+def _(result: Comparison) -> go.Figure:
+    return _ratios((result,), "")
+
+
+@figure_of.register
+def _(result: ScalingStudy) -> go.Figure:
+    return _series(result.curves, result.x, result.metric)
+
+
+@figure_of.register
+def _(result: ScalingCurve) -> go.Figure:
+    return _series((result,), result.x, "throughput_ops_s")
+
+
+@figure_of.register
+def _(result: ScalingFit) -> go.Figure:
+    one = next(iter(result.fits.values()))
+    runs = pl.DataFrame({"size": one.sizes, "mean": one.throughputs})
+    points = runs.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64))
+    return plot_fits(points, result, x="size", points="run", title="Models fitted to the runs")
+
+
+@figure_of.register
+def _(result: ModelFit) -> go.Figure:
+    rejected = {result.model: "lack of fit"} if result.rejected else {}
+    return figure_of(ScalingFit({result.model: result}, {result.model: 1.0}, rejected))
+
+
+@figure_of.register
+def _(result: TailProfile) -> go.Figure:
+    return plot_tail(result)
+
+
+@figure_of.register
+def _(result: ProfileStudy) -> go.Figure:
+    return plot_profile(result.statements, by=["name", "executed"])
+
+
+def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
+    bases = {one.label_b for one in comparisons}
+    names = [f"{one.label_a} / {one.label_b}{_within(one)}" for one in comparisons]
+    ends = [one.ratio.ends for one in comparisons]
+    table = pl.DataFrame(
+        {
+            "name": names,
+            "ratio": [one.ratio.estimate for one in comparisons],
+            "low": [low for low, _ in ends],
+            "high": [high for _, high in ends],
+            "verdict": [str(one.verdict) for one in comparisons],
+        },
+        schema_overrides={"ratio": pl.Float64, "low": pl.Float64, "high": pl.Float64},
+    )
+    return plot_ratios(table, base=bases.pop() if len(bases) == 1 else "the base", title=title)
+
+
+def _within(comparison: Comparison) -> str:
+    held = ", ".join(f"{name} {value}" for name, value in comparison.stratum.items() if value is not None)
+    return f" ({held})" if held else ""
+
+
+def _series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
+    rows = [
+        {
+            "series": ", ".join(f"{value}" for value in curve.stratum.values() if value is not None) or "runs",
+            x: point.size,
+            "mean": point.throughput.estimate,
+            "low": point.throughput.ends[0],
+            "high": point.throughput.ends[1],
+        }
+        for curve in curves
+        for point in curve.points
+    ]
+    kinds = {"series": pl.String, x: pl.Float64, "mean": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+    return plot_series(pl.DataFrame(rows, schema=kinds), x=x, metric=metric)

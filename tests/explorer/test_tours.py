@@ -1,0 +1,29 @@
+"""The notebooks of the tour that follow the first: one slow statement, and one study."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.report.engine.kernel import execute_notebook
+from tests.recordings import RECORDED, ROOT
+
+
+def shown(name: str, parameters: dict[str, str | int | float | bool], folder: Path) -> str:
+    executed = folder / f"{name}.ipynb"
+    execute_notebook(ROOT / "notebooks" / f"{name}.ipynb", executed, parameters, folder=folder)
+    return "".join(str(cell.get("outputs")) for cell in json.loads(executed.read_text(encoding="utf-8"))["cells"])
+
+
+def test_the_slowest_statement_of_the_recordings_waited_for_a_lock(recorded_path: Path, tmp_path: Path) -> None:
+    text = shown("01_one_slow_statement", {"dataset": str(recorded_path)}, tmp_path)
+    assert "process 23106 acquired ShareLock on transaction 1088389 after 3011.280 ms" in text
+    assert "(True," in text
+    assert "application/vnd.jupyter.widget-view+json" in text
+
+
+@pytest.mark.parametrize("sources", ["w[12]-t4-insert"])
+def test_a_study_from_files_ends_in_a_verdict(sources: str, tmp_path: Path) -> None:
+    text = shown("02_from_files_to_verdict", {"folder": str(RECORDED), "sources": sources}, tmp_path)
+    assert any(word in text for word in ("faster", "slower", "equivalent", "inconclusive"))
+    assert "Plotly" in text or "plotly" in text
