@@ -65,7 +65,7 @@ class Shown:
             UsageError: results of this kind have no figure.
         """
         # Found by its name, when it is asked for: results are of lower layers than figures.
-        figure: Figure = import_module("citus_analysis.plots.result_figures").figure_of(self)
+        figure: Figure = import_module("citus_analysis.explorer.result_figures").figure_of(self)
         return figure
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.stats.estimate.percentiles import supporting
 
 __all__ = ["PARTS", "against_the_rest"]
@@ -17,6 +17,7 @@ PARTS: Final = {"total_us": "T", "parent_us": "parent", "latency_us": "between",
 _PERCENTILES: Final = (50.0, 90.0, 99.0)
 
 
+@in_callers_kind
 def against_the_rest(selected: Frame, rest: Frame) -> pl.DataFrame:
     """Percentiles of T and of its parts, for two groups of statements.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.units import US_PER_S
 
@@ -148,6 +148,7 @@ class Selection:
         return [(column, sign, round(value * factor, 3)) for column, sign, value, factor in sides if value is not None]
 
 
+@in_callers_kind
 def with_elapsed(statements: Frame) -> pl.DataFrame:
     """Statements with a known T, with their `run` and `elapsed_us` since the first statement of it ended.
 

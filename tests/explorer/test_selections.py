@@ -1,11 +1,13 @@
 """A selection is the same rows as an expression, as SQL and as cells of the heat map."""
 
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.explorer import Exploration, Selection, heat_map
+from citus_analysis.explorer import Exploration, Selection, against_the_rest, heat_map, with_elapsed
 
 RUN = "w2-t16-insert/load-A-t16-r60000-w2-d1-i1"
 SELECTIONS = [
@@ -72,3 +74,12 @@ def test_a_map_of_nothing_and_of_extremes() -> None:
 def test_what_no_selection_is_refused(values: dict[str, object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Selection.of(values)
+
+
+def test_frames_come_back_in_the_callers_kind(recorded_dataset: Dataset) -> None:
+    statements = recorded_dataset.statements().filter(resource="w2-t4-insert")
+    expected = with_elapsed(statements)
+    given = with_elapsed(statements.to_arrow())
+    assert isinstance(given, pa.Table)
+    assert given.num_rows == expected.height > 0
+    assert isinstance(against_the_rest(expected.to_pandas(), expected.to_pandas()), pd.DataFrame)

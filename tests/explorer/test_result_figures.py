@@ -38,8 +38,8 @@ def test_curves_draw_the_means_and_fits_the_runs_with_their_models() -> None:
 
 
 def test_profiles_draw_the_parts_of_t(recorded_dataset: Dataset) -> None:
-    runs = recorded_dataset.runs().filter(resource="w2-t16-insert")
-    profile = ca.spans.study_profile(ca.runs.select_runs(runs), recorded_dataset)
+    selection = ca.runs.select_runs(recorded_dataset, resources="w2-t16-insert")
+    profile = ca.spans.study_profile(selection, recorded_dataset)
     assert "child" in {trace.name for trace in profile.plot().data}
     assert profile.table().equals(profile.profile)
     assert "profile:" in str(profile)
