@@ -79,7 +79,7 @@ def _(result: TailProfile) -> go.Figure:
 
 @figure_of.register
 def _(result: ProfileStudy) -> go.Figure:
-    return plot_profile(result.statements, by=["name", "executed"])
+    return plot_profile(result.statements, by=["workers", "threads", "statement_kind", "executed"])
 
 
 def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
