@@ -28,7 +28,7 @@ def simulated(order: float, checkpoint: float, noise: float, seed: int = 3) -> R
 
 
 def share(found: RunVariance, source: str) -> float:
-    return float(found.table.filter(source=source)["share"].item())
+    return float(found.sources.filter(source=source)["share"].item())
 
 
 def test_injected_effects_have_their_shares_of_the_variance() -> None:
@@ -42,12 +42,12 @@ def test_injected_effects_have_their_shares_of_the_variance() -> None:
     whole = sum(expected.values())
     for source, variance in expected.items():
         assert share(found, source) == pytest.approx(variance / whole, abs=0.05)
-    assert found.table["share"].sum() == pytest.approx(1, abs=1e-9)
+    assert found.sources["share"].sum() == pytest.approx(1, abs=1e-9)
     assert found.sd_percent == pytest.approx(100 * whole**0.5, rel=0.1)
-    p = dict(found.table.select("source", "p_value").iter_rows())
+    p = dict(found.sources.select("source", "p_value").iter_rows())
     assert max(p["order in time"], p["checkpoints"]) < 1e-6
     assert p["autovacuum"] > 0.05
-    effect = found.table.filter(source="checkpoints")["effect_percent"].item()
+    effect = found.sources.filter(source="checkpoints")["effect_percent"].item()
     assert effect == pytest.approx(100 * np.expm1(-0.08 * 0.5), abs=0.6)
     assert found.warnings == ("balance of nodes does not differ between repeated runs",)
 
@@ -67,7 +67,7 @@ def test_without_effects_shares_are_those_of_chance() -> None:
     shown, shares = 0, []
     for seed in range(40):
         found = simulated(order=0.0, checkpoint=0.0, noise=0.03, seed=seed)
-        rows = found.table.filter(pl.col("source") != "residual")
+        rows = found.sources.filter(pl.col("source") != "residual")
         shown += int((rows["p_value"] < 0.05).any())
         shares += rows["share"].to_list()
         assert rows["by_chance"].to_list() == pytest.approx([1 / (CONFIGURATIONS * (RUNS - 1))] * 3)
@@ -91,7 +91,7 @@ def test_a_small_effect_says_how_many_runs_would_show_it() -> None:
     at = np.tile(np.arange(4.0), 5)
     rates = np.exp(-0.01 * at + random.normal(0, 0.03, 20))
     found = split_run_variance(rates, np.repeat(np.arange(5), 4).tolist(), {"order": at})
-    row = found.table.filter(source="order").row(0, named=True)
+    row = found.sources.filter(source="order").row(0, named=True)
     assert row["p_value"] > 0.05
     # f^2 = 0.214 / 0.786 = 0.27: power of 80 % takes 7.85 / 0.27 = 29 degrees of freedom, beside 5 configurations.
     assert row["runs_to_decide"] == pytest.approx(29 + 5 + 2, abs=2)
@@ -123,5 +123,5 @@ def test_unknown_factors_are_named() -> None:
     rows = {"resource": ["w2"] * 6, "throughput_ops_s": [100.0, 97, 93, 90, 88, 84]}
     factors = dict.fromkeys(FACTORS, [None] * 6) | {"order": [1.0, 2, 3, 4, 5, 6]}
     found = run_variance(pl.DataFrame(rows | factors), ["resource"])
-    assert found.table["source"].to_list() == ["order in time", "residual"]
+    assert found.sources["source"].to_list() == ["order in time", "residual"]
     assert "checkpoints is not known of every run of any configuration" in found.warnings

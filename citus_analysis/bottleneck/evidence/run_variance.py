@@ -50,8 +50,8 @@ class RunVariance(Shown):
     """Run-to-run variance by source.
 
     Attributes:
-        table: one row per source: `source`, `share` of the variance (they add up to 1), `by_chance` (the expected share
-            of a factor that has no effect), `sd_percent` (the source's part of the spread), `effect_percent` (change
+        sources: one row per source: `source`, `share` of the variance (they add up to 1), `by_chance` (the expected
+            share of a factor that has no effect), `sd_percent` (the source's part of the spread), `effect_percent` (change
             of throughput for one standard deviation of the factor), `p_value` (adjusted), `runs_to_decide` (runs of
             all configurations together that would show an effect of this size; null where none would or it is shown).
         sd_percent: standard deviation between runs of one configuration.
@@ -64,7 +64,7 @@ class RunVariance(Shown):
         warnings: what a reader must know.
     """
 
-    table: pl.DataFrame
+    sources: pl.DataFrame
     sd_percent: float
     runs_needed: int | None
     runs_needed_without: int | None
@@ -77,7 +77,7 @@ class RunVariance(Shown):
     def sentence(self) -> str:
         """The spread, its largest known source, and the runs needed."""
         head = f"Runs of one configuration differ by {self.sd_percent:.1f} % (standard deviation, {self.n} runs)"
-        table = as_polars(self.table)
+        table = as_polars(self.sources)
         shares = dict(table.select("source", "share").iter_rows())
         shown = table.filter((pl.col("p_value") < _ALPHA).fill_null(value=False))["source"].to_list()
         parts = [f"{name} {shares[name] * 100:.0f} %" for name in shares]
@@ -94,7 +94,7 @@ class RunVariance(Shown):
 
     def summary_table(self) -> pl.DataFrame:
         """One row per source."""
-        return as_polars(self.table)
+        return as_polars(self.sources)
 
 
 def _runs(number: int | None) -> str:
@@ -131,7 +131,7 @@ def split_run_variance(
         Throughput falls from run to run, and nothing else happens:
 
         >>> falling = split_run_variance([100.0, 96.2, 92.1, 88.0, 84.4, 80.9], ["w2"] * 6, {"order in time": range(6)})
-        >>> falling.table["source"].to_list(), round(falling.table["share"][0], 2)
+        >>> falling.sources["source"].to_list(), round(falling.sources["share"][0], 2)
         (['order in time', 'residual'], 1.0)
     """
     rates = np.asarray(throughput, dtype=np.float64)

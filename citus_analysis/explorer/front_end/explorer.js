@@ -165,7 +165,8 @@ function statementTable(model, view, ask, open, opened) {
     button.addEventListener("click", () => ask({ ...view.selection, order: name, descending: down }));
     head.append(html("th", {}, button));
   }
-  head.append(html("th", { class: "ca-left" }, "parts of T"), html("th", {}, ""));
+  head.prepend(html("th", {}, ""));
+  head.append(html("th", { class: "ca-left" }, "parts of T"));
   const longest = Math.max(1, ...view.rows.map((row) => row.total_us));
   for (const row of view.rows) {
     const line = html("tr", row.trace_id === opened ? { class: "ca-open-row" } : {});
@@ -178,7 +179,7 @@ function statementTable(model, view, ask, open, opened) {
     line.append(html("td", { class: "ca-left" }, row.parts ? partBar(row.parts, longest) : "not known"));
     const button = html("button", { type: "button", "data-trace": row.trace_id }, "open");
     button.addEventListener("click", () => open(row.trace_id));
-    line.append(html("td", {}, model.frozen && !model.has(row.trace_id) ? "" : button));
+    line.prepend(html("td", {}, model.frozen && !model.has(row.trace_id) ? "" : button));
     body.append(line);
   }
   return html("div", { class: "ca-scroll" }, html("table", {}, html("thead", {}, head), body));
