@@ -51,9 +51,10 @@ class RunVariance(Shown):
 
     Attributes:
         sources: one row per source: `source`, `share` of the variance (they add up to 1), `by_chance` (the expected
-            share of a factor that has no effect), `sd_percent` (the source's part of the spread), `effect_percent` (change
-            of throughput for one standard deviation of the factor), `p_value` (adjusted), `runs_to_decide` (runs of
-            all configurations together that would show an effect of this size; null where none would or it is shown).
+            share of a factor that has no effect), `sd_percent` (the source's part of the spread), `effect_percent`
+            (change of throughput for one standard deviation of the factor), `p_value` (adjusted), `runs_to_decide`
+            (runs of all configurations together that would show an effect of this size; null where none would or it
+            is shown).
         sd_percent: standard deviation between runs of one configuration.
         runs_needed: runs of a configuration for an interval of ± `wanted`.
         runs_needed_without: the same if all factors were held constant.
