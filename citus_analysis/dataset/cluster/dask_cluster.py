@@ -102,7 +102,7 @@ def _client(address: str) -> Iterator[Any]:
     environment = {"POLARS_MAX_THREADS": threads, "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
     with (
         distributed.LocalCluster(
-            n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None, env=environment
+            n_workers=number, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", env=environment
         ) as processes,
         distributed.Client(processes, set_as_default=False) as client,
     ):

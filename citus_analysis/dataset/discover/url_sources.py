@@ -38,10 +38,15 @@ def outlined(sources: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[list[P
         InputError: there is nothing at a URL.
         DatasetError: a store cannot be reached.
     """
+    given = list(sources)
+    if not any(is_url(source) for source in given):
+        # Where there is no room for outlines, files can still be read.
+        yield [Path(source) for source in given], {}
+        return
     paths: list[Path] = []
     origins: dict[Path, str] = {}
     with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-        for number, source in enumerate(sources):
+        for number, source in enumerate(given):
             if is_url(source):
                 paths.append(_outline(ObjectPlace.of(str(source)), Path(folder).resolve() / str(number), origins))
             else:
