@@ -147,3 +147,11 @@ class Shorthands:
     def outcomes(self) -> pl.DataFrame:
         """The runner's verdicts on the iterations of a resource, with failures that client output does not show."""
         return self.scan("outcomes").collect()
+
+    def plans(self) -> pl.DataFrame:
+        """Plans of statements, as EXPLAIN or auto_explain printed them."""
+        return self.scan("plans").collect()
+
+    def plan_nodes(self) -> pl.DataFrame:
+        """Nodes of the plans, estimated and actual, of each task and worker."""
+        return self.scan("plan_nodes").collect()
