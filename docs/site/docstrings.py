@@ -14,7 +14,7 @@ import griffe
 __all__ = ["SiteDocstrings"]
 
 _ROLE: Final = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
-_EXAMPLE: Final = re.compile(r"(?m)^( *)Example:\n(?=\s*>>>)")
+_EXAMPLE: Final = re.compile(r"(?m)^( *)Example:$")
 _PAGE: Final = re.compile(r"`*\bdocs/([\w-]+\.md)`*")
 #: Code that follows `::` at the end of a paragraph.
 _LITERAL: Final = re.compile(r"(?m)::\n\n(?P<code>(?:(?:    .*)?\n)+)")
@@ -38,5 +38,5 @@ def rewritten(text: str) -> str:
     """
     text = _ROLE.sub(r"`\1`", text).replace("``", "`")
     text = _PAGE.sub(r"[\1](\1)", text)
-    text = _EXAMPLE.sub(r"\1Examples:\n", text)
+    text = _EXAMPLE.sub(r"\1Examples:", text)
     return _LITERAL.sub(lambda found: f":\n\n{found['code']}", text)
