@@ -117,6 +117,14 @@ def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[P
     return Parsed(tables, parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects), run
 
 
+def _fields(text: str) -> tuple[str, ...]:
+    """The fields of a header; none of a damaged one."""
+    try:
+        return tuple(next(csv.reader([text])))
+    except csv.Error:
+        return ()
+
+
 def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
     """The run that these lines begin or go on with, and those of them that are strange."""
     strange = []
@@ -127,7 +135,10 @@ def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
         elif text.startswith('"Cmdline:"') and (date := _DATE.search(text)) and date[1] in _MONTHS:
             run = replace(run, month=_MONTHS.index(date[1]) + 1, year=int(date[2]))
         elif text.startswith('"') and not re.match(r'"(?:Author|Host|Cmdline):"', text):
-            fields = tuple(next(csv.reader([text])))
+            fields = _fields(text)
+            if not fields:
+                strange.append(offset)
+                continue
             # The names follow the groups; both are repeated if the run goes on in the file.
             run = replace(run, groups=run.names, names=fields)
         elif text and not text.startswith('"'):

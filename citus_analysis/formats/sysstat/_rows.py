@@ -26,6 +26,10 @@ def names_of(header: str) -> tuple[list[str], Report | None]:
     return names, report_of(names)
 
 
+#: pidstat prints fewer than forty.
+_MOST_COLUMNS: Final = 100
+
+
 def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = " ") -> pl.DataFrame:
     """Columns of the rows under a header that has a place.
 
@@ -47,7 +51,9 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     count = len(names) - last
     texts = rows["rest"]
     if last:
-        parts = texts.str.extract_groups(rf"^((?:\S+ ){{{count - 1}}}\S+)(?: (.*))?$").struct
+        # No expression that counts the columns of a damaged header can be made, and no row has so many.
+        counted = min(count, _MOST_COLUMNS)
+        parts = texts.str.extract_groups(rf"^((?:\S+ ){{{counted - 1}}}\S+)(?: (.*))?$").struct
         rows = rows.with_columns(command=parts.field("2").str.replace(r"^\|__", ""))
         texts = parts.field("1")
     fitting = (texts.str.count_matches(separator, literal=True) == count - 1).fill_null(value=False)
