@@ -13,6 +13,24 @@ The public names are those of ``__init__.pyi``. They are imported when they are 
 package is quick.
 """
 
+from __future__ import annotations
+
 import lazy_loader
 
+from citus_analysis.core.drawing import draw_results_by
+
+# As in `typing`, which takes as long to import as the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def _figure_of(result: object) -> Figure:
+    from citus_analysis.explorer.result_figures import figure_of
+
+    return figure_of(result)
+
+
+draw_results_by(_figure_of)

@@ -58,7 +58,7 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
-    ("core.extras", "errors"),
+    ("core.displays", "core.drawing"),
     ("errors", "core.displays"),
     ("errors", "redaction"),
     ("units", "core.displays"),

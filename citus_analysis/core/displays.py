@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Final
+
+from citus_analysis.core.drawing import figure_of_result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,9 +65,7 @@ class Shown:
         Raises:
             UsageError: results of this kind have no figure.
         """
-        # Found by its name, when it is asked for: results are of lower layers than figures.
-        figure: Figure = import_module("citus_analysis.explorer.result_figures").figure_of(self)
-        return figure
+        return figure_of_result(self)
 
     def __repr__(self) -> str:
         lines = [_cut(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
