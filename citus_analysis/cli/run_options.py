@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Final, TypedDict, TypeVar
 
 import click
 
-from citus_analysis.core.defaults import LEVEL, MARGIN
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UsageError
 from citus_analysis.texts.urls import place_of
 
-__all__ = ["SHARE", "ChosenColumns", "chosen_columns", "column_names", "column_values", "over_configurations"]
+__all__ = [
+    "AS_JSON",
+    "METRICS_OPTION",
+    "METRIC_OPTION",
+    "ONLY",
+    "POOL",
+    "SHARE",
+    "Chosen",
+    "column_names",
+    "column_values",
+    "over_configurations",
+]
 
-_Command = TypeVar("_Command", bound=Callable[..., object])
+_Result = TypeVar("_Result")
 
 
 class _Share(click.ParamType[float]):
@@ -37,47 +49,74 @@ SHARE: Final = _Share()
 
 
 _WITHIN: Final = "Hold only these columns equal. Default: the set-up."
-_POOL: Final = "Columns that need not be equal, split by commas."
-_ONLY: Final = "Only rows with this value; repeatable."
+_COLUMN: Final = "Column of runs or operation_latencies"
+#: Options of every command over runs, also of those that choose them by fewer.
+POOL: Final = click.option(
+    "--pool", multiple=True, metavar="COLUMNS", help="Columns that need not be equal, split by commas."
+)
+ONLY: Final = click.option(
+    "--only", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; repeatable."
+)
+AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+METRIC_OPTION: Final = click.option("--metric", default=METRIC, show_default=True, help=f"{_COLUMN}.")
+METRICS_OPTION: Final = click.option(
+    "--metric", "metrics", multiple=True, default=[METRIC], show_default=True, help=f"{_COLUMN}; repeatable."
+)
 _OPTIONS: Final = (
     click.argument("folder", metavar="DIR", type=place_of),
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
-    click.option("--pool", multiple=True, metavar="COLUMNS", help=_POOL),
-    click.option("--only", multiple=True, metavar="COLUMN=VALUE", help=_ONLY),
+    POOL,
+    ONLY,
     click.option(
         "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
     ),
     click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    AS_JSON,
 )
 
 
-def over_configurations(command: _Command) -> _Command:
-    """Decorator: the argument and the options of a command that compares configurations of a dataset."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+class Chosen(TypedDict):
+    """Which runs are compared with which, and how strictly: arguments of `compare_runs`, `gate` and `scale_runs`.
 
-
-class ChosenColumns(TypedDict):
-    """Columns that tell configurations apart, columns left out of them, and values that rows must have."""
+    `within` are the columns that tell configurations apart, `pool` those left out of them, `only` the values that rows
+    must have.
+    """
 
     within: tuple[str, ...] | None
     pool: tuple[str, ...]
     only: dict[str, object]
+    margin: float
+    level: float
 
 
-def chosen_columns(within: Sequence[str], pool: Sequence[str], only: Sequence[str]) -> ChosenColumns:
-    """The values of `--within`, `--pool` and `--only` as `compare_runs` and `scale_runs` take them.
+def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Decorator: the argument and the options of a command that compares configurations of a dataset.
 
-    Raises:
-        UsageError: an `--only` without `=`.
-
-    Example:
-        >>> chosen_columns((), ("records,operations",), ("phase=load",))
-        {'within': None, 'pool': ('records', 'operations'), 'only': {'phase': 'load'}}
+    The command gets `folder`, `as_json` and, from the other options, `chosen`.
     """
-    return {"within": column_names(within) or None, "pool": column_names(pool), "only": column_values(only)}
+
+    @wraps(command)
+    def collected(
+        *,
+        within: Sequence[str],
+        pool: Sequence[str],
+        only: Sequence[str],
+        margin: float,
+        level: float,
+        **others: object,
+    ) -> _Result:
+        chosen: Chosen = {
+            "within": column_names(within) or None,
+            "pool": column_names(pool),
+            "only": column_values(only),
+            "margin": margin,
+            "level": level,
+        }
+        return command(chosen=chosen, **others)
+
+    for option in reversed(_OPTIONS):
+        collected = option(collected)
+    return collected
 
 
 def column_names(options: Sequence[str]) -> tuple[str, ...]:

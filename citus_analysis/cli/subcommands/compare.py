@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.run_options import chosen_columns, over_configurations
-from citus_analysis.core.defaults import EXCHANGE_FORMATS, METRIC
+from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
+from citus_analysis.core.defaults import EXCHANGE_FORMATS
 
 __all__ = ["command"]
 
 
 @click.command("compare")
 @over_configurations
-@click.option("--metric", default=METRIC, show_default=True, help="Column of runs or operation_latencies.")
+@METRIC_OPTION
 @click.option(
     "--by",
     default="system",
@@ -36,11 +36,7 @@ def command(
     metric: str,
     by: str,
     base: str | None,
-    within: tuple[str, ...],
-    pool: tuple[str, ...],
-    only: tuple[str, ...],
-    margin: float,
-    level: float,
+    chosen: Chosen,
     as_json: bool,
     form: str,
 ) -> None:
@@ -53,15 +49,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs, format_comparison, render_comparison
 
-    found = compare_runs(
-        open_dataset(folder),
-        metric,
-        by,
-        base,
-        **chosen_columns(within, pool, only),
-        margin=margin,
-        level=level,
-    )
+    found = compare_runs(open_dataset(folder), metric, by, base, **chosen)
     if as_json or form == "json":
         print_json(found.to_dict())
     elif form != "text":

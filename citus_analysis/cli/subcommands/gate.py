@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.run_options import chosen_columns, over_configurations
-from citus_analysis.core.defaults import METRIC
+from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
 
 if TYPE_CHECKING:
@@ -23,14 +22,7 @@ __all__ = ["command"]
 @click.option(
     "--baseline", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Dataset to be judged by."
 )
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    default=[METRIC],
-    show_default=True,
-    help="Column of runs or operation_latencies; repeatable.",
-)
+@METRICS_OPTION
 @click.option(
     "--format",
     "form",
@@ -43,11 +35,7 @@ def command(
     folder: Path,
     baseline: Path,
     metrics: tuple[str, ...],
-    within: tuple[str, ...],
-    pool: tuple[str, ...],
-    only: tuple[str, ...],
-    margin: float,
-    level: float,
+    chosen: Chosen,
     as_json: bool,
     form: str,
 ) -> int:
@@ -62,14 +50,7 @@ def command(
     if folder.resolve() == baseline.resolve():
         raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
     try:
-        found = gate(
-            open_dataset(folder),
-            open_dataset(baseline),
-            metrics,
-            **chosen_columns(within, pool, only),
-            margin=margin,
-            level=level,
-        )
+        found = gate(open_dataset(folder), open_dataset(baseline), metrics, **chosen)
     except InsufficientDataError as error:
         # The exit code 1 is kept for a candidate that is worse.
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.run_options import chosen_columns, over_configurations
+from citus_analysis.cli.run_options import Chosen, over_configurations
 from citus_analysis.core.defaults import METRIC
 
 __all__ = ["command"]
@@ -18,18 +18,7 @@ __all__ = ["command"]
 @click.option("--x", default="workers", show_default=True, help="Size: workers, threads, or another numeric column.")
 @click.option("--metric", default=METRIC, show_default=True, help="A rate; more is better.")
 @click.option("--base", type=float, help="Size that speedup refers to. Default: the smallest of each configuration.")
-def command(
-    folder: Path | str,
-    x: str,
-    metric: str,
-    base: float | None,
-    within: tuple[str, ...],
-    pool: tuple[str, ...],
-    only: tuple[str, ...],
-    margin: float,
-    level: float,
-    as_json: bool,
-) -> None:
+def command(folder: Path | str, x: str, metric: str, base: float | None, chosen: Chosen, as_json: bool) -> None:
     """Speedup, efficiency, psi and scalability models per configuration.
 
     Runs form a curve if the rest of their set-up agrees. Numbers and verdicts are those of `compare`.
@@ -38,15 +27,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs
 
-    study = scale_runs(
-        open_dataset(folder),
-        x,
-        metric,
-        base,
-        **chosen_columns(within, pool, only),
-        margin=margin,
-        level=level,
-    )
+    study = scale_runs(open_dataset(folder), x, metric, base, **chosen)
     if as_json:
         print_json(study.to_dict())
     else:

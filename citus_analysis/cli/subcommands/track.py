@@ -7,31 +7,22 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json, printable
-from citus_analysis.cli.run_options import SHARE, column_names, column_values
-from citus_analysis.core.defaults import CHANGE_ALPHA, METRIC
+from citus_analysis.cli.run_options import AS_JSON, METRICS_OPTION, ONLY, POOL, SHARE, column_names, column_values
+from citus_analysis.core.defaults import CHANGE_ALPHA
 
 __all__ = ["command"]
 
 
 @click.command("track")
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    default=[METRIC],
-    show_default=True,
-    help="Column of runs or operation_latencies; repeatable.",
-)
-@click.option(
-    "--pool", multiple=True, metavar="COLUMNS", help="Columns that do not tell series apart, split by commas."
-)
-@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only runs with this value; repeatable.")
+@METRICS_OPTION
+@POOL
+@ONLY
 @click.option(
     "--alpha", default=CHANGE_ALPHA, show_default=True, type=SHARE, help="Chance of a false alarm in a quiet series."
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(
     folders: tuple[Path, ...],
     metrics: tuple[str, ...],
