@@ -74,7 +74,7 @@ def worker_id(request: pytest.FixtureRequest) -> str:
 def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
     described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-    for module in ("citus_analysis.formats.api.registry", "citus_analysis.dataset.ingesting.survey"):
+    for module in ("citus_analysis.formats.api.registry", "citus_analysis.dataset.ingesting.recognise"):
         monkeypatch.setattr(f"{module}.formats", lambda: described | TINY)
 
 

@@ -13,10 +13,10 @@ PRELUDE = """
 import os, sys
 from citus_analysis.formats.api import registry
 from citus_analysis.dataset import ingest
-from citus_analysis.dataset.ingesting import survey
+from citus_analysis.dataset.ingesting import recognise
 from tests.dataset.tiny_formats import TINY
 described = {name: registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-registry.formats = survey.formats = lambda: described | TINY
+registry.formats = recognise.formats = lambda: described | TINY
 import citus_analysis.stats.merged_clients, citus_analysis.spans, pyarrow.parquet
 """
 

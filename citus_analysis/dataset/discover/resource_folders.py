@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from citus_analysis.dataset.discover.identity import Facts, Identity, convert_facts, name_facts
 from citus_analysis.dataset.discover.labels import Labels, split_facts
+from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.walk import Found, is_there, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
@@ -16,29 +17,10 @@ from citus_analysis.formats.catalogue.study_config import load_config
 from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
 
-__all__ = ["Identified", "Identifier"]
+__all__ = ["Identifier"]
 
 #: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
 _OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
-
-
-@dataclass(frozen=True)
-class Identified:
-    """A file with the facts that are known before it is parsed.
-
-    Attributes:
-        found: the file.
-        identity: its identity.
-        key: its path within the resource; resource and key determine its `source_id`.
-        options: values of options of formats.
-        states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
-    """
-
-    found: Found
-    identity: Identity
-    key: str
-    options: Mapping[str, str]
-    states_facts: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,8 +44,8 @@ class Identifier:
     _resources: dict[Path, _Resource | None] = field(default_factory=dict)
     _of_folder: dict[tuple[Path, Path], _Resource] = field(default_factory=dict)
 
-    def identify(self, found: Found) -> Identified:
-        """The identity of a file.
+    def identify(self, found: Found) -> SourceFile:
+        """The file with its identity.
 
         Raises:
             InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
@@ -80,9 +62,18 @@ class Identifier:
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
         described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
         identity, options = split_facts(facts | described | stated)
-        key = path_text(found.path.relative_to(resource.folder))
-        settings = _options(resource.settings) | options
-        return Identified(found, Identity(**identity), key, settings, labels.is_label_file(found.path))
+        return SourceFile(
+            root=found.root,
+            path=found.path,
+            bytes=found.bytes,
+            mtime_ns=found.mtime_ns,
+            named=found.named,
+            origin=found.origin,
+            identity=Identity(**identity),
+            key=path_text(found.path.relative_to(resource.folder)),
+            stated_options=_options(resource.settings) | options,
+            states_facts=labels.is_label_file(found.path),
+        )
 
     def _resource_of(self, found: Found) -> _Resource:
         # The files of a folder belong to one resource.

@@ -16,7 +16,7 @@ import polars as pl
 from citus_analysis.dataset.discover.identity import FACTS, Identity
 from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
-from citus_analysis.dataset.ingesting.survey import digest
+from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.manifest import Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged

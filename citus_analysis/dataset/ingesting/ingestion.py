@@ -16,8 +16,9 @@ from typing import Final, TypeVar
 from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
-from citus_analysis.dataset.discover.resource_folders import Identified, Identifier
+from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
+from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Found, display, is_there, walk
 from citus_analysis.dataset.ingesting.derive import (
@@ -31,18 +32,17 @@ from citus_analysis.dataset.ingesting.derive import (
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derived_by_pieces
 from citus_analysis.dataset.ingesting.pool import Pool, batches
 from citus_analysis.dataset.ingesting.read_source import Outcome
-from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
-from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
-from citus_analysis.dataset.ingesting.survey import (
-    Surveyed,
+from citus_analysis.dataset.ingesting.recognise import (
     find_duplicates,
     name_sources,
+    recognise,
     registry_key,
-    survey,
     unrecognised_reason,
 )
+from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
+from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.task import Task
-from citus_analysis.dataset.ingesting.work import read_task, survey_task
+from citus_analysis.dataset.ingesting.work import read_task, recognise_task
 from citus_analysis.dataset.objects.object_store import store_at
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import Staged, folder_of
@@ -121,11 +121,11 @@ def ingest(
         found = walk(paths)
         gauge = _Gauge(progress)
         known = store.load()
-        look = partial(survey_task, format)
+        look = partial(recognise_task, format)
         if pool.cluster is None:
             pool.start_helpers(len(found.files) - len(known.sources))
-            look = partial(survey, forced=forced, remembered=_remembered(known) if forced is None else {})
-        plan = _survey(with_origins(found.files, origins), identifier, look, pool, gauge)
+            look = partial(recognise, forced=forced, remembered=_remembered(known) if forced is None else {})
+        plan = _recognised(with_origins(found.files, origins), identifier, look, pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(given, plan)
         with store.writable(known, pool.halt) as manifest:
@@ -209,34 +209,30 @@ def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
     }
 
 
-def _survey(
+def _recognised(
     files: list[Found],
     identifier: Identifier,
-    look: Callable[[Identified], Surveyed],
+    look: Callable[[SourceFile], SourceFile],
     pool: Pool,
     gauge: _Gauge,
-) -> list[Surveyed]:
+) -> list[SourceFile]:
     gauge.start("scan", sum(found.bytes for found in files))
-    plan: list[Surveyed] = []
-    for identified, surveyed in pool.spread(look, map(identifier.identify, files), _bytes_of):
-        plan.append(surveyed)
-        gauge.add(identified.found.bytes)
+    plan: list[SourceFile] = []
+    for file, recognised in pool.spread(look, map(identifier.identify, files), attrgetter("bytes")):
+        plan.append(recognised)
+        gauge.add(file.bytes)
     return sorted(plan, key=lambda item: os.fsencode(item.location))
 
 
-def _bytes_of(identified: Identified) -> int:
-    return identified.found.bytes
-
-
-def _unusable(sources: Sequence[Source], plan: list[Surveyed]) -> InputError:
+def _unusable(sources: Sequence[Source], plan: list[SourceFile]) -> InputError:
     where = ", ".join(redact(str(s)) if is_url(s) else display(Path(s)) for s in sources[:_FEW])
     unreadable = next((item for item in plan if item.problem), None)
     if unreadable:
-        return InputError(str(unreadable.problem), path=unreadable.identified.found.relative)
+        return InputError(str(unreadable.problem), path=unreadable.relative)
     if not plan:
         return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
-    foreign = next(filter(None, (way_out_of(item.identified.found.path) for item in plan)), None)
+    foreign = next(filter(None, (way_out_of(item.path) for item in plan)), None)
     if foreign is None:
         way_out = f"name the format with --format, if it is one of {', '.join(sorted(formats()))}"
         return InputError(problem, path=where, way_out=way_out)
@@ -247,7 +243,7 @@ def _unusable(sources: Sequence[Source], plan: list[Surveyed]) -> InputError:
 
 @dataclass
 class _Ingest:
-    """One pass over a surveyed set of files."""
+    """One pass over a set of recognised files."""
 
     manifest: Manifest
     store: Store
@@ -259,7 +255,7 @@ class _Ingest:
     _damaged: set[str] = field(default_factory=set)
     _withheld: list[Part] = field(default_factory=list)
 
-    def run(self, plan: list[Surveyed], *, strict: bool) -> IngestSummary:
+    def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
         plan = find_duplicates(name_sources(plan, known), known.values())
@@ -282,17 +278,17 @@ class _Ingest:
             self.manifest.compact()
         return summary
 
-    def _has_a_place(self, item: Surveyed) -> bool:
+    def _has_a_place(self, item: SourceFile) -> bool:
         """Refuse a resource whose name cannot be the name of a folder; the message names the file."""
         try:
             folder_of("sources", item.identity.resource)
         except ValueError as error:
             way_out = "name it otherwise: --meta resource=..., or `resource` in config.yml or runs.csv"
-            self.messages.append(f"{item.identified.found.relative}: its resource {error} ({way_out})")
+            self.messages.append(f"{item.relative}: its resource {error} ({way_out})")
             return False
         return True
 
-    def _check_files(self, plan: list[Surveyed]) -> None:
+    def _check_files(self, plan: list[SourceFile]) -> None:
         """Find damaged parts, so that their sources are read again; raise an error if such a source is not given."""
         problems = self.store.problems(self.manifest.parts(), self.pool.each)
         self._damaged = set(problems)
@@ -305,7 +301,7 @@ class _Ingest:
             part.path for part in self.manifest.parts() if part.path not in problems and part.hash is not None
         )
 
-    def _forget_renamed(self, plan: list[Surveyed]) -> None:
+    def _forget_renamed(self, plan: list[SourceFile]) -> None:
         """Sources that are now known under another id: moved, or of another resource than before."""
         ids = {item.source_id for item in plan}
         locations = {item.recorded for item in plan}
@@ -322,9 +318,9 @@ class _Ingest:
         if gone:
             self._commit_states(gone=gone)
 
-    def _read(self, plan: list[Surveyed]) -> None:
+    def _read(self, plan: list[SourceFile]) -> None:
         """Read clients first: their run times decide which run the rows of other files belong to."""
-        self.gauge.start("read", sum(item.identified.found.bytes for item in plan))
+        self.gauge.start("read", sum(item.bytes for item in plan))
         runs: dict[str, KnownRuns] = {}
         seen, none = -1, KnownRuns()
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
@@ -352,7 +348,7 @@ class _Ingest:
             yield task, read(task, _threads_of_each(self.pool.jobs))
         small = [task for task in tasks if task.bytes < _BIG_BYTES]
         # Files of one format in a row: polars keeps the last few regular expressions that it compiled.
-        small.sort(key=lambda task: task.item.format.name if task.item.format else "")
+        small.sort(key=lambda task: task.file.format.name if task.file.format else "")
         here, there = partial(read_task, self.store, stop=self.pool.stop), partial(read_task, self.store)
         yield from self.gauge.each(self.pool.each_helped(here, there, small), lambda done: done[0].bytes)
 
@@ -369,7 +365,7 @@ class _Ingest:
         sources = tuple(replace(s, parts=parts) for s, parts in zip(tables.sources, kept, strict=True))
         return replace(tables, sources=sources)
 
-    def _task(self, item: Surveyed, runs: KnownRuns) -> Task | None:
+    def _task(self, item: SourceFile, runs: KnownRuns) -> Task | None:
         """The sources to read; sources that need no parser are committed at once."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
@@ -377,7 +373,7 @@ class _Ingest:
         task = Task(item, tagger, key)
         if item.problem and old is not None and not old.problem:
             # Rows that were read while the file was readable remain valid.
-            self._problem(item.identified.found.relative, item.problem)
+            self._problem(item.relative, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
             if old.location != item.recorded:
@@ -396,12 +392,12 @@ class _Ingest:
         staged: list[Staged] = []
         states: list[SourceState] = []
         for task, outcome in outcomes:
-            found = task.item.identified.found
-            if (found.bytes, found.mtime_ns) == _size_and_time(found.path):
+            file = task.file
+            if (file.bytes, file.mtime_ns) == _size_and_time(file.path):
                 staged += outcome.staged
                 states.append(task.read_state(outcome))
             else:
-                self._problem(found.relative, "changed while it was read")
+                self._problem(file.relative, "changed while it was read")
         self.counts["read"] += len(states)
         self.store.publish(staged)
         # A part that is written again has the same name.
@@ -473,7 +469,7 @@ class _Ingest:
         old = self.manifest.derived.get((tables.resource, derivation.name))
         return old is not None and old.state_key == derivation.state_key(tables) and self._intact(old)
 
-    def _summary(self, plan: list[Surveyed]) -> IngestSummary:
+    def _summary(self, plan: list[SourceFile]) -> IngestSummary:
         states = [state for item in plan if (state := self.manifest.sources.get(item.source_id))]
         messages = list(self.messages)
         for state in states:
@@ -488,9 +484,7 @@ class _Ingest:
         for first, second, *_ in conflicts:
             problem = f"claims to be the same load generator of {first.run_id} as {first.path}"
             messages.append(f"{second.path}: {problem} (remove one, or state `part` in a runs.csv)")
-        unrecognised = tuple(
-            (item.identified.found.relative, unrecognised_reason(item)) for item in plan if item.is_unrecognised
-        )
+        unrecognised = tuple((item.relative, unrecognised_reason(item)) for item in plan if item.is_unrecognised)
         rows: Counter[str] = Counter()
         for part in self.manifest.parts():
             rows[part.table] += part.rows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from citus_analysis.dataset.discover.run_windows import Tagger
+from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.ingesting.read_source import Outcome
-from citus_analysis.dataset.ingesting.survey import Surveyed, registry_key
+from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
@@ -19,51 +20,51 @@ class Task:
     """A source to be read.
 
     Attributes:
-        item: the file.
+        file: the file.
         tagger: assigns its rows to runs.
         key: hash over everything that its rows depend on.
     """
 
-    item: Surveyed
+    file: SourceFile
     tagger: Tagger
     key: str
 
     @property
     def bytes(self) -> int:
         """Size on disk."""
-        return self.item.identified.found.bytes
+        return self.file.bytes
 
     def unread_state(self) -> SourceState:
         """The entry of a source that is not parsed: unrecognised, unreadable or a duplicate."""
-        item, found = self.item, self.item.identified.found
-        note = f"same content as {item.same_as}" if item.same_as else None
+        file = self.file
+        note = f"same content as {file.same_as}" if file.same_as else None
         return SourceState(
-            source_id=item.source_id,
-            resource=item.identity.resource,
-            path=found.relative,
-            location=item.recorded,
+            source_id=file.source_id,
+            resource=file.identity.resource,
+            path=file.relative,
+            location=file.recorded,
             state_key=self.key,
-            content_hash=item.hash,
-            bytes=found.bytes,
-            format=item.format.name if item.format else None,
-            parser_version=item.format.version if item.format else None,
-            compression=_compression(item),
-            identity=item.identity.to_dict(),
+            content_hash=file.hash,
+            bytes=file.bytes,
+            format=file.format.name if file.format else None,
+            parser_version=file.format.version if file.format else None,
+            compression=_compression(file),
+            identity=file.identity.to_dict(),
             run_id=self.tagger.run_id,
-            recognised_by="" if item.forced or item.problem else registry_key(),
+            recognised_by="" if file.forced or file.problem else registry_key(),
             note=note,
-            problem=item.problem,
+            problem=file.problem,
         )
 
     def moved(self, old: SourceState) -> SourceState:
         """The entry of an unchanged source at its new location."""
-        return replace(old, location=self.item.recorded, path=self.item.identified.found.relative)
+        return replace(old, location=self.file.recorded, path=self.file.relative)
 
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
         return replace(
             self.unread_state(),
-            is_client=self.item.is_client,
+            is_client=self.file.is_client,
             content_bytes=outcome.content_bytes,
             parsed_bytes=outcome.parsed_bytes,
             noise_bytes=outcome.noise_bytes,
@@ -75,8 +76,8 @@ class Task:
         )
 
 
-def _compression(item: Surveyed) -> str:
+def _compression(file: SourceFile) -> str:
     try:
-        return Content(item.identified.found.path).compression
+        return Content(file.path).compression
     except (InputError, OSError):
         return "none"

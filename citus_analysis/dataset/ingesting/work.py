@@ -9,30 +9,30 @@ from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
 
-from citus_analysis.dataset.discover.resource_folders import Identified
+from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
-from citus_analysis.dataset.ingesting.survey import Surveyed, survey
+from citus_analysis.dataset.ingesting.recognise import recognise
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Hints, format_named
 
-__all__ = ["read_task", "survey_task"]
+__all__ = ["read_task", "recognise_task"]
 
 
 def _unnoticed(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""
 
 
-def survey_task(forced: str | None, identified: Identified) -> Surveyed:
+def recognise_task(forced: str | None, file: SourceFile) -> SourceFile:
     """Hash and recognise one file.
 
     Args:
         forced: name of the format to treat it as.
-        identified: the file.
+        file: an identified file.
     """
-    return survey(identified, None if forced is None else format_named(forced), {})
+    return recognise(file, None if forced is None else format_named(forced), {})
 
 
 def read_task(
@@ -51,15 +51,15 @@ def read_task(
         on_bytes: called with the number of bytes that were read.
         stop: set when the result is no longer needed.
     """
-    item = task.item
-    assert item.format is not None  # noqa: S101 - a task without one is never made
-    hints = Hints(item.identified.found.path.name, item.options, threads)
-    stem = f"{item.source_id}-{task.key[:8]}"
+    file = task.file
+    assert file.format is not None  # noqa: S101 - a task without one is never made
+    hints = Hints(file.path.name, file.options, threads)
+    stem = f"{file.source_id}-{task.key[:8]}"
     with (
-        local_copy(item.identified.found) as path,
+        local_copy(file) as path,
         store.workspace() as folder,
-        PartWriter(folder, item.identity.resource, stem, threads) as writer,
+        PartWriter(folder, file.identity.resource, stem, threads) as writer,
     ):
         tag, stopped = task.tagger.tag, stop or Event()
-        outcome = read_source(MeasuredContent(path), item.format, hints, writer, tag, on_bytes, stopped)
+        outcome = read_source(MeasuredContent(path), file.format, hints, writer, tag, on_bytes, stopped)
         return replace(outcome, staged=store.sent(outcome.staged))

@@ -13,12 +13,12 @@ import polars as pl
 
 from citus_analysis.core.displays import html_table
 from citus_analysis.dataset.ingesting.derive import sources_frame
-from citus_analysis.dataset.ingesting.survey import digest
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.dataset.objects.object_reading import ObjectReader
 from citus_analysis.dataset.objects.object_store import missing_or_cut
 from citus_analysis.dataset.query.table_methods import Shorthands
+from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState

@@ -1,0 +1,85 @@
+"""A file to be ingested, and all that is known about it before it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.walk import Found
+from citus_analysis.dataset.storage.digests import digest
+from citus_analysis.formats import Format
+from citus_analysis.redaction import VERSION
+from citus_analysis.schema import TABLES
+
+__all__ = ["SourceFile"]
+
+#: Formats of these tables read what a load generator wrote.
+_CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile(Found):
+    """A file that a walk found, its identity and its format.
+
+    `Identifier.identify` fills the first four attributes, `recognise` the hash, the format and the problem,
+    `name_sources` the name and `find_duplicates` the last one.
+
+    Attributes:
+        identity: its run, resource, node, ...
+        key: its path within the resource; resource and key determine its `source_id`.
+        stated_options: values of options of formats, whether its own format declares them or not.
+        states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
+        hash: of the bytes on disk; empty where they cannot be read.
+        format: its format; None if no format recognises it.
+        forced: the user stated the format.
+        problem: reason why it cannot be read.
+        source_id: stable name, from the resource and the path within it.
+        same_as: path of another file that contributed the same content for the same identity.
+    """
+
+    identity: Identity
+    key: str
+    stated_options: Mapping[str, str]
+    states_facts: bool = False
+    hash: str = ""
+    format: Format | None = None
+    forced: bool = False
+    problem: str | None = None
+    source_id: str = ""
+    same_as: str | None = None
+
+    @property
+    def is_unrecognised(self) -> bool:
+        """Whether no format recognises the file and it states no facts about others."""
+        return self.format is None and not self.problem and not self.states_facts
+
+    @property
+    def is_client(self) -> bool:
+        """Whether a load generator wrote the file."""
+        return self.format is not None and not _CLIENT_TABLES.isdisjoint(self.format.tables)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The values of the options that this file's format declares."""
+        if self.format is None:
+            return {}
+        stated = dict(self.stated_options)
+        server_timezone = stated.pop("log_timezone", None)
+        if server_timezone and "log_events" in self.format.tables:
+            stated.setdefault("timezone", server_timezone)
+        return {option.name: stated[option.name] for option in self.format.options if option.name in stated}
+
+    def state_key(self, assignment: object) -> str:
+        """Hash over everything that the file's rows depend on."""
+        columns = _columns_of(self.format.tables if self.format else ())
+        parser = (self.format.name, self.format.version) if self.format else None
+        facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
+        return digest((facts, assignment), size=16)
+
+
+@lru_cache(maxsize=256)
+def _columns_of(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+    return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}

@@ -1,0 +1,184 @@
+"""Recognise the format of files, name them as sources, and find those that repeat others."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.dataset.discover.foreign import way_out_of
+from citus_analysis.dataset.discover.identity import plain_name
+from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.url_sources import local_copy
+from citus_analysis.dataset.discover.walk import is_there, unreadable
+from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.storage.digests import digest
+from citus_analysis.dataset.storage.manifest import SourceState
+from citus_analysis.errors import CitusAnalysisError, InputError
+from citus_analysis.formats import Content, Format, detect_format, formats
+
+__all__ = ["find_duplicates", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
+
+_PID_SUFFIX: Final = (".log", ".out", ".txt", ".json")
+
+
+def unrecognised_reason(file: SourceFile) -> str:
+    """A likely reason why a file was not recognised, judged by its first bytes."""
+    path = file.path
+    foreign = way_out_of(path)
+    if foreign is not None:
+        return f"it is {foreign[0]}: {foreign[1]}"
+    try:
+        content = Content(path)
+        head, encoding = content.head, content.wide_encoding
+    except (CitusAnalysisError, OSError):
+        return "it can no longer be read"
+    if encoding is not None:
+        return f"it is in {encoding}: {_recode(encoding)}"
+    if not head:
+        return "it is empty"
+    return "it is binary" if b"\0" in head else "no format knows such text"
+
+
+def _recode(encoding: str) -> str:
+    return f"convert it with iconv -f {encoding} -t UTF-8"
+
+
+def registry_key() -> str:
+    """Hash over the registered formats; as long as it is equal, a file is recognised as the same format."""
+    return _registry_digest(tuple((name, found.version) for name, found in formats().items()))
+
+
+@lru_cache
+def _registry_digest(versions: tuple[tuple[str, int], ...]) -> str:
+    return digest(versions)
+
+
+def recognise(file: SourceFile, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]) -> SourceFile:
+    """The file with its hash and its format, or with the problem for which it cannot be read.
+
+    Args:
+        file: an identified file.
+        forced: treat the file as this format.
+        remembered: (name, hash) -> format, as recognised by an earlier ingest.
+    """
+    try:
+        with local_copy(file) as path:
+            return _recognised(file, path, forced, remembered)
+    except InputError as error:
+        return replace(file, problem=error.problem)
+
+
+def _recognised(
+    file: SourceFile, path: Path, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]
+) -> SourceFile:
+    content = Content(path)
+    try:
+        hash_ = content_hash(path)
+        key = (path.name, hash_)
+        name = remembered.get(key)
+        detected = detect_format(content) if key not in remembered else formats()[name] if name else None
+        if forced is not None and content.wide_encoding is not None:
+            encoding = content.wide_encoding
+            return replace(file, hash=hash_, problem=f"is in {encoding}: {_recode(encoding)}")
+    except InputError as error:
+        return replace(file, hash=_hash_or_empty(path), problem=error.problem)
+    except OSError as error:
+        return replace(file, problem=unreadable(error))
+    # Files that describe other files keep their meaning even if a format is forced.
+    describes = detected is not None and {"settings", "nodes", "shards"} & set(detected.tables)
+    taken_for = detected if forced is None or describes else forced
+    recognised = replace(file, hash=hash_, format=taken_for, forced=forced is not None)
+    return _as_client(recognised) if recognised.is_client else recognised
+
+
+def _as_client(file: SourceFile) -> SourceFile:
+    """A load generator's file with a run and a role; the default role is main."""
+    known = file.identity
+    run = known.run if known.run_id is not None else _run_name(file.key)
+    return replace(file, identity=replace(known, run=run, role=known.role or "main"))
+
+
+def _hash_or_empty(path: Path) -> str:
+    try:
+        return content_hash(path)
+    except OSError:
+        return ""
+
+
+def _run_name(key: str) -> str:
+    """Name of the run of a client's file that names none: its path without suffixes and process numbers."""
+    name = plain_name(key)
+    for suffix in _PID_SUFFIX:
+        name = name.removesuffix(suffix)
+    stem, _, number = name.rpartition(".")
+    while stem and number.isdecimal():
+        name = stem
+        stem, _, number = name.rpartition(".")
+    return name
+
+
+def name_sources(files: Iterable[SourceFile], known: Mapping[str, SourceState]) -> list[SourceFile]:
+    """Give each file its `source_id`.
+
+    It depends on the resource and the path within it, not on the location of the tree, so that a moved tree keeps
+    its ids. Files with equal resource and path are distinguished by the folders above.
+    """
+    by_key: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        by_key[file.identity.resource, file.key].append(file)
+    named: list[SourceFile] = []
+    for (resource, key), same in by_key.items():
+        above = os.path.commonpath([file.location for file in same])
+        for file in same:
+            distinct = key if len(same) == 1 else os.path.relpath(file.location, above)
+            source_id = digest((resource, distinct))
+            other = known.get(source_id)
+            if other is not None and other.location != file.recorded and _is_another_file(other, file):
+                source_id = digest((resource, file.location))
+            named.append(replace(file, source_id=source_id))
+    return sorted(named, key=lambda file: os.fsencode(file.location))
+
+
+def _is_another_file(other: SourceState, file: SourceFile) -> bool:
+    try:
+        return not Path(other.location).samefile(file.location)
+    except OSError:
+        return False
+
+
+def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:
+    """Mark files that repeat the content of a file with the same identity, or are its compressed copy."""
+    located = {file.recorded for file in files}
+    first: dict[str, str] = {}
+    for state in sorted(known, key=lambda state: state.path):
+        if state.location not in located and state.format and not state.problem and is_there(Path(state.location)):
+            first.setdefault(_content_key(state.content_hash, state.identity), state.path)
+    marked: list[SourceFile] = []
+    for file in files:
+        if file.format is None or file.problem or not file.bytes:
+            marked.append(file)
+            continue
+        selected = {one.name: file.options.get(one.name) for one in file.format.options if one.selects}
+        chosen = {name: value for name, value in selected.items() if value is not None}
+        keys = (_content_key(file.hash, file.identity.to_dict() | chosen), _unpacked_key(file))
+        same_as = next((first[key] for key in keys if key in first), None)
+        marked.append(replace(file, same_as=same_as))
+        for key in keys:
+            first.setdefault(key, file.relative)
+    return marked
+
+
+def _unpacked_key(file: SourceFile) -> str:
+    # A file and its compressed copy beside it; names sort so that the plain file comes first.
+    location = Path(file.location)
+    return digest((str(location.parent), plain_name(location.name)))
+
+
+def _content_key(hash_: str, identity: Mapping[str, object]) -> str:
+    # The name of a run may derive from the file's own name, in which copies differ.
+    return digest((hash_, {name: value for name, value in identity.items() if name != "run"}))
