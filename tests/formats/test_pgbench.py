@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Format, Hints
+from citus_analysis.formats import Content, Format, Hints, detect_format
+from citus_analysis.formats.clients._pgbench_lines import ATTEMPTED
 from citus_analysis.formats.clients.pgbench import FORMAT
 from citus_analysis.formats.clients.pgbench_log import FORMAT as LOG
 from citus_analysis.schema import TABLES
@@ -21,6 +22,8 @@ PGBENCH = RECORDED / "w2-pgbench" / "pgbench"
 REPORTS = sorted(PGBENCH.glob("*.out.zst"))
 INTERVALS = sorted(path for path in PGBENCH.iterdir() if ".out" not in path.name)
 TRANSACTIONS = sorted(SAMPLES.glob("select-only-*"))
+#: Of versions 16 and 18.
+LATER = sorted((SAMPLES / "pgbench").iterdir())
 
 
 def client(result: Read) -> dict[str, object]:
@@ -329,6 +332,31 @@ def test_no_damage_makes_them_fail_or_lose_bytes(tmp_path: Path, data: st.DataOb
         cut = data.draw(st.integers(0, 9))
         padding = begin * (70_000 // len(begin)) if format_ is LOG else begin
         read_bytes(format_, tmp_path, padding + sample[:at] + data.draw(junk) + sample[at + cut :])
+
+
+@pytest.mark.parametrize("path", LATER, ids=lambda path: path.name)
+def test_later_versions_are_read_whole(path: Path) -> None:
+    format_ = FORMAT if path.suffix == ".out" else LOG
+    assert detect_format(Content(path)) is format_
+    assert read(format_, path).rejects.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("version", "script", "attempted", "tps"),
+    [
+        ("16", {"transactions": 240, "number of failed transactions": 45}, None, 61.347513),
+        ("18", {"transactions": 283, "number of failed transactions": 14}, 298, 70.912283),
+    ],
+)
+def test_transactions_of_a_script_are_those_that_were_processed(
+    version: str, script: dict[str, float], attempted: float | None, tps: float
+) -> None:
+    result = read(FORMAT, SAMPLES / "pgbench" / f"{version}-agg.out")
+    found = metrics(result, "deadlock.sql")
+    assert {name: found[name, None] for name in script} == script
+    assert (found.get((ATTEMPTED, None)), found["tps", None]) == (attempted, tps)
+    other = metrics(result, "<builtin: select only>")
+    assert client(result)["operations_done"] == found["transactions", None] + other["transactions", None]
 
 
 @pytest.mark.realworld

@@ -9,10 +9,22 @@ import polars as pl
 
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["CONTINUED", "KINDS", "OVERALL", "TELLING", "metric_rows", "progress_rows", "script_name", "with_sections"]
+__all__ = [
+    "ATTEMPTED",
+    "CONTINUED",
+    "KINDS",
+    "OVERALL",
+    "TELLING",
+    "metric_rows",
+    "progress_rows",
+    "script_name",
+    "with_sections",
+]
 
 OVERALL: Final = "OVERALL"
 _INIT: Final = "INIT"
+#: Metric of the transactions of a script in reports that count those that failed or were skipped, too.
+ATTEMPTED: Final = "transactions, failed and skipped ones included"
 
 _NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
 
@@ -29,6 +41,7 @@ KINDS: Final = {
     "init": rf"^done in ({_NUMBER}) s(?: \((.*)\))?\.$",
     "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
     "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
+    "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
     "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
@@ -39,7 +52,7 @@ KINDS: Final = {
 #: Kinds of lines that show that a file is a pgbench report.
 TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})
 #: Kinds that make rows of `client_metrics`.
-_METRIC_KINDS: Final = ("init", "lag", "transactions", "tps", "value", "command")
+_METRIC_KINDS: Final = ("init", "lag", "transactions", "processed", "tps", "value", "command")
 #: Kinds that only continue an error that was printed before.
 CONTINUED: Final = "continuation"
 
@@ -91,9 +104,11 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         _rows(relevant, "tps", _tps_name(), 1, section=pl.lit(OVERALL)),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
-        _rows(relevant, "transactions", pl.lit("transactions"), 1),
-        _rows(relevant, "transactions", pl.lit("transactions"), 2, unit=pl.lit("%")),
+        _rows(relevant, "transactions", _transactions(), 1),
+        _rows(relevant, "transactions", _transactions(), 2, unit=pl.lit("%")),
         _rows(relevant, "transactions", pl.lit("tps"), 3),
+        _rows(relevant, "processed", pl.lit("transactions"), 1),
+        _rows(relevant, "processed", pl.lit("tps"), 2),
         *(
             _rows(
                 relevant, "command", pl.format(f"{what} of command {{}}: {{}}", "number", _group("command", 4)), n, unit
@@ -115,6 +130,12 @@ def _group(kind: str, number: int) -> pl.Expr:
 
 def _metric(number: int) -> pl.Expr:
     return _group("value", number)
+
+
+def _transactions() -> pl.Expr:
+    """Version 18 counts failed and skipped transactions of a script here too, and prints its throughput elsewhere."""
+    processed = _group("transactions", 3).is_not_null()
+    return pl.when(processed).then(pl.lit("transactions")).otherwise(pl.lit(ATTEMPTED))
 
 
 def _value_section() -> pl.Expr:

@@ -20,6 +20,8 @@ Conversion of the lines:
 - the client's `script` is the transaction type, for a file without its folders; several scripts are listed with
   their weights in pgbench's notation (`select only@8, simple update@2`); `--rate` is detected by the schedule's
   lag, because the rate itself is not printed;
+- `transactions` of a script are those that were processed; version 18 counts failed and skipped ones, too, in a line
+  of its own, which becomes `transactions, failed and skipped ones included`;
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
 - `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
   (the duration of `-T` is requested, not measured: it becomes `time_limit_s`);
@@ -100,7 +102,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(

@@ -51,8 +51,9 @@ _PREFIX: Final = (
     rf"^(?:\s*[0-9]+[.,][0-9]{{9}}SEP)?(?:(?:CPU[0-9]+|\S*[^\s0-9.,]\S*-[0-9]+)SEP|(?:{_SCOPE})SEP[0-9]+SEP)?"
 )
 _FIELDS: Final = (
-    _PREFIX
-    + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?SEP[0-9]"
+    _PREFIX + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?"
+    # The share of the time in which the counter ran has two digits behind its point.
+    r"SEP[0-9]{1,3}[.,][0-9]{2}(?:SEP|$)"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
 #: Minimum number of separators in a line that matches `_FIELDS`.
