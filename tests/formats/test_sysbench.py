@@ -1,4 +1,4 @@
-"""Reports that sysbench 1.0.20 wrote against PostgreSQL 15; expected values were read off them by eye."""
+"""Reports that sysbench 1.0.20 and 1.1.0 wrote against PostgreSQL 15; expected values were read off them by eye."""
 
 from pathlib import Path
 
@@ -75,6 +75,17 @@ def test_checkpoints_reset_the_counters_so_they_are_added() -> None:
     assert latencies(tables, "transactions until 2 s")["95th percentile"] == 33.12
     assert latencies(tables, "transactions to the end")["95th percentile"] == 18.61
     assert "transactions" not in tables["client_metrics"]["section"]
+
+
+def test_version_1_1_states_the_time_elsewhere_and_without_the_warm_up() -> None:
+    tables = parsed(RECORDED / "1.1.0-rate-checkpoints.log")
+    client = tables["clients"].row(0, named=True)
+    assert (client["tool_version"], client["operations_done"], client["runtime_ms"]) == ("1.1.0", 93 + 203, 6027)
+    metrics = tables["client_metrics"]
+    assert metrics.filter(metric="events/s (eps)")["value"].to_list() == [46.5173, 50.4111]
+    assert metrics.filter(metric="Warmup time")["value"].to_list() == [1.0]
+    histogram = parsed(RECORDED / "1.1.0-histogram-p99.log")["client_histogram"]
+    assert (histogram["section"].unique().to_list(), histogram["count"].sum()) == (["transactions"], 4726)
 
 
 def test_a_run_that_could_not_connect_is_not_complete_and_says_why() -> None:

@@ -68,9 +68,9 @@ _KINDS: Final = {
     "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
     "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
     "fairness": rf"^ +(events|execution time) \(avg/stddev\): +{_N}/{_N}$",
-    "value": rf"^ *([A-Za-z][A-Za-z /]*?): +{_N}(s|ms)?(?: +\({_N} per sec\.?\))?$",
+    "value": rf"^ *([A-Za-z][A-Za-z /]*?(?: \(eps\))?): +{_N}(s|ms)?(?: +\({_N} per sec\.?\))?$",
     "noise": r"^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
-    r"|^Threads started!"
+    r"|^Threads started!|^Warming up for "
     r"|^(?:SQL|General|Throughput|Latency|CPU|Threads|Test execution|OLTP test)[a-z ]*(?:\(ms\))?:?$|^Done\.$"
     r"|^ +(?:queries performed|response time|percentile stats):|^Latency histogram|^ +value +-+ distribution|^ *-+$"
     r"|^\[ *[0-9.]+s ?\] queue length:|^Time limit exceeded|^\(last message repeated|^Debug mode|^DEBUG: "
@@ -83,6 +83,8 @@ _SECOND: Final = "report of a second run in the same file; put each run's report
 #: Kinds of lines that hold values of the report.
 _VALUES: Final = ("value", "percentile", "fairness", "bucket")
 _LATENCIES: Final = ("min", "avg", "max", "sum")
+#: Name of the time since the start (in version 1.1, since the end of the warm-up), which every report prints.
+_ELAPSED: Final = ("total time", "time elapsed")
 _QUERIES: Final = ("read", "write", "other", "total")
 #: sysbench's histogram: 1024 buckets of equal ratio from 1 us to 100 s (sb_histogram.c, sysbench.c).
 _LOWEST_MS: Final = 1e-3
@@ -95,7 +97,7 @@ class Sysbench(Format):
     """Report of `sysbench`, with or without `--report-interval`, `--histogram` and `--report-checkpoints`."""
 
     name: ClassVar[str] = "sysbench"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
     )
@@ -183,7 +185,8 @@ class _Report:
         sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
         last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
         done = sums.get("transactions", sums.get("total number of events"))
-        seconds, rate = last.get("total time"), self._settings.get("Target transaction rate")
+        seconds = next((last[name] for name in _ELAPSED if name in last), None)
+        rate = self._settings.get("Target transaction rate")
         facts = {
             "tool": "sysbench",
             "tool_version": self.version,
@@ -270,7 +273,7 @@ def _histogram(values: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
     table = TABLES["client_histogram"].parsed()
     # A report prints its histogram first.
     reports = values.with_columns(
-        report=(pl.col("metric") == "total time").fill_null(value=False).cast(pl.Int64).cum_sum()
+        report=pl.col("metric").is_in(_ELAPSED).fill_null(value=False).cast(pl.Int64).cum_sum()
     )
     buckets = reports.filter(pl.col("metric").is_null())
     if buckets.is_empty():
