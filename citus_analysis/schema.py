@@ -689,7 +689,7 @@ _TABLES: Final = (
     Table(
         "plans",
         "One row per plan of a statement.",
-        "output of EXPLAIN as text, JSON or YAML",
+        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,
@@ -717,7 +717,7 @@ _TABLES: Final = (
     Table(
         "plan_nodes",
         "One row per node of a plan, and per task, distributed subplan and job of a repartition join of Citus.",
-        "output of EXPLAIN as text, JSON or YAML",
+        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,

@@ -3,7 +3,9 @@
 `NAME.json`, `.yaml`, `.txt` and `.psql*.txt` are one statement in several formats, with `ANALYZE, TIMING OFF, VERBOSE,
 BUFFERS, WAL` and `citus.explain_analyze_sort_method = taskId`, so that only times of planning and execution differ.
 Files of the cluster of two workers (`scan`, `cte-subplan`, `multi-shard-aggregate-all-tasks`, `repartition-join`) have
-the times of the nodes. `pev2-unicode.plan` and `dbeaver.plan` are from the tests of pev2.
+the times of the nodes. `auto_explain-pg15.*` and `-pg18.*` are one query, logged as text, JSON and YAML, in the three
+kinds of log that servers of these versions wrote at the same time. `pev2-unicode.plan` and `dbeaver.plan` are from
+the tests of pev2.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content, Hints, detect_format, format_named
 from tests.formats.plan_files import PLANS, nodes_of, parsed
 
-FILES = sorted(path for path in PLANS.iterdir() if path.suffix != ".log" and "insert-select" not in path.name)
+FILES = sorted(path for path in PLANS.iterdir() if not path.name.startswith(("auto_explain", "insert-select")))
 #: Statements that are there in several formats, and the ends of the other files' names.
 STATEMENTS = sorted({path.name.partition(".")[0] for path in PLANS.glob("*.yaml")})
 #: What differs from one execution to the next.
@@ -178,6 +179,32 @@ def test_plans_that_auto_explain_logged_have_their_place_in_the_log() -> None:
     events = pl.concat([piece.frame("log_events") for piece in pieces])
     assert set(plans["byte_offset"]) <= set(events["byte_offset"])
     assert sum(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes for piece in pieces) == len(data)
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_plans_that_auto_explain_logged_are_the_same_in_each_kind_of_log(version: str) -> None:
+    found = {}
+    for kind, format_ in {"log": "pglog", "csv": "pgcsvlog", "json": "pgjsonlog"}.items():
+        log = PLANS / f"auto_explain-pg{version}.{kind}"
+        assert detect_format(Content(log)) is format_named(format_)
+        piece = next(iter(format_named(format_).parse(Content(log), Hints(log.name))))
+        plans, events = piece.frame("plans"), piece.frame("log_events")
+        assert plans["form"].to_list() == ["text", "json", "yaml"]
+        assert set(plans.select("byte_offset", "byte_length").rows()) < set(
+            events.select("byte_offset", "byte_length").rows()
+        )
+        found[kind] = (
+            plans.drop("byte_offset", "byte_length"),
+            piece.frame("plan_nodes").drop("byte_offset", "byte_length", strict=False),
+        )
+    assert found["log"][0]["query"].unique().to_list() == ["select count(*) from t where a > 10 and b <> 'x, \"y\"'"]
+    for kind in ("csv", "json"):
+        for one, other in zip(found["log"], found[kind], strict=True):
+            assert_frame_equal(one, other)
+    assert (
+        found["log"][1].group_by("plan", maintain_order=True).agg("node_type")["node_type"].to_list()
+        == [["Aggregate", "Seq Scan"]] * 3
+    )
 
 
 def test_an_error_instead_of_a_plan_is_not_claimed() -> None:

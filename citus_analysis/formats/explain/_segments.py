@@ -21,6 +21,10 @@ _FOOTER: Final = re.compile(r"\([0-9]+ rows?\)$|Time: [0-9.,]+ ms(?: \(.*\))?$")
 #: Marks of a cell that continues in the next line.
 _CONTINUES: Final = re.compile(r"[ \t]*[+\u21b5]$")
 YAML_BEGINS: Final = re.compile(r"\s*- (?:Plan|Query Text|Query Identifier):")
+#: The lines of a plan in YAML that auto_explain logged: the keys of one plan, not of a list of them.
+_LOGGED_YAML: Final = re.compile(r"\s|(?!Query Text: )[A-Z][A-Za-z ]*:(?: |$)")
+#: Lines with the query, its parameters and its identifier stand in front of the plan.
+_LINES_BEFORE_PLAN: Final = 3
 _OPENS: Final = {"[": "]", "{": "}"}
 
 
@@ -65,6 +69,10 @@ def _outside(lines: Sequence[str], at: int) -> Segment:
         return _document(lines, at, "json", _json_end(lines, at, len(lines)))
     if YAML_BEGINS.match(text):
         return _document(lines, at, "yaml", _yaml_end(lines, at, len(lines)))
+    if text.startswith('Query Text: "') and any(
+        line.startswith("Plan:") for line in lines[at + 1 : at + 1 + _LINES_BEFORE_PLAN]
+    ):
+        return _document(lines, at, "yaml", _logged_yaml_end(lines, at))
     following = lines[at + 1] if at + 1 < len(lines) else ""
     if text.startswith("Query Text: ") or begins_plan(text, following):
         return _document(lines, at, "text", _text_end(lines, at))
@@ -146,6 +154,10 @@ def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
     while not lines[end - 1].strip():
         end -= 1
     return end
+
+
+def _logged_yaml_end(lines: Sequence[str], at: int) -> int:
+    return next((line for line in range(at + 1, len(lines)) if not _LOGGED_YAML.match(lines[line])), len(lines))
 
 
 def _text_end(lines: Sequence[str], at: int) -> int:

@@ -1,4 +1,4 @@
-"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18) to `log_events` and `checkpoints`.
+"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18), to the tables of :mod:`.pglog`.
 
 A record is one CSV row, which may span lines. Its detail, hint, context and query columns become separate rows, as in
 the stderr log; they have the record's offset and are tied to it. Incomplete rows are rejected: a row has 23 columns
@@ -28,6 +28,7 @@ from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._details import with_details
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
@@ -87,8 +88,8 @@ class PgCsvLog(Format):
     """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    version: ClassVar[int] = 4
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
@@ -116,7 +117,8 @@ class PgCsvLog(Format):
         def work(chunk: Chunk) -> Prepared:
             read = replace(chunk, text=chunk.data())
             fast = None if chunk.tail else scan_rows_fast(read.data(), chunk.offset, form, memory)
-            return prepared(fast or scan_with(read, _HEADS, build), local)
+            found = prepared(fast or scan_with(read, _HEADS, build), local)
+            return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
 
         yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
 

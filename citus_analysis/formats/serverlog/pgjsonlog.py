@@ -1,4 +1,4 @@
-"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18) to `log_events` and `checkpoints`.
+"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18), to the tables of :mod:`.pglog`.
 
 One object per line. Its detail, hint, context and statement become separate rows, as in the stderr log; they have
 the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an object with
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ from citus_analysis.formats.reading.json_lines import (
 from citus_analysis.formats.serverlog.pglog._details import with_details
 from citus_analysis.formats.serverlog.pglog._detect import best_prefix
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
@@ -97,8 +99,8 @@ class PgJsonLog(Format):
     """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints")
+    version: ClassVar[int] = 5
+    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
 
@@ -128,7 +130,8 @@ class PgJsonLog(Format):
         def work(block: Block) -> Prepared:
             plain = not (block.oversized or nested)
             fast = scan_rows_fast(block.data, block.offset, "json", memory) if plain else None
-            return prepared(fast or _scanned(block, prefix, nested=nested), local)
+            found = prepared(fast or _scanned(block, prefix, nested=nested), local)
+            return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
 
         yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
 

@@ -1,4 +1,4 @@
-"""Plans that auto_explain logged, from the bytes of their records.
+"""Plans that auto_explain logged, from the bytes of their records in stderr logs, csvlog and jsonlog.
 
 The scanner leaves the text of such a record in the log: it has a duration, and neither a statement nor a message. Only
 where such records are long enough to hold a plan are the bytes of their chunk looked at a second time.
@@ -6,9 +6,12 @@ where such records are long enough to hold a plan are the bytes of their chunk l
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.schema import KINDS
@@ -16,52 +19,97 @@ from citus_analysis.schema import KINDS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from citus_analysis.core.array_types import Integers
     from citus_analysis.formats.explain._items import Plan
-    from citus_analysis.formats.serverlog.pglog._records import Chunk
 
-__all__ = ["logged_plans"]
+__all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_text"]
+
+#: The message of a record from its bytes.
+Said = Callable[[bytes], str]
 
 #: The shortest plan, with `Query Text`, a node and its costs, is longer than the durations of a session are.
 _SHORTEST_BYTES: Final = 160
-_BEGINS: Final = re.compile(rb"duration: [0-9.]+ ms  plan:\r?\n")
+#: In jsonlog, the end of the line is an escape.
+_BEGINS: Final = re.compile(rb"duration: [0-9.]+ ms  plan:(?:\r?\n|\\n)")
+_MARK: Final = b" ms  plan:"
+_QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
 
-def logged_plans(chunk: Chunk, rows: pa.RecordBatch) -> Sequence[tuple[str, Plan]]:
+def logged_plans(
+    offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said
+) -> Sequence[tuple[str, Plan]]:
     """Form and plan of each record of auto_explain; those whose text cannot be read stay rows of `log_events` only.
 
     Args:
-        chunk: whole records.
+        offset: of a chunk of whole records.
+        read: function that gives its bytes.
         rows: their rows of `log_events`.
+        said: function that finds the message of a record.
     """
-    places = _candidates(rows)
-    if not places:
+    offsets, lengths = _candidates(rows)
+    if not len(offsets):
         return []
-    data = chunk.data()
-    if _BEGINS.search(data) is None:
+    data = read()
+    if _MARK not in data:
         return []
+    begins = np.array([found.start() for found in _BEGINS.finditer(data)], np.int64) + offset
+    # The last record that begins before a plan holds it, unless that record is none of the candidates.
+    holding = np.searchsorted(offsets, begins, side="right") - 1
+    holding = np.unique(holding[(holding >= 0) & (begins < offsets[holding] + lengths[holding])])
     found: list[tuple[str, Plan]] = []
-    for offset, length in places:
-        start = offset - chunk.offset
-        record = data[start : start + length]
-        if begin := _BEGINS.search(record):
-            found += _plans_of(record[begin.end() :], offset, length)
+    for start, length in zip(offsets[holding].tolist(), lengths[holding].tolist(), strict=True):
+        found += _plans_of(said(data[start - offset : start - offset + length]), start, length)
     return found
 
 
-def _candidates(rows: pa.RecordBatch) -> list[tuple[int, int]]:
+def said_in_text(record: bytes) -> str:
+    """The message of a record of a stderr log; its further lines begin with a tab, which is not part of them."""
+    begin = _BEGINS.search(record)
+    return (record[begin.start() :] if begin else record).decode("utf-8", "replace").replace("\n\t", "\n")
+
+
+def said_in_csv(record: bytes) -> str:
+    r"""The message of a row of csvlog.
+
+    Example:
+        >>> said_in_csv(b'2026-11-22 UTC,"me",LOG,00000,"duration: 1 ms  plan:\n""Plan"": 1",,"psql"')
+        'duration: 1 ms  plan:\n"Plan": 1'
+    """
+    quoted = (found[1] for found in _QUOTED.finditer(record) if _BEGINS.match(found[1]))
+    return next(quoted, b"").replace(b'""', b'"').decode("utf-8", "replace")
+
+
+def said_in_json(record: bytes) -> str:
+    r"""The message of an object of jsonlog, also of one that is wrapped.
+
+    Example:
+        >>> said_in_json(b'{"record": {"message": "duration: 1 ms  plan:\\nResult"}}')
+        'duration: 1 ms  plan:\nResult'
+    """
+    try:
+        told: object = json.loads(record.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return ""
+    within = told.get("record", told) if isinstance(told, dict) else None
+    texts = [within.get(key) for key in ("message", "textPayload")] if isinstance(within, Mapping) else []
+    text = next((text for text in texts if isinstance(text, str)), "")
+    return text[text.find("duration: ") :]
+
+
+def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
     """Offset and length of the records that may hold a plan: long ones with a duration and no statement."""
     offsets, lengths = (filled(rows.column(name), 0) for name in ("byte_offset", "byte_length"))
     kinds, statements = (filled(rows.column(name).indices, -1) for name in ("kind", "statement_kind"))
     chosen = (kinds == KINDS.index("duration")) & (lengths > _SHORTEST_BYTES) & (statements == -1)
-    return list(zip(offsets[chosen].tolist(), lengths[chosen].tolist(), strict=True))
+    return offsets[chosen], lengths[chosen]
 
 
-def _plans_of(text: bytes, offset: int, length: int) -> list[tuple[str, Plan]]:
-    """The plan of a record; its lines begin with a tab, which is not part of them."""
+def _plans_of(text: str, offset: int, length: int) -> list[tuple[str, Plan]]:
+    """The plan in a message."""
     # It imports YAML, which few logs need.
     from citus_analysis.formats.explain._segments import segments
 
-    lines = [line.removeprefix("\t").rstrip() for line in text.decode("utf-8", "replace").splitlines()]
+    lines = [line.rstrip() for line in text.splitlines()[1:]]
     found = [(one.form, plan) for one in segments(lines) for plan in one.plans]
     for _, plan in found:
         plan.offset, plan.length = offset, length

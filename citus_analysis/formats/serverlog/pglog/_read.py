@@ -10,7 +10,7 @@ from typing import Final
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans
+from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
@@ -36,6 +36,6 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
 
     def work(chunk: Chunk) -> Prepared:
         found = prepared(scan(chunk), local)
-        return replace(found, plans=logged_plans(chunk, found.rows))
+        return replace(found, plans=logged_plans(chunk.offset, chunk.data, found.rows, said_in_text))
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")
