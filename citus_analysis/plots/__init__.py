@@ -2,7 +2,7 @@
 
 from citus_analysis.core.displays import public
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
-from citus_analysis.plots.comparison_figures import plot_bars, plot_published, plot_ratios
+from citus_analysis.plots.comparison_figures import plot_bars, plot_ratios
 from citus_analysis.plots.node_figures import plot_connections, plot_node_heat_map, plot_nodes
 from citus_analysis.plots.perf_figures import plot_flame_graph, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_histograms, plot_plan, plot_spans, plot_tasks
@@ -43,7 +43,6 @@ __all__ = [
     "plot_percentile_profile",
     "plot_plan",
     "plot_profile",
-    "plot_published",
     "plot_ratios",
     "plot_relative",
     "plot_series",

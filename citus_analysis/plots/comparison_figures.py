@@ -1,7 +1,8 @@
-"""Figures of comparisons: ratios with intervals, and published results."""
+"""Figures of comparisons: ratios and means with their intervals."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,10 +13,10 @@ from citus_analysis.core.defaults import MARGIN, METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
-from citus_analysis.plots.theme import COLOURS, GREY, colours_of, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import COLOURS, GREY, colours_of, new_figure, text
 from citus_analysis.units import label
 
-__all__ = ["plot_bars", "plot_published", "plot_ratios"]
+__all__ = ["plot_bars", "plot_ratios"]
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
@@ -42,13 +43,14 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
     figure.add_vline(x=1, line={"color": GREY, "width": 1})
     for verdict, colour in _VERDICT_COLOURS.items():
         _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
-    names = [text(_short(name)) for name in frame["name"]]
+    names = [_wrapped(name) for name in frame["name"]]
+    more = 12 * sum(name.count("<br>") for name in names)
     figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
     ratios_shown = frame["ratio"].to_numpy()
     ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
     labels = [f"{tick:g}" for tick in ticks]
     figure.update_xaxes(title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=labels, tickangle=0)
-    return figure.update_layout(showlegend=True)
+    return figure.update_layout(showlegend=True, height=150 + _ROW * frame.height + more)
 
 
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:
@@ -107,35 +109,14 @@ def plot_bars(
     return from_zero(figure, frame["mean"], reach=frame["high"])
 
 
-def plot_published(published: Frame, *, metric: str = METRIC, title: str = "") -> go.Figure:
-    """Numbers that others published, one mark each, by system; marked as published in title and axis.
-
-    Args:
-        published: rows of :func:`citus_analysis.published.published`.
-        metric: the metric that is shown.
-        title: what is shown, in words.
-    """
-    stated = with_columns_of(published, "published", "metric", "value", "system", "source", "table", "row")
-    rows = stated.filter((pl.col("metric") == metric) & (pl.col("value") > 0))
-    systems = rows["system"].fill_null("unnamed").unique().sort().to_list()
-    figure = new_figure(title or f"Published: {label(metric)}", height=170 + 2 * _ROW * max(1, len(systems)))
-    for number, (source, part) in enumerate(groups(rows.sort("source"), "source")):
-        colour, symbol, _ = style_of(number)
-        figure.add_scatter(
-            x=part["value"].to_numpy(),
-            y=[systems.index(system or "unnamed") for system in part["system"]],
-            mode="markers",
-            name=source,
-            marker={"color": colour, "symbol": f"{symbol}-open", "size": 10, "line": {"width": 1.5}},
-            text=[text(f"{table}: {row}") for table, row in part.select("table", "row").iter_rows()],
-            hovertemplate="%{text}<br>%{x:,.4~r}<extra>published: %{fullData.name}</extra>",
-        )
-    ticktext = [text(system) for system in systems]
-    figure.update_yaxes(tickvals=list(range(len(systems))), ticktext=ticktext, range=[-0.7, len(systems) - 0.3])
-    return figure.update_xaxes(
-        title_text=f"published {text(label(metric))}", type="log", dtick=1, exponentformat="none"
-    )
-
-
-def _short(name: str, most: int = 36) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _wrapped(name: str, most: int = 24) -> str:
+    """A name in lines, broken between words or, in long ones, after what joins their parts; nothing is left out."""
+    lines = [""]
+    for word in re.split(r"(?<= )", name):
+        parts = [word] if len(word) <= most else re.split(r"(?<=[._=-])", word)
+        for place, part in enumerate(parts):
+            room = most - len(lines[-1])
+            if lines[-1] and (len(part) > room or (place == 0 and len(word) > room)):
+                lines.append("")
+            lines[-1] += part
+    return "<br>".join(text(line.strip()) for line in lines)

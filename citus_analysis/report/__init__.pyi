@@ -10,9 +10,11 @@ from .bottleneck_text import run_variance_sentences as run_variance_sentences
 from .bottleneck_text import shown_run as shown_run
 from .bottleneck_text import what_if_sentences as what_if_sentences
 from .bottleneck_text import what_if_table as what_if_table
+from .comparison_sentences import alone_sentences as alone_sentences
+from .comparison_sentences import comparison_sentences as comparison_sentences
+from .comparison_sentences import order_warnings as order_warnings
 from .comparison_text import ComparisonPanels as ComparisonPanels
 from .comparison_text import comparison_panels as comparison_panels
-from .comparison_text import comparison_sentences as comparison_sentences
 from .engine.notebooks import Parameter as Parameter
 from .engine.notebooks import report_names as report_names
 from .engine.notebooks import report_parameters as report_parameters

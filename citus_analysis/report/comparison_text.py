@@ -9,7 +9,6 @@ differs in them, or in the node that clients connect to, is stated beside the ra
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -20,20 +19,21 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
-from citus_analysis.report.sentence_parts import range_of, times_of
 from citus_analysis.runs import comparability, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
-from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 
 __all__ = [
+    "APART",
     "POOLED",
     "ComparisonPanels",
+    "apart_words",
     "base_variant",
+    "base_words",
     "comparison_panels",
-    "comparison_sentences",
+    "in_order",
     "ratio_rows",
 ]
 
@@ -47,6 +47,9 @@ _SAID: Final = {
     "operations": "operations",
     "entry": "clients connect to the",
 }
+#: How the runs of both sides lay in time.
+APART: Final = "one after the other"
+_IN_TURNS: Final = "in turns or unknown"
 _NUMBERS: Final = {
     "ratio": pl.Float64(),
     "low": pl.Float64(),
@@ -64,8 +67,8 @@ class ComparisonPanels:
         base: name of the base variant.
         found: the comparisons, cell by cell.
         means: per cell that is compared and variant: n, mean, sd, low, high; of all cells where none is compared.
-        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, and what
-            else differs.
+        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, what else
+            differs, and whether the runs were made in turns with those of the base (`order`).
         alone: variants with no cell in common with the base.
         margin: relative difference that counts as none.
     """
@@ -106,7 +109,7 @@ class ComparisonPanels:
         shown = self.ratios.with_columns(
             pl.Series("ratio", cells, dtype=pl.String), pl.Series("p_adjusted", chances, dtype=pl.String), runs
         )
-        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_adjusted", "runs", "also_differs")
+        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
 
     def means_table(self) -> pl.DataFrame:
         """The means for readers: n, mean, standard deviation and interval of each set-up that is compared."""
@@ -149,10 +152,11 @@ def comparison_panels(
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
     means = summarise_runs(shown, METRIC, by=groups, level=level)
-    return ComparisonPanels(start, found, means, ratios, _sorted(set(names) - met), margin)
+    return ComparisonPanels(start, found, means, ratios, in_order(set(names) - met), margin)
 
 
-def _sorted(names: Collection[str]) -> tuple[str, ...]:
+def in_order(names: Collection[str]) -> tuple[str, ...]:
+    """Names in natural order: w2 before w10."""
     return tuple(sorted(names, key=natural_key))
 
 
@@ -223,6 +227,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
             "p_difference": c.p_difference if c.ratio.exists else None,
             "p_difference_adjusted": c.p_difference_adjusted if c.ratio.exists else None,
             "runs_missing": c.runs_missing,
+            "order": APART if c.made_apart else _IN_TURNS,
             "also_differs": c.stratum["differs"],
         }
         for c in comparisons
@@ -235,7 +240,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
         **_NUMBERS,
     }
     schema |= {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
-    schema |= {"runs_missing": pl.Int64(), "also_differs": pl.String()}
+    schema |= {"runs_missing": pl.Int64(), "order": pl.String(), "also_differs": pl.String()}
     names = sorted({c.label_a for c in comparisons}, key=natural_key)
     frame = pl.DataFrame(rows, schema=schema)
     return frame.sort("operation", pl.col("variant").cast(pl.Enum(names)), "workers", "threads")
@@ -251,82 +256,19 @@ def base_words(base: str) -> str:
     return f"the {base}" if base == setting_text("family", "") else base
 
 
-def comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """What each variant does beside the base, in three to six sentences; the clearest differences come first."""
-    total, base = study.ratios.height, base_words(study.base)
-    if not (total or study.alone):
-        return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
-    if not total:
-        return [
-            f"No variant shares an operation, number of workers and number of threads with {base}: "
-            "nothing can be compared."
-        ]
-    sentences = [*_decided(study), *_equivalent(study), *_undecided(study)]
-    if unequal := study.ratios.filter(pl.col("also_differs") != "").height:
-        sentences.append(
-            f"In {unequal} of {counted(total, 'comparison')} more differs than the set-up's name says; "
-            "the table lists what."
-        )
-    names = study.ratios["variant"].n_unique()
-    return [*sentences, f"{counted(names, 'variant')} stood beside {base} in {counted(total, 'comparison')}."]
-
-
-def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
-    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ..."."""
-    by_variant: dict[str, list[Comparison]] = {}
-    for c in sorted(study.comparisons, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
-        if c.verdict in ("faster", "slower"):
-            by_variant.setdefault(c.label_a, []).append(c)
-    return [_variant_sentence(name, found, study.base) for name, found in list(by_variant.items())[:most]]
-
-
-def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
-    first, *others = found
-    name, base = _apart(name, base)
-    start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {_place(first)}"
-    more = [f"{times_of(c)} times ({range_of(c)}) for {_place(c)}" for c in others]
-    return f"{name}: {listed([start, *more], most=3)}."
-
-
-def _apart(name: str, base: str) -> tuple[str, str]:
+def apart_words(name: str, base: str) -> tuple[str, str]:
     """The names of two variants without the parts that both begin with, such as the system.
 
     Example:
-        >>> _apart("citus, binary", "citus, usual set-up"), _apart("postgresql, single", "citus, usual set-up")
-        (('binary', 'the usual set-up'), ('postgresql, single', 'citus, usual set-up'))
+        >>> apart_words("citus, binary", "citus, usual set-up")
+        ('binary', 'the usual set-up')
+        >>> apart_words("postgresql, single", "citus, usual set-up")
+        ('postgresql, single', 'citus, usual set-up')
     """
     mine, other = name.split(", "), base.split(", ")
     while min(len(mine), len(other)) > 1 and mine[0] == other[0]:
         mine, other = mine[1:], other[1:]
     return ", ".join(mine), base_words(", ".join(other))
-
-
-def _equivalent(study: ComparisonPanels) -> list[str]:
-    found = [c for c in study.comparisons if c.verdict == "equivalent"]
-    if not found:
-        return []
-    margin = f"{found[0].margin * 100:g} %"
-    names = [f"{_apart(c.label_a, c.label_b)[0]} ({range_of(c)} times, {_place(c)})" for c in found]
-    base = _apart(found[0].label_a, study.base)[1]
-    return [f"As fast as {base}, within {margin}: {listed(names, most=3)}."]
-
-
-def _undecided(study: ComparisonPanels) -> list[str]:
-    """How many comparisons are open, between which ratios, and why."""
-    rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
-    if rows.is_empty():
-        return []
-    low, high = rows["ratio"][0], rows["ratio"][-1]
-    span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
-    single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
-    why = f"; in {single} of them one side has a single run and so no spread" if single else ""
-    decide = "decides" if rows.height == 1 else "decide"
-    return [f"{counted(rows.height, 'comparison')} of {study.ratios.height} {decide} nothing ({span}){why}."]
-
-
-def _place(c: Comparison) -> str:
-    workers, threads = (int(str(c.stratum[name])) for name in ("workers", "threads"))
-    return f"{c.stratum['operation']} with {size_text(workers)} and {counted(threads, 'thread')}"
 
 
 def ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:

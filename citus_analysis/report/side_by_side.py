@@ -53,7 +53,8 @@ class SideBySide:
     """Means of throughput for bars: groups of bars along x, one colour each.
 
     Attributes:
-        means: `panel`, `x`, `group`, workers, threads, n, mean, sd, low, high, level, method; one row a bar.
+        means: `panel`, `x`, `group`, workers, threads, n, mean, sd, low, high, level, method; one row a bar. Where
+            a bar is the best of several set-ups, `variant` names it.
         x: what `x` is, in words.
         what: what the groups are, in words.
     """
@@ -85,8 +86,10 @@ class SideBySide:
         names = {"panel": "set-up", "x": self.x, "group": self.what}
         sizes = [name for name in _SIZE if name != self.x]
         size = pl.col("workers").map_elements(size_text, return_dtype=pl.String).alias("size")
+        named = {"variant": "set-up"} if "variant" in self.means.columns else {}
+        places = [*places, *named]
         shown = self.means.select(*places, *(size if name == "workers" else name for name in sizes), "n", "sd").rename(
-            {name: names[name] for name in places}
+            {name: (names | named)[name] for name in places}
         )
         return shown.with_columns(pl.Series("throughput_ops_s", cells)).rename({"sd": "sd_ops_s"})
 
@@ -115,11 +118,11 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     if runs["system"].n_unique() < 2:
         return _nothing("operation", "system")
     keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
-    means = summarise_runs(runs, METRIC, by=list(dict.fromkeys(["system", *keys])), level=level)
+    means = summarise_runs(runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level)
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
     names = [pl.lit("").alias("panel"), pl.col("operation").alias("x"), pl.col("system").alias("group")]
-    named = bars.select(*names, *_SIZE, *_MEANS)
+    named = bars.select(*names, "variant", *_SIZE, *_MEANS)
     return SideBySide(named, "operation", "system")
 
 

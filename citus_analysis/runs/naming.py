@@ -28,6 +28,8 @@ _NAMING: Final = (
     "operations",
     "monitored",
 )
+#: Columns of numbers -> what they count.
+_COUNTED: Final = {"threads": "thread", "drivers": "load generator", "records": "record", "operations": "operation"}
 
 
 def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Sequence[str] = ()) -> pl.Series:
@@ -53,10 +55,8 @@ def _word(name: str, value: object) -> str:
         return setting_text(name, value)
     if name == "workers" and isinstance(value, int):
         return size_text(value)
-    if name in {"threads", "drivers"} and isinstance(value, int):
-        return counted(value, name.removesuffix("s"))
-    if name in {"records", "operations"} and isinstance(value, int):
-        return counted(value, name.removesuffix("s"))
+    if name in _COUNTED and isinstance(value, int):
+        return counted(value, _COUNTED[name])
     if name == "monitored":
         return monitored_text(None if value is None else bool(value))
     if name == "scale_factor":

@@ -240,7 +240,7 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
     system = row["system"] if "system" in varying and not repeats_system(row["system"], row.get("family")) else ""
     protocol = row["query_mode"] if "query_mode" in varying else ""
     family, drivers = row.get("family") or "", row.get("drivers")
-    generators = f"{drivers} drivers" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
+    generators = f"{drivers} load generators" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""
     held = f"{row['cpu_per_node']} cores per node" if row["_held"] else ""
     of_system = [row.get("limit"), row.get("settings"), held, monitored]

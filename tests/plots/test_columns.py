@@ -25,7 +25,6 @@ from citus_analysis.plots import (
     plot_nodes,
     plot_percentile_profile,
     plot_profile,
-    plot_published,
     plot_ratios,
     plot_relative,
     plot_series,
@@ -34,7 +33,6 @@ from citus_analysis.plots import (
     plot_symbols,
     plot_waterfall,
 )
-from citus_analysis.published import published
 from citus_analysis.scaling import fit
 from citus_analysis.spans import percentile_profile, time_histogram
 from tests.formats.plan_files import table_of
@@ -100,7 +98,6 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_relative": {"relative": (lambda t: plot_relative(t, x="workers", quantity="speedup", base=1), lambda: MEANS)},
     "plot_latency_load": {"latency": (plot_latency_load, lambda: MEANS)},
     "plot_ratios": {"ratios": (plot_ratios, lambda: RATIOS)},
-    "plot_published": {"published": (plot_published, published)},
     "plot_spans": {"profile": (plot_spans, lambda: SPANS)},
     "plot_distribution": {"times": (plot_distribution, lambda: TIMES)},
     "plot_cpu": {"samples": (plot_cpu, lambda: SAMPLES)},

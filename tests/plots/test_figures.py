@@ -7,12 +7,12 @@ from citus_analysis.plots import (
     plot_cpu,
     plot_device,
     plot_distribution,
-    plot_published,
+    plot_measured_rates,
     plot_ratios,
     plot_spans,
     plot_symbols,
 )
-from citus_analysis.published import published
+from citus_analysis.published import audit, measured_rates, published
 
 
 def test_ratios_without_interval_are_hollow() -> None:
@@ -37,13 +37,20 @@ def test_ratios_without_interval_are_hollow() -> None:
     assert list(figure.layout.yaxis.ticktext) == ["&lt;a&gt;", "b"]
 
 
-def test_published_numbers_are_marked_as_published() -> None:
-    figure = plot_published(published())
-    assert figure.layout.title.text.startswith("Published")
-    assert figure.layout.xaxis.title.text == "published throughput [operations/s]"
-    marks = sum(len(trace.x) for trace in figure.data)
-    assert marks == published().filter(pl.col("metric") == "throughput_ops_s", pl.col("value") > 0).height
-    assert "spanner" in figure.layout.yaxis.ticktext
+def test_long_names_of_ratios_break_into_lines_and_nothing_is_left_out() -> None:
+    name = "citus-binary, citus.enable_binary_protocol=on"
+    ratios = pl.DataFrame({"name": [name], "ratio": [1.0], "low": [0.9], "high": [1.1], "verdict": ["inconclusive"]})
+    (shown,) = plot_ratios(ratios).layout.yaxis.ticktext
+    assert shown == "citus-binary,<br>citus.enable_binary_<br>protocol=on"
+
+
+def test_what_publications_only_claim_is_not_drawn() -> None:
+    rates = measured_rates(published(), audit().findings.filter(severity="red"))
+    figure = plot_measured_rates(rates)
+    drawn = np.concatenate([trace.x for trace in figure.data])
+    assert drawn.size == rates.height
+    assert not set(drawn) & {11_200_000.0, 1_100_000.0}
+    assert all("INSERT" in name or "SELECT" in name or "UPDATE" in name or "DBT-1" in name for name in rates["label"])
 
 
 def test_spans_are_stacked() -> None:

@@ -1,11 +1,14 @@
 """Set-ups side by side: only equal cells are compared, and what else differs is said."""
 
+from datetime import UTC, datetime
+
 import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.published import published, published_numbers, published_systems
-from citus_analysis.report.comparison_text import comparison_panels, comparison_sentences, ratio_rows
+from citus_analysis.report.comparison_sentences import comparison_sentences, order_warnings
+from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
 from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
@@ -38,9 +41,26 @@ def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) ->
 
 def test_repeated_variants_get_a_verdict() -> None:
     sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
-    assert sentences[0] == (
-        "binary: 1.50 times the throughput of the usual set-up (1.47 to 1.53) for INSERT with 2 workers and 16 threads."
+    assert sentences == [
+        "binary: 1.50 times the throughput of the usual set-up (1.47 to 1.53) for INSERT with 2 workers and "
+        "16 threads.",
+        "The mean throughputs are 150 operations/s for binary (mean of 3 runs) and 100 operations/s for the usual "
+        "set-up (mean of 3 runs).",
+        "One set-up was compared with the usual set-up, in one comparison.",
+    ]
+
+
+def test_runs_made_one_set_after_the_other_are_said_to_be() -> None:
+    turns, apart = [0, 2, 4, 1, 3, 5], [0, 1, 2, 3, 4, 5]
+    of_turns, of_apart = (
+        comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149], minutes=minutes))
+        for minutes in (turns, apart)
     )
+    assert order_warnings(of_turns) == []
+    assert of_turns.ratios["order"].to_list() == ["in turns or unknown"]
+    (warning,) = order_warnings(of_apart)
+    assert warning.startswith("In this comparison, as start times show,")
+    assert of_apart.table()["order"].to_list() == ["one after the other"]
 
 
 def test_equivalent_variants_are_called_so() -> None:
@@ -73,7 +93,7 @@ def test_every_published_system_appears_with_its_sources() -> None:
     assert set(published_numbers(published(), ["throughput_ops_s"])["metric"]) == {"throughput_ops_s"}
 
 
-def selection_of(text: list[float], binary: list[float]) -> Selection:
+def selection_of(text: list[float], binary: list[float], minutes: list[int] | None = None) -> Selection:
     rows = [("w2-t16-insert", x) for x in text] + [("w2-binary-t16-insert", x) for x in binary]
     runs = pl.DataFrame(
         {
@@ -89,6 +109,7 @@ def selection_of(text: list[float], binary: list[float]) -> Selection:
             "operations": 1000,
             "throughput_ops_s": [float(x) for _, x in rows],
             "status": "ok",
+            "start_time": [datetime(2026, 11, 22, 18, minute, tzinfo=UTC) for minute in minutes or range(len(rows))],
         }
     )
     return select_runs(Tables(runs=TABLES["runs"].conform(runs)))

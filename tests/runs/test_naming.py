@@ -27,8 +27,8 @@ def test_numbers_are_counted_and_unknown_values_left_out() -> None:
         {"workload": ["A", "C"], "drivers": [1, 2], "scale_factor": [None, 10], "monitored": [True, False]}
     )
     assert series_names(series).to_list() == [
-        "workload A, 1 driver, monitored",
-        "workload C, 2 drivers, scale 10, unmonitored",
+        "workload A, 1 load generator, monitored",
+        "workload C, 2 load generators, scale 10, unmonitored",
     ]
 
 

@@ -16,7 +16,7 @@ from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.runs import differing, operation_of, pooled, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
-from citus_analysis.stats.compare.verdicts import Comparison, compare
+from citus_analysis.stats.compare.verdicts import MADE_APART, Comparison, compare
 from citus_analysis.stats.estimate.intervals import Design
 from citus_analysis.stats.run_means import strata_of, times_of, values_of
 from citus_analysis.stats.series.blocks import Layout, layout_of
@@ -107,7 +107,7 @@ class Question:
             notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
         times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
         if len(times) == len(sides) and not are_interleaved(times):
-            notes.append("the two sets were made one after the other: a drift of the machine looks like a difference")
+            notes.append(MADE_APART)
         return notes
 
 

@@ -30,7 +30,7 @@ from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, 
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
 
-__all__ = ["CHANGE_WORDS", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
+__all__ = ["CHANGE_WORDS", "MADE_APART", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
@@ -41,6 +41,8 @@ CHANGE_WORDS: Final[dict[Verdict, str]] = {
     "equivalent": "stays the same within the margin",
     "inconclusive": "shows no change that these runs can prove",
 }
+#: Warning of a comparison whose sides were not made in turns.
+MADE_APART: Final = "the two sets were made one after the other: a drift of the machine looks like a difference"
 #: What `runs_needed` plans for, in words.
 PLANNED: Final = f"{POWER * 100:g} % power with {ASSURANCE * 100:g} % assurance"
 
@@ -110,6 +112,11 @@ class Comparison(Shown):
     def design(self) -> Design:
         """How runs are compared: block by block, by iterations whose effect is random, or as two independent sets."""
         return self.evidence.design
+
+    @property
+    def made_apart(self) -> bool:
+        """The runs of one side were all made before those of the other, so that a drift of the machine is possible."""
+        return MADE_APART in self.warnings
 
     @property
     def error(self) -> float:

@@ -1,0 +1,135 @@
+"""Sentences of the comparison report: what each set-up does beside the base, and what speaks against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+
+from citus_analysis.report.comparison_text import APART, ComparisonPanels, apart_words, base_words, in_order
+from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.stats import Comparison
+from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.number_text import readable
+
+__all__ = ["alone_sentences", "comparison_sentences", "order_warnings"]
+
+
+def comparison_sentences(study: ComparisonPanels) -> list[str]:
+    """What each variant does beside the base, in three to six sentences; the clearest differences come first."""
+    total, base = study.ratios.height, base_words(study.base)
+    if not (total or study.alone):
+        return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
+    if not total:
+        return [
+            f"No variant shares an operation, number of workers and number of threads with {base}: "
+            "nothing can be compared."
+        ]
+    found = [*_decided(study), *_equivalent(study), *_undecided(study)]
+    return [*found, *_unequal(study), *_compared(study, base)]
+
+
+def _unequal(study: ComparisonPanels) -> list[str]:
+    """In how many comparisons more than the set-up differs, as the table says."""
+    unequal = study.ratios.filter(pl.col("also_differs") != "").height
+    if not unequal:
+        return []
+    where = "In this comparison" if study.ratios.height == 1 else f"In {unequal} of {study.ratios.height} comparisons"
+    return [f"{where} more differs than the set-up's name says; the table lists what."]
+
+
+def _compared(study: ComparisonPanels, base: str) -> list[str]:
+    """What stood beside the base; of a single comparison, both means, too."""
+    number = study.ratios["variant"].n_unique()
+    if study.ratios.height > 1:
+        were = "was" if number == 1 else "were"
+        total = counted(study.ratios.height, "comparison")
+        return [f"{counted(number, 'set-up')} {were} compared with {base}, in {total}."]
+    one = study.comparisons[0]
+    means = [
+        f"{readable(side.estimate)} operations/s for {name} (mean of {counted(side.n, 'run')})"
+        for name, side in ((apart_words(one.label_a, study.base)[0], one.mean_a), (base, one.mean_b))
+    ]
+    return [f"The mean throughputs are {listed(means)}.", f"One set-up was compared with {base}, in one comparison."]
+
+
+def order_warnings(study: ComparisonPanels) -> list[str]:
+    """What it means that runs were made one set after the other; nothing where all were made in turns."""
+    apart = study.ratios.filter(pl.col("order") == APART)
+    if apart.is_empty():
+        return []
+    all_of = apart.height == study.ratios.height
+    names = [apart_words(name, study.base)[0] for name in in_order(set(apart["variant"]))]
+    which = "" if all_of else f" ({listed(names)})"
+    share = f"In {apart.height} of {study.ratios.height} comparisons"
+    where = share if not all_of else "In this comparison" if apart.height == 1 else "In all comparisons"
+    return [
+        f"{where}, as start times show, the runs of one side were all made before those of the other"
+        f"{which}: a drift of the machine meanwhile looks like a difference, and is not excluded."
+    ]
+
+
+def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
+    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ..."."""
+    by_variant: dict[str, list[Comparison]] = {}
+    for c in sorted(study.comparisons, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
+        if c.verdict in ("faster", "slower"):
+            by_variant.setdefault(c.label_a, []).append(c)
+    return [_variant_sentence(name, found, study.base) for name, found in list(by_variant.items())[:most]]
+
+
+def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
+    first, *others = found
+    name, base = apart_words(name, base)
+    sizes = {_size(c) for c in found}
+    at = f", with {sizes.pop()}" if len(found) > 1 and len(sizes) == 1 else ""
+    places = [str(c.stratum["operation"]) if at else _place(c) for c in found]
+    start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {places[0]}"
+    more = [f"{times_of(c)} times ({range_of(c)}) for {place}" for c, place in zip(others, places[1:], strict=True)]
+    return f"{name}: {listed([start, *more], most=3)}{at}."
+
+
+def _equivalent(study: ComparisonPanels) -> list[str]:
+    found = [c for c in study.comparisons if c.verdict == "equivalent"]
+    if not found:
+        return []
+    margin = f"{found[0].margin * 100:g} %"
+    names = [f"{apart_words(c.label_a, c.label_b)[0]} ({range_of(c)} times, {_place(c)})" for c in found]
+    base = apart_words(found[0].label_a, study.base)[1]
+    return [f"As fast as {base}, within {margin}: {listed(names, most=3)}."]
+
+
+def _undecided(study: ComparisonPanels) -> list[str]:
+    """How many comparisons are open, between which ratios, and why."""
+    rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
+    if rows.is_empty():
+        return []
+    low, high = rows["ratio"][0], rows["ratio"][-1]
+    span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
+    single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
+    of_them = f" in {single} of them" if rows.height > 1 else ""
+    why = f";{of_them} one side has a single run and so no spread" if single else ""
+    if study.ratios.height == 1:
+        missing = rows["runs_missing"][0]
+        more = f"; about {counted(missing, 'more run')} of each would decide" if missing else ""
+        return [f"The one comparison decides nothing ({span}){why or more}."]
+    decide = "decides" if rows.height == 1 else "decide"
+    return [f"{rows.height} of {study.ratios.height} comparisons {decide} nothing ({span}){why}."]
+
+
+def _place(c: Comparison) -> str:
+    return f"{c.stratum['operation']} with {_size(c)}"
+
+
+def _size(c: Comparison) -> str:
+    workers, threads = (int(str(c.stratum[name])) for name in ("workers", "threads"))
+    return f"{size_text(workers)} and {counted(threads, 'thread')}"
+
+
+def alone_sentences(study: ComparisonPanels) -> list[str]:
+    """Which set-ups could not be compared with the base, in one sentence; none if all could."""
+    if not study.alone:
+        return []
+    place = "operation, number of workers and number of threads"
+    return [f"Not compared with {base_words(study.base)}, which shares no {place} with them: {', '.join(study.alone)}."]
