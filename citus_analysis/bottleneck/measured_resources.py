@@ -166,9 +166,15 @@ def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> p
 
 
 def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Checkpoints that were under way during their run; if the beginning was not logged, the end decides."""
+    """Checkpoints that were under way during their run; a beginning that was not logged follows from the total time.
+
+    Where neither is known, the end decides.
+    """
+    total = pl.duration(milliseconds=(pl.col("total_s") * 1_000).round().cast(pl.Int64))
+    placed = _with_runs(checkpoints, runs).with_columns(
+        start_time=pl.coalesce("start_time", pl.col("end_time") - total)
+    )
     begin = pl.coalesce("start_time", "end_time")
-    placed = _with_runs(checkpoints, runs)
     during = placed.filter((begin <= pl.col("run_end")) & (pl.col("end_time") >= pl.col("run_start")))
     return during.with_columns(begin_time=begin)
 

@@ -32,6 +32,7 @@ from .published_text import monitoring_sentence as monitoring_sentence
 from .published_text import published_sentences as published_sentences
 from .published_text import published_warnings as published_warnings
 from .resources_text import resource_sentences as resource_sentences
+from .resources_text import shown_throttling as shown_throttling
 from .resources_text import throttling_warnings as throttling_warnings
 from .scalability import ScalingPanels as ScalingPanels
 from .scalability import outside_series as outside_series

@@ -10,8 +10,9 @@ from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.path_parts import differing_parts
 
-__all__ = ["resource_sentences", "throttling_warnings"]
+__all__ = ["resource_sentences", "shown_throttling", "throttling_warnings"]
 
 #: Fewer samples than this on one side are not worth a mean.
 _ENOUGH: Final = 5
@@ -118,23 +119,22 @@ def _perf(study: ResourceStudy) -> str:
         .agg(pl.col("self_percent").sum() / pl.col("recordings").first())
     )
     largest = shares.sort("self_percent", "part", descending=[True, False]).head(3)
-    parts = listed([f"{share:.0f} % were in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
+    parts = listed([f"{share:.0f} % in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
     mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
-    listed_share = float(shares["self_percent"].sum())
-    of_all = (
-        ""
-        if listed_share >= _NEARLY_ALL_PERCENT
-        else (f"; together {listed_share:.0f} %, the rest belongs to other programs or is left out of perf's report")
-    )
-    return (
-        f"Of all samples of perf in {top['resource']}, {parts}{of_all}; the function that took most is "
-        f"{top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
-    )
+    known = float(shares["self_percent"].sum())
+    if known < _NEARLY_ALL_PERCENT:
+        of_all = f"perf's report of {top['resource']} names the functions of {known:.0f} % of all samples: {parts}"
+    else:
+        of_all = f"Of all samples of perf in {top['resource']}, {parts} were taken"
+    return f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
 
 
-def throttling_warnings(study: ResourceStudy) -> list[str]:
-    """What it means that the kernel held the servers to a share of CPU time; nothing where it did not."""
-    held = study.throttling
+def throttling_warnings(held: pl.DataFrame) -> list[str]:
+    """What it means that the kernel held the servers to a share of CPU time; nothing where it did not.
+
+    Args:
+        held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.
+    """
     if held.is_empty():
         return []
     groups = held.group_by("resource", "control_group").agg(pl.col("throttled_periods_percent").mean())
@@ -147,3 +147,15 @@ def throttling_warnings(study: ResourceStudy) -> list[str]:
         "on at the beginning of the next period: times of statements are longer in steps of a period, and samples of a "
         "whole machine's CPUs do not show how busy a node was."
     ]
+
+
+def shown_throttling(study: ResourceStudy) -> pl.DataFrame:
+    """Control groups of one run over time: of the run that is shown in detail, or of the first that was held.
+
+    Each `control_group` is named by the parts of its path in which it differs from the others.
+    """
+    held, detail = study.throttling, study.detail
+    mine = held.filter(resource=detail.resource, iteration=detail.iteration) if detail else held.head(0)
+    shown = mine if mine.height else held.filter(pl.col("run_id") == pl.col("run_id").first())
+    names = differing_parts(shown["control_group"].unique().to_list())
+    return shown.with_columns(pl.col("control_group").replace(names))

@@ -16,7 +16,10 @@ from citus_analysis.texts.natural_order import natural_key
 __all__ = ["measured_line", "set_up_block", "set_up_rows"]
 
 #: What a description of runs repeats of the runs themselves, or of the cluster's addresses.
-_OF_RUNS: Final = r"^(?:resource|note|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale)$"
+_OF_RUNS: Final = (
+    r"^(?:resource|note|system|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale|monitored)$"
+    r"|^(?:facts)\."
+)
 _OF_NODES: Final = r"^(?:nodes|role_settings|settings_by_node|monitor_operations|protocol)\b"
 #: What the runner notes of every single run: how it went, not what was set up.
 _OF_SINGLE_RUNS: Final = r"^measured\."
@@ -29,6 +32,14 @@ _AXES: Final = {
     "threads": "Client threads",
     "records": "Records",
     "drivers": "Load generators",
+}
+#: Names of descriptions that would read like variables.
+_NAMES: Final = {
+    "cpu_per_node": "CPU per node [cores]",
+    "order": "Order of runs",
+    "postgres_version": "PostgreSQL version",
+    "seed": "Seed of the order",
+    "task_level": "Level of sampled logs",
 }
 #: More different values than this are counted, not listed.
 _MOST: Final = 8
@@ -78,9 +89,19 @@ def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     states = runs["status"].cast(pl.String).value_counts(sort=True)
     yield "runs", "Status", listed([f"{count} {status}" for status, count in states.iter_rows()])
     for column, name in _AXES.items():
-        values = runs[column].drop_nulls().unique().cast(pl.String).to_list()
+        values = runs[column].drop_nulls().unique().to_list()
         if values:
-            yield "runs", name, ", ".join(sorted(values, key=natural_key))
+            yield "runs", name, ", ".join(sorted((_axis_text(column, value) for value in values), key=natural_key))
+    if runs["monitored"].any():
+        sampled = counted(int(runs["monitored"].sum()), "run")
+        yield "runs", "Sampled client", f"beside the main ones in {sampled}" if sampled else ""
+
+
+def _axis_text(column: str, value: object) -> str:
+    """A value of an axis; a cluster without workers is one server."""
+    if column == "workers" and value == 0:
+        return "none (one server)"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
@@ -92,7 +113,8 @@ def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     for kind, part in (("machine", told.filter(~server)), ("server", told.filter(server))):
         for (key,), rows in part.sort("name").group_by("name", maintain_order=True):
             shown = str(key).removeprefix(_SETTING)
-            yield kind, shown if kind == "server" else shown.replace("_", " ").capitalize(), _values(rows, systems)
+            words = _NAMES.get(shown, shown.replace("_", " ").capitalize())
+            yield kind, shown if kind == "server" else words, _values(rows, systems)
 
 
 def _values(rows: pl.DataFrame, systems: int) -> str:
@@ -103,7 +125,7 @@ def _values(rows: pl.DataFrame, systems: int) -> str:
     if counts.height == 1 and counts["count"][0] == systems:
         return str(counts["value"][0])
     ordered = sorted(counts.iter_rows(), key=lambda one: (-one[1], natural_key(one[0])))
-    return "; ".join(f"{value} ({count} of {systems})" for value, count in ordered)
+    return "; ".join(f"{value} (in {count} of {systems} systems)" for value, count in ordered)
 
 
 def _short(value: str) -> str:

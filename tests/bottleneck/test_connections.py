@@ -15,7 +15,7 @@ from citus_analysis.bottleneck import (
 )
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_connections, plot_node_heat_map, plot_nodes
-from citus_analysis.report.resources_text import resource_sentences, throttling_warnings
+from citus_analysis.report.resources_text import resource_sentences, shown_throttling, throttling_warnings
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, runs
 from tests.recordings import RECORDED, ROOT
@@ -116,7 +116,8 @@ def test_throttled_groups_are_shown_and_warned_of() -> None:
     given = {"runs": runs().with_columns(status=pl.lit("ok").cast(pl.Enum(["ok", "degraded", "failed"])))}
     given |= {"throttle_samples": samples, "cpu_samples": TABLES["cpu_samples"].conform(cpu)}
     study = study_resources(Tables(**given))
-    (warning,) = throttling_warnings(study)
+    (warning,) = throttling_warnings(study.throttling)
+    assert shown_throttling(study)["control_group"].unique().to_list() == ["node1"]
     assert warning.startswith(
         "The kernel held 1 control group to a share of CPU time and stopped it in 40 % of its periods"
     )

@@ -21,6 +21,8 @@ from citus_analysis.units import US_PER_MS
 __all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampled_percent"]
 
 _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
+#: Columns of `runs` in which repeats agree.
+_REPEATED: Final = ("resource", "phase", "workload", "workers", "threads", "drivers", "records", "operations")
 _ESTIMATE: Final = {"estimate_us": "", "low_us": "_low", "high_us": "_high"}
 #: Role of a client -> how its columns begin.
 _ROLES: Final = {"main": "client", "monitor": "sampled_client"}
@@ -29,7 +31,8 @@ _ROLES: Final = {"main": "client", "monitor": "sampled_client"}
 def sampled_percent(runs: pl.DataFrame) -> pl.DataFrame:
     """run_id, resource, sampled_percent: share of a run's operations that the sampled client did.
 
-    Rounded to one significant digit: the shares of repeats differ a little, and are one configuration.
+    Repeats of a configuration do not get equally far beside a client of a fixed rate: a share that is less than half
+    or twice the repeats' median away is that median. Rounded to one significant digit.
 
     Args:
         runs: rows of the table `runs`.
@@ -41,7 +44,11 @@ def sampled_percent(runs: pl.DataFrame) -> pl.DataFrame:
     """
     sampled = pl.col("monitor_operations")
     share = 100 * sampled / (pl.col("operations_done") + sampled)
-    known = runs.with_columns(sampled_percent=pl.when(share > 0).then(share.round_sig_figs(1)))
+    repeats = [name for name in _REPEATED if name in runs.columns]
+    known = runs.with_columns(sampled_percent=pl.when(share > 0).then(share))
+    mine, usual = pl.col("sampled_percent"), pl.col("sampled_percent").median().over(repeats)
+    close = mine.is_between(usual / 2, usual * 2)
+    known = known.with_columns(sampled_percent=pl.when(close).then(usual).otherwise(mine).round_sig_figs(1))
     return known.select("run_id", "resource", "sampled_percent")
 
 
