@@ -110,7 +110,7 @@ TEMPLATE: Final = go.layout.Template(
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
-        "separators": ". ",
+        "separators": ".,",
         "title": {"font": {"size": 16}, "x": 0, "xref": "paper", "automargin": True, "yref": "container"},
         "xaxis": _AXIS,
         "yaxis": _AXIS,

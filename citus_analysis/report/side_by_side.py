@@ -21,7 +21,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_bars
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import CONFIGURATION, LOAD, setting_text
+from citus_analysis.runs import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.spans.analyse.coarse import coarse_profile
@@ -129,20 +129,21 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
     """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
 
+    A configuration is named by its operation, set-up (`variant`), workers, threads, and what else of its load differs.
+
     Args:
         selection: runs with their set-up.
         level: confidence level.
         method: of the intervals of means.
     """
     runs = selection.runs.drop_nulls("operation")
-    keys = [name for name in CONFIGURATION if name in runs.columns and name not in ("phase", "workload")]
-    named = [name for name in keys if name in ("operation", *_SIZE) or runs[name].n_unique() > 1]
+    apart = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
+    told = ("operation", "phase", "workload", *_SIZE, *VARIANT)
+    named = ["operation", "variant", *_SIZE, *(name for name in apart if name not in told)]
     means = summarise_runs(runs, METRIC, by=named, level=level, method=method)
     cells = [with_interval(*row) for row in means.select("mean", "low", "high").iter_rows()]
-    order = ["operation", *_SIZE, *(name for name in named if name not in ("operation", *_SIZE))]
-    shown = means.select(*order, "n", "mean", "sd").with_columns(pl.Series("interval", cells, dtype=pl.String))
-    return shown.sort(order).with_columns(
-        pl.col(name).replace({"": setting_text(name, "")}) for name in order if name in ("family", "settings", "limit")
+    return (
+        means.select(*named, "n", "mean", "sd").with_columns(pl.Series("interval", cells, dtype=pl.String)).sort(named)
     )
 
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> readable(62741.3), aligned(62741.3), in_full(62741.3)
-    ('62,741', '62\u202f741', '62741.3')
+    ('62,741', '62,741', '62741.3')
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING",
-    "THIN_SPACE",
     "aligned",
     "in_full",
     "interval_words",
@@ -28,7 +27,6 @@ __all__ = [
 
 #: Cell of an HTML table without a value.
 MISSING: Final = "–"
-THIN_SPACE: Final = "\u202f"
 _DIGITS: Final = 4
 #: From this number of microseconds on, times are given in milliseconds.
 _LONG_TIME_US: Final = 10_000.0
@@ -52,11 +50,11 @@ def readable(value: float) -> str:
 
 
 def aligned(value: float) -> str:
-    """Four significant digits with trailing zeros, thousands set apart by thin spaces: for columns of HTML tables.
+    """Four significant digits with trailing zeros, thousands separated: for columns of HTML tables.
 
     Example:
         >>> [aligned(v) for v in (0.012345, 12.3, 1234567.0, -2.0, float("nan"))]
-        ['0.01235', '12.30', '1\u202f234\u202f567', '−2.000', '–']
+        ['0.01235', '12.30', '1,234,567', '−2.000', '–']
     """
     if math.isnan(value):
         return MISSING
@@ -66,7 +64,7 @@ def aligned(value: float) -> str:
     if size and (size < 1e-4 or size >= 1e12):
         return f"{value:.{_DIGITS - 1}e}"
     decimals = 0 if size == 0 else max(0, _DIGITS - 1 - math.floor(math.log10(size)))
-    return f"{value:,.{decimals}f}".replace(",", THIN_SPACE).replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
@@ -74,7 +72,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
 
     Example:
         >>> with_interval(0.6389, 0.5104, 0.7881), with_interval(12068.2, 9871.0, 14265.4)
-        ('0.64 [0.51, 0.79]', '12\u202f068 [9\u202f871, 14\u202f265]')
+        ('0.64 [0.51, 0.79]', '12,068 [9,871, 14,265]')
         >>> with_interval(3.25, None, None), with_interval(None, None, None), with_interval(2.0, 1.0, float("inf"))
         ('3.25', '–', '2.00 [1.00, ∞]')
     """
@@ -93,7 +91,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
 def _with_decimals(value: float, decimals: int) -> str:
     if not math.isfinite(value):
         return aligned(value)
-    return f"{value:,.{decimals}f}".replace(",", THIN_SPACE).replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def in_full(value: float) -> str:

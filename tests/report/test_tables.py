@@ -14,9 +14,9 @@ from citus_analysis.texts.number_text import aligned
     [
         (0.0, "0"),
         (0.95, "0.9500"),
-        (12345.6, "12\u202f346"),
+        (12345.6, "12,346"),
         (-2.5, "−2.500"),
-        (9999.96, "10\u202f000"),
+        (9999.96, "10,000"),
         (1e-6, "1.000e-06"),
         (1e15, "1.000e+15"),
         (math.inf, "∞"),
@@ -41,7 +41,7 @@ def test_missing_values_numbers_and_units_are_shown() -> None:
     html = html_table(frame, "Times")
     assert "duration [µs]" in html
     assert html.count("–") == 3
-    assert "1\u202f200" in html
+    assert "1,200" in html
     assert html.count('class="number"') == 6
 
 
@@ -64,3 +64,23 @@ def test_a_text_that_all_rows_share_is_said_once() -> None:
     html = html_table(frame, "Means.")
     assert "In all rows: method Student t, level 0.95." in html
     assert html.count("<td") == 6
+
+
+def test_what_the_name_of_a_system_tells_is_left_to_the_file() -> None:
+    frame = pl.DataFrame({"resource": ["a", "b"], "workload": ["A", "C"], "drivers": [1, 2], "threads": [4, 16]})
+    html = html_table(frame, "Runs.")
+    assert "The CSV file has more columns." in html
+    assert html.count("<th ") == 2
+    ambiguous = html_table(frame.with_columns(resource=pl.lit("a")), "Runs.")
+    assert "load generators" in ambiguous
+
+
+def test_numbers_of_few_decimals_stay_as_they_are() -> None:
+    html = html_table(pl.DataFrame({"node": ["0", "1"], "client": [9.0, 24.5], "share": [0.123456, 0.5]}), "x")
+    assert ">9</td>" in html
+    assert ">24.5</td>" in html
+    assert ">0.5000</td>" in html
+
+
+def test_a_cluster_without_workers_is_one_server() -> None:
+    assert ">one server</td>" in html_table(pl.DataFrame({"workers": [0, 2]}), "x")

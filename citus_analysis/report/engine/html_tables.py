@@ -17,7 +17,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.texts.number_text import MISSING, THIN_SPACE, aligned, with_interval
+from citus_analysis.runs import CONFIGURATION
+from citus_analysis.texts.number_text import MISSING, aligned, with_interval
 from citus_analysis.units import label
 
 __all__ = ["html_table"]
@@ -26,6 +27,12 @@ __all__ = ["html_table"]
 _LONG: Final = 36
 #: Texts of at most so many characters, such as a ratio with its interval, stay on one line.
 _SHORT: Final = 22
+#: So do names without a space of at most so many.
+_NAME: Final = 40
+#: Cell of a cluster without workers.
+_SINGLE: Final = "one server"
+#: Differences below this are those of floating point.
+_ROUNDING: Final = 1e-9
 #: From so many rows on, a text that they share is said once.
 _SEVERAL: Final = 3
 #: So few rows are shown, too, rather than left out.
@@ -34,11 +41,23 @@ _SPARED: Final = 5
 _WIDE: Final = 9
 #: Columns whose names in tables are short -> what a reader is told.
 _HEADINGS: Final = {
+    "cpu_per_node": "cores per node",
+    "drivers": "load generators",
+    "family": "set-up",
     "resource": "system measured",
     "run_id": "run",
     "sd": "standard deviation",
+    "sd_ops_s": "standard deviation [operations/s]",
+    "sd_percent": "standard deviation [%]",
     "threads": "client threads",
+    "utilization_percent": "utilisation [%]",
+    "largest_utilization_percent": "largest utilisation [%]",
+    "variant": "set-up",
 }
+#: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
+_TOLD: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
+#: Decimals up to which all values of a column are shown as they are, without zeros behind them.
+_EXACT: Final = 2
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
@@ -57,7 +76,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
 
     An estimate with its interval in two more columns (`x`, `x_low`, `x_high`, or `mean`, `low`, `high`) becomes one
     column of `0.64 [0.51, 0.79]`. A text that all rows of the frame share, such as the method, moves into the caption;
-    a column without any value is left out.
+    a column without any value is left out, and so is what the name of the measured system tells.
 
     Args:
         frame: the table.
@@ -72,7 +91,9 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     caption += (
         f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
     )
-    shown = frame.drop(same, *_without_values(frame))
+    told = [name for name in _told_by_system(frame) if name not in same]
+    caption += " The CSV file has more columns." if told else ""
+    shown = frame.drop(same, told, *_without_values(frame))
     columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
@@ -96,9 +117,33 @@ def _columns(frame: pl.DataFrame) -> list[_Column]:
             rows = frame.select(name, *intervals[name]).iter_rows()
             shown.append(_Column(_heading(name), ' class="number"', [with_interval(*row) for row in rows]))
         else:
-            column = frame[name]
-            shown.append(_Column(_heading(name), _class(column), [_cell(value) for value in column]))
+            shown.append(_Column(_heading(name), _class(frame[name]), _cells(frame[name])))
     return shown
+
+
+def _cells(column: pl.Series) -> list[str]:
+    """The texts of a column: whole numbers and those of few decimals as they are, others with four digits."""
+    if column.name == "workers":
+        return [_SINGLE if value == 0 else _cell(value) for value in column]
+    if column.dtype.is_float() and column.drop_nulls().is_finite().all():
+        exact = column.round(_EXACT)
+        if ((exact - column).abs() < _ROUNDING).all():
+            return [MISSING if value is None else _as_is(value) for value in exact]
+    return [_cell(value) for value in column]
+
+
+def _as_is(value: float) -> str:
+    text = f"{value:,.{_EXACT}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text.replace("-", "−")
+
+
+def _told_by_system(frame: pl.DataFrame) -> list[str]:
+    """Columns of a configuration that have one value for each system that was measured."""
+    columns = [name for name in frame.columns if name in _TOLD]
+    if "resource" not in frame.columns or not columns:
+        return []
+    values = frame.group_by("resource").agg(pl.col(columns).n_unique())
+    return [name for name in columns if (values[name] == 1).all()]
 
 
 def _heading(name: str) -> str:
@@ -114,9 +159,10 @@ def _same_throughout(frame: pl.DataFrame) -> list[str]:
 
 
 def _without_values(frame: pl.DataFrame) -> list[str]:
-    """Columns of texts in which no row has one; never the first column."""
-    texts = [name for name in frame.columns[1:] if frame[name].dtype == pl.String]
-    return [name for name in texts if frame[name].is_in(["", None], nulls_equal=True).all()]
+    """Columns in which no row has a value; never the first column."""
+    empty = [name for name in frame.columns[1:] if frame[name].null_count() == frame.height]
+    texts = [name for name in frame.columns[1:] if frame[name].dtype == pl.String and name not in empty]
+    return [*empty, *(name for name in texts if frame[name].is_in(["", None], nulls_equal=True).all())]
 
 
 def _plain(value: object) -> str:
@@ -146,7 +192,7 @@ def _cell(value: object) -> str:
         case float():
             return aligned(value)
         case int():
-            return f"{value:,}".replace(",", THIN_SPACE).replace("-", "−")
+            return f"{value:,}".replace("-", "−")
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case list() | pl.Series():
@@ -158,7 +204,11 @@ def _cell(value: object) -> str:
 def _class(column: pl.Series) -> str:
     if column.dtype.is_numeric():
         return ' class="number"'
+    if column.dtype.is_temporal():
+        return ' class="short"'
     longest = column.str.len_chars().max() if column.dtype == pl.String else None
     if not isinstance(longest, int):
         return ""
-    return ' class="long"' if longest > _LONG else ' class="short"' if longest <= _SHORT else ""
+    words = column.str.contains(" ").any()
+    kept = longest <= (_SHORT if words else _NAME)
+    return ' class="short"' if kept else ' class="long"' if longest > _LONG else ""

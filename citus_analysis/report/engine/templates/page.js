@@ -3,7 +3,7 @@
   const root = document.documentElement;
   const contents = document.getElementById("contents");
   if (contents && matchMedia("(min-width: 75rem)").matches) contents.open = true;
-  const unfold = (open) => document.querySelectorAll("details.fold, details.how").forEach((one) => { one.open = open; });
+  const unfold = (open) => document.querySelectorAll("details.fold, details.how, .set-up details").forEach((one) => { one.open = open; });
   window.addEventListener("beforeprint", () => unfold(true));
   window.addEventListener("afterprint", () => unfold(false));
   const text = (id) => document.getElementById(id).textContent;
