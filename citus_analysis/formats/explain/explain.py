@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import ClassVar, Final
 
 import polars as pl
@@ -61,7 +62,9 @@ class Explain(Format):
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""
         text = head.decode("utf-8", "replace")
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()][:400]
+        # A heading may stand further on; the rest is told by the first two lines.
+        wanted = 400 if "QUERY PLAN" in text else 2
+        lines = list(islice((line.rstrip() for line in text.splitlines() if line.strip()), wanted))
         if not lines:
             return 0.0
         document = _JSON.match(text) or YAML_BEGINS.match(lines[0])

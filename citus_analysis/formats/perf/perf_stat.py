@@ -97,7 +97,7 @@ def _separator(head: bytes) -> str | None:
     # The regular expressions of polars take linear time for any text; those of Python do not.
     line = next(lines, "")
     likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS]
-    if not likely:
+    if not likely or not any(map(str.isdigit, line)):
         return None
     first = pl.Series([line])
     return next((sep for sep in likely if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)

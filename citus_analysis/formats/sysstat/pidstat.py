@@ -14,6 +14,7 @@ Command lines (`-l`) are redacted like all texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -25,6 +26,8 @@ from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 __all__ = ["FORMAT", "Pidstat"]
 
 _FIRST: Final = frozenset({"UID", "USER", "PID", "TGID"})
+#: A line that ends with the name of the last column; other files that hold the word are not split into lines.
+_MAY_BE_HEADER: Final = re.compile(rb"Command[ \t\r]*$", re.MULTILINE)
 
 
 class Pidstat(Format):
@@ -38,7 +41,7 @@ class Pidstat(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers, which begin with the user and end with the command."""
-        if b"Command" not in head:
+        if not _MAY_BE_HEADER.search(head):
             return 0.0
         headers = reports_in(head)
         own = headers and all(names[0] in _FIRST and names[-1] == "Command" for names in headers)

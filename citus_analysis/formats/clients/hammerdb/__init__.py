@@ -58,7 +58,7 @@ from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE, Option
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_report
-from citus_analysis.formats.clients.hammerdb._lines import SIGN
+from citus_analysis.formats.clients.hammerdb._lines import SIGN, SIGN_WORDS
 from citus_analysis.formats.clients.hammerdb._report import Report
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
@@ -88,7 +88,8 @@ class Hammerdb(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By lines that only HammerDB prints, the tables of its jobs, or the schema that its JSON names."""
-        return 0.95 if SIGN.search(head) or is_job_database(head) or JOB_REPORT.search(head) else 0.0
+        signed = any(word in head for word in SIGN_WORDS) and SIGN.search(head)
+        return 0.95 if signed or is_job_database(head) or JOB_REPORT.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Of lines, the series in a piece per block, and the client, its values and its errors last; else one piece."""

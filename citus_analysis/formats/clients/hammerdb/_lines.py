@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["KINDS", "NUMBER", "RESULTS", "SIGN", "UNKNOWN"]
+__all__ = ["KINDS", "NUMBER", "RESULTS", "SIGN", "SIGN_WORDS", "UNKNOWN"]
 
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
@@ -48,6 +48,8 @@ SIGN: Final = re.compile(
     rb"|^Vuser 1:(?:RUNNING|Executing Query [0-9]+)\r?$",
     re.MULTILINE,
 )
+#: Each match of `SIGN` holds one of these; a search for fixed bytes takes a hundredth of the time.
+SIGN_WORDS: Final = (b"TEST RESULT : ", b"Hammerdb ", b"HammerDB CLI v", b"Vuser 1:")
 #: Kinds that hold values.
 RESULTS: Final = (
     *("version", "result", "setting", "users", "query", "queries", "counter", "listed", "user", "summary"),

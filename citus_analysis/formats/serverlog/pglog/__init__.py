@@ -37,7 +37,13 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
-from citus_analysis.formats.serverlog.pglog._detect import best_prefix, find_prefix, is_server_log, looks_like_log
+from citus_analysis.formats.serverlog.pglog._detect import (
+    best_prefix,
+    find_prefix,
+    is_server_log,
+    looks_like_log,
+    may_be_log,
+)
 from citus_analysis.formats.serverlog.pglog._pieces import pieces
 from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX
 from citus_analysis.formats.serverlog.pglog._read import prepared_chunks
@@ -64,6 +70,8 @@ class PgLog(Format):
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
+        if not may_be_log(head):
+            return 0.0
         prefix = best_prefix(head)
         if prefix is not None and named:
             return 0.95

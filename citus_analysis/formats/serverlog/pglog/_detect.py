@@ -22,7 +22,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.redaction import redact
 
-__all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log"]
+__all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
 
 _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
@@ -32,6 +32,11 @@ _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
 _SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
 _SHOWN: Final = 160
+
+
+def may_be_log(head: bytes) -> bool:
+    """Whether a line may have a severity: it holds what follows or precedes one. Fast, and true of few other files."""
+    return b":  " in head or b":[" in head
 
 
 def looks_like_log(head: bytes) -> bool:
