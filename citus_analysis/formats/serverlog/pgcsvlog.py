@@ -23,15 +23,16 @@ import polars as pl
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._details import with_details
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
-from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
+from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
@@ -84,7 +85,7 @@ _TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
 _LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
 
 
-class PgCsvLog(Format):
+class PgCsvLog(ServerLog):
     """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
@@ -96,8 +97,12 @@ class PgCsvLog(Format):
         """High if a line begins like a csvlog row."""
         return 0.97 if _has_rows(head) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per chunk.
+    def heads(self, content: Content, hints: Hints) -> Heads:
+        """The beginning of a row."""
+        return _HEADS
+
+    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+        """The chunks of the log.
 
         Raises:
             FormatError: no line at the beginning is a csvlog row.
@@ -120,7 +125,7 @@ class PgCsvLog(Format):
             found = prepared(fast or scan_with(read, _HEADS, build), local)
             return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
 
-        yield from pieces(in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog"))
+        yield from in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog")
 
 
 def _has_rows(head: bytes) -> bool:

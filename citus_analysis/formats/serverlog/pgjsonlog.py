@@ -24,7 +24,7 @@ import polars as pl
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import EXCERPT_CHARS, Format, Hints, Parsed, Reject
+from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats.reading.json_lines import (
     blank_lines,
@@ -35,11 +35,12 @@ from citus_analysis.formats.reading.json_lines import (
 )
 from citus_analysis.formats.serverlog.pglog._details import with_details
 from citus_analysis.formats.serverlog.pglog._detect import best_prefix
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, prepared
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
+from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
@@ -95,7 +96,7 @@ _NO_RECORD: Final = "no object with a severity and a message"
 Object = Mapping[str, object]
 
 
-class PgJsonLog(Format):
+class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
 
     name: ClassVar[str] = "pgjsonlog"
@@ -108,8 +109,11 @@ class PgJsonLog(Format):
         """High if one of the first lines is an object with a severity and a message, or a wrapped log line."""
         return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per block.
+    def heads(self, content: Content, hints: Hints) -> None:
+        """A line is an object."""
+
+    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+        """The blocks of the log.
 
         Raises:
             FormatError: none of the first lines is such an object.
@@ -133,7 +137,7 @@ class PgJsonLog(Format):
             found = prepared(fast or _scanned(block, prefix, nested=nested), local)
             return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
 
-        yield from pieces(in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog"))
+        yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
 
 def _objects(data: bytes) -> list[Object]:

@@ -18,6 +18,7 @@ import bz2
 import codecs
 import io
 import os
+import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -132,13 +133,27 @@ def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 -
 
 @dataclass(frozen=True)
 class Content:
-    """The decompressed content of one file.
+    r"""The decompressed content of one file, or a stretch of an uncompressed one.
+
+    Attributes:
+        path: the file.
+        begin: where the stretch begins. Only blocks are limited to the stretch; :attr:`head` is that of the file.
+        end: where it ends; None: at the end of the file.
 
     Raises:
         InputError: the file cannot be opened or read, or its compressed stream is damaged.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "three-lines.log"
+        >>> _ = path.write_bytes(b"one\ntwo\nthree\n")
+        >>> [(block.offset, block.data) for block in Content(path, begin=4, end=8).blocks()]
+        [(4, b'two\n')]
     """
 
     path: Path
+    begin: int = 0
+    end: int | None = None
 
     @cached_property
     def compression(self) -> str:
@@ -195,6 +210,10 @@ class Content:
             )
         return data
 
+    @property
+    def _length(self) -> int | None:
+        return None if self.end is None else self.end - self.begin
+
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
 
@@ -221,7 +240,9 @@ class Content:
             InputError: the stream is damaged; the whole lines before the damage were handed out.
         """
         with closing(self.open()) as stream:
-            reader, offset, held = _Reader(stream, self.path), 0, b""
+            if self.begin:
+                stream.seek(self.begin)
+            reader, offset, held = _Reader(stream, self.path, self._length), self.begin, b""
             size = min(first_bytes or block_bytes, block_bytes)
             while True:
                 unread = None if held else reader.unread(size, cut)
@@ -253,20 +274,28 @@ class Content:
 
 
 class _Reader:
-    """Reads a stream; the data before a damaged place are returned before its error is raised."""
+    """Reads a stream; the data before a damaged place are returned before its error is raised.
 
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
+    Args:
+        stream: the stream, at the place where reading begins.
+        path: path of the file.
+        most: number of bytes to read at most; None: all.
+    """
+
+    def __init__(self, stream: BinaryIO, path: Path, most: int | None = None) -> None:
         # read1 of a decompressor returns the data it has; read would lose them at a later damaged place.
         self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._stream = stream
         self._path = path
         self._damage: InputError | None = None
+        self._left = sys.maxsize if most is None else most
         self._file = OpenFile(stream) if isinstance(stream, io.FileIO) and stream.seekable() else None
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end or before a damaged place."""
         self.raise_damage()
         pieces: list[bytes] = []
+        size = min(size, self._left)
         try:
             while size > 0 and (piece := self._more(min(size, _READ_BYTES))):
                 pieces.append(piece)
@@ -278,7 +307,9 @@ class _Reader:
             self._damage = _unreadable(self._path, error)
             if not pieces:
                 raise self._damage from error
-        return b"".join(pieces)
+        data = b"".join(pieces)
+        self._left -= len(data)
+        return data
 
     def unread(self, size: int, cut: Cut) -> Unread | None:
         """The next block of about `size` bytes, which count as read; None if its end can be found only by reading it.
@@ -286,7 +317,7 @@ class _Reader:
         Examining only its end avoids a copy: new memory for each block costs more than the reading. The output of
         decompressors and pipes cannot be examined in advance.
         """
-        if self._file is None or size <= LOOK_BYTES:
+        if self._file is None or size <= LOOK_BYTES or size > self._left:
             return None
         begin = self._stream.tell()
         end = os.pread(self._file.number, LOOK_BYTES, begin + size - LOOK_BYTES)
@@ -295,6 +326,7 @@ class _Reader:
         if not found:
             return None
         length = size - LOOK_BYTES + first + found
+        self._left -= length
         self._stream.seek(begin + length)
         return Unread(begin, length, self._path, self._file)
 

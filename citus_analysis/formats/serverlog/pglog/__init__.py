@@ -22,7 +22,8 @@ Python with regular expressions, `tests/formats/pglog/oracle`, with which the te
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details tied to their records;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
-- `_pieces`, `_times`, `_checkpoints`: results in the order of the source.
+- `_pieces`, `_times`, `_checkpoints`: results in the order of the source;
+- `_stretches`: a log read in stretches by several processes.
 
 Limits: a shard's number is taken from the first name that is qualified with a schema and ends in six or more digits,
 which also matches a user's partition `public.events_202401` (traces use it in a cluster only); syslog lines have no
@@ -35,7 +36,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._detect import (
     best_prefix,
@@ -44,9 +45,10 @@ from citus_analysis.formats.serverlog.pglog._detect import (
     looks_like_log,
     may_be_log,
 )
-from citus_analysis.formats.serverlog.pglog._pieces import pieces
-from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared
+from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.serverlog.pglog._read import prepared_chunks
+from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
@@ -56,7 +58,7 @@ __all__ = ["FORMAT", "STUDY_PREFIX", "PgLog", "compiled_scanner"]
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 
 
-class PgLog(Format):
+class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
@@ -64,6 +66,7 @@ class PgLog(Format):
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
+    looks_back: ClassVar[bool] = True
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a common prefix fits; lower if lines only have severities."""
@@ -79,16 +82,24 @@ class PgLog(Format):
             return 0.9
         return 0.6 if looks_like_log(head) else 0.0
 
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per chunk.
+    def heads(self, content: Content, hints: Hints) -> Prefix:
+        """The prefix of the log.
 
         Raises:
             FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
+            UsageError: the option `log_line_prefix` is malformed.
+        """
+        return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
+
+    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+        """The chunks of the log, scanned by up to `jobs` threads.
+
+        Raises:
+            FormatError: no prefix fits.
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
-        prefix = find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
         local = LocalTime.of(content.path, hints.options)
-        yield from pieces(prepared_chunks(content, prefix, local, hints.jobs))
+        yield from prepared_chunks(content, self.heads(content, hints), local, hints.jobs)
 
 
 FORMAT = PgLog()

@@ -38,7 +38,7 @@ _NOTHING: Final = _Stretch(0, b"")
 
 def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`; the first ones are smaller."""
-    held, fresh = _NOTHING, True
+    held, fresh = _NOTHING, not content.begin
     for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
         if isinstance(piece, Unread) and not held.data:
             # A record begins after it, so it is complete, and the following bytes do not begin with blank lines.

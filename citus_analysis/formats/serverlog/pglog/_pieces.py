@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from citus_analysis.core.column_types import CATEGORY, INT64
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["SCANNED", "Prepared", "pieces", "prepared"]
+__all__ = ["SCANNED", "InOrder", "Order", "Prepared", "pieces", "plan_tables", "prepared"]
 
 _EVENTS: Final = TABLES["log_events"].parsed()
 SCANNED: Final = Table(
@@ -70,31 +70,54 @@ def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
     return Prepared(scanned, rows, checkpoint_records(rows), tied="record_byte_offset" in given)
 
 
-def pieces(chunks: Iterable[Prepared]) -> Iterator[Parsed]:
-    """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one."""
-    ties, checkpoints = Ties(), Checkpoints()
+class Order(Protocol):
+    """What of the tables needs the order of the source."""
+
+    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+        """The rows of the next chunk."""
+
+
+class InOrder:
+    """The tables of a whole source, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._ties, self._checkpoints, self._plans = Ties(), Checkpoints(), 0
+
+    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+        """The rows of the next chunk."""
+        first, self._plans = self._plans, self._plans + len(chunk.plans)
+        return {
+            "log_events": chunk.rows if chunk.tied else self._ties.tie(chunk.rows),
+            "checkpoints": self._checkpoints.collect(chunk.checkpoints),
+            **plan_tables(chunk.plans, first),
+        }
+
+
+def pieces(chunks: Iterable[Prepared], order: Order | None = None) -> Iterator[Parsed]:
+    """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one.
+
+    Args:
+        chunks: the chunks of a source.
+        order: makes their tables; default: those of a whole source.
+    """
+    made = order or InOrder()
     held: list[Reject] = []
-    plans = 0
     for chunk in chunks:
         scanned = chunk.scanned
         rejects = _joined(held, scanned.rejects)
         held = rejects[-1:]
         yield Parsed(
-            {
-                "log_events": chunk.rows if chunk.tied else ties.tie(chunk.rows),
-                "checkpoints": checkpoints.collect(chunk.checkpoints),
-                **_plan_tables(chunk.plans, plans),
-            },
+            made.tables(chunk),
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
             rejects=reject_rows(rejects[:-1]),
         )
-        plans += len(chunk.plans)
     if held:
         yield Parsed({}, 0, rejects=reject_rows(held))
 
 
-def _plan_tables(plans: Sequence[tuple[str, Plan]], first: int) -> dict[str, Rows]:
+def plan_tables(plans: Sequence[tuple[str, Plan]], first: int) -> dict[str, Rows]:
+    """The tables of plans, the first of which has this number."""
     if not plans:
         return {}
     # polars, the slowest import, only for logs that hold plans.

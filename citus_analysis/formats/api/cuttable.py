@@ -1,0 +1,74 @@
+"""Formats whose sources can be cut, so that several processes read one large source at the same time.
+
+A source is cut where records begin, and each stretch is read by itself. Offsets count from the beginning of the source,
+so rows do not depend on the cuts. What a stretch cannot tell without the others it leaves in its :class:`Seam`: rows
+that become rows of a table only together, and the number of those that are counted through the source.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["HEAD_BYTES_NEEDED", "LOOK_BACK_BYTES", "CuttableFormat", "Seam"]
+
+#: Bytes at the beginning of a source, and before a stretch, that may be looked at to read the stretch.
+HEAD_BYTES_NEEDED: Final = 2 * 2**20
+LOOK_BACK_BYTES: Final = 2**20
+
+
+@dataclass
+class Seam:
+    """What a stretch of a source cannot tell without the others; filled while the stretch is parsed.
+
+    Attributes:
+        alone: the rows are those that the whole source gives; otherwise it must be read in one piece.
+        laid_aside: records that become rows only together with those of other stretches, as Arrow streams.
+        numbered: number of rows that are counted through the source.
+    """
+
+    alone: bool = True
+    laid_aside: list[bytes] = field(default_factory=list)
+    numbered: int = 0
+
+
+class CuttableFormat(Format):
+    """A format whose uncompressed sources can be read in stretches."""
+
+    @abstractmethod
+    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+        """Where stretches of about a length may begin, in order, the first of them left out.
+
+        Raises:
+            FormatError: the bytes are not of this format at all.
+            InputError: the file cannot be read.
+        """
+
+    @abstractmethod
+    def parse_stretch(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
+        """The tables of a stretch, as :meth:`parse` gives them of a whole source.
+
+        Args:
+            content: with the beginning and end of the stretch.
+            hints: facts about the file.
+            seam: what the stretch cannot tell is added to it.
+        """
+
+    @abstractmethod
+    def parse_numbered(self, content: Content, hints: Hints, first: int) -> Iterator[Parsed]:
+        """The rows of a stretch that are counted through the source; what became of other bytes counts as noise.
+
+        Args:
+            content: with the beginning and end of the stretch.
+            hints: facts about the file.
+            first: how many of them are in the stretches before.
+        """
+
+    @abstractmethod
+    def parse_together(self, seams: Sequence[Seam]) -> Iterator[Parsed]:
+        """The rows that follow from all stretches, given what each laid aside, in order."""

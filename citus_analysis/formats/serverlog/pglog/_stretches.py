@@ -1,0 +1,198 @@
+"""Server logs read in stretches, by several processes.
+
+A log is cut where a record begins. Three things cross a cut. A detail may stand after the cut while its record stands
+before it, if other processes wrote between them: the records just before a stretch are read once more to know what they
+were, and a log with a detail whose record is still unknown is read in one piece. Checkpoints have their beginning and
+end in records minutes apart: their few records are put together when all stretches are read. Plans are numbered through
+the log: stretches that have some are read once more when it is known how many there are before.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
+
+import numpy as np
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.formats.api.cuttable import LOOK_BACK_BYTES, CuttableFormat, Seam
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
+from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, plan_tables
+from citus_analysis.formats.serverlog.pglog._prefix import Heads
+from citus_analysis.formats.serverlog.pglog._records import RECORD
+from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.schema import SEVERITIES, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ServerLog"]
+
+#: Bytes that are looked at for the beginning of a record; a line that is longer is passed over.
+_WINDOW: Final = 64 * 2**10
+_DETAIL: Final = SEVERITIES.index("DETAIL")
+
+
+class ServerLog(CuttableFormat):
+    """A log of PostgreSQL, in any of its forms.
+
+    Attributes:
+        looks_back: details stand in lines of their own, which are tied to records before them.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    @abstractmethod
+    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+        """The chunks of a log or a stretch of it, in order."""
+
+    @abstractmethod
+    def heads(self, content: Content, hints: Hints) -> Heads | None:
+        """How records begin; None if each line is one."""
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per chunk."""
+        yield from pieces(self.prepared(content, hints))
+
+    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+        """The beginnings of the records after places at equal distances."""
+        size = content.path.stat().st_size
+        number = size // stretch_bytes
+        if number < 2 or content.compression != "none":
+            return []
+        heads = self.heads(content, hints)
+        with closing(content.open()) as stream:
+            found = [_record_after(stream, size * one // number, heads) for one in range(1, number)]
+        return sorted({place for place in found if place is not None})
+
+    def parse_stretch(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
+        """One piece per chunk, without the tables that follow from all stretches."""
+        look = self._look_back(content, hints)
+        before = replace(content, begin=look, end=content.begin)
+        apart = _Apart(seam, self.prepared(before, hints) if look < content.begin else (), from_start=not look)
+        for piece in pieces(self.prepared(content, hints), apart):
+            # A reject at the very beginning may continue one at the end of the stretch before.
+            if content.begin and len(piece.rejects) and piece.rejects.column("byte_offset")[0].as_py() == content.begin:
+                seam.alone = False
+            yield piece
+
+    def _look_back(self, content: Content, hints: Hints) -> int:
+        """Where the records begin that may have details in a stretch."""
+        place = content.begin - LOOK_BACK_BYTES
+        if not self.looks_back:
+            return content.begin
+        if place <= 0:
+            return 0
+        with closing(content.open()) as stream:
+            return _record_after(stream, place, self.heads(content, hints)) or content.begin
+
+    def parse_numbered(self, content: Content, hints: Hints, first: int) -> Iterator[Parsed]:
+        """The plans of a stretch."""
+        for chunk in self.prepared(content, hints):
+            scanned = chunk.scanned
+            rejected = sum(reject.byte_length for reject in scanned.rejects)
+            yield Parsed(plan_tables(chunk.plans, first), scanned.parsed_bytes, scanned.noise_bytes + rejected)
+            first += len(chunk.plans)
+
+    def parse_together(self, seams: Sequence[Seam]) -> Iterator[Parsed]:
+        """The checkpoints of a log."""
+        records = [batch for seam in seams for stored in seam.laid_aside for batch in _restored(stored)]
+        yield Parsed({"checkpoints": Checkpoints().collect(records)}, 0)
+
+
+class _Apart:
+    """What can be told of the chunks of a stretch; `InOrder` has the same of a whole log."""
+
+    def __init__(self, seam: Seam, before: Iterable[Prepared], *, from_start: bool) -> None:
+        self._seam, self._from_start = seam, from_start
+        self._ties, self._known = Ties(), np.empty(0, np.int64)
+        for chunk in before:
+            self._are_tied(self._ties.tie(chunk.rows))
+
+    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+        """The rows of the next chunk."""
+        if chunk.checkpoints:
+            self._seam.laid_aside.append(_stored(chunk.checkpoints))
+        self._seam.numbered += len(chunk.plans)
+        if chunk.tied:
+            return {"log_events": chunk.rows}
+        rows = self._ties.tie(chunk.rows)
+        # From the beginning of the log, no record is unknown.
+        self._seam.alone &= self._from_start or self._are_tied(rows)
+        return {"log_events": rows}
+
+    def _are_tied(self, rows: pa.RecordBatch) -> bool:
+        """Whether each process had a record before its first detail; remember the processes of this chunk."""
+        pids = _numbers(rows.column("pid"))
+        details = _numbers(rows.column("severity").indices) >= _DETAIL
+        untied = np.flatnonzero(details & (_numbers(rows.column("record_byte_offset")) < 0))
+        untied = untied[~np.isin(pids[untied], self._known)]
+        processes, first = np.unique(pids[~details], return_index=True)
+        first = np.flatnonzero(~details)[first]
+        self._known = np.union1d(self._known, processes)
+        if not len(untied) or not len(processes):
+            return not len(untied)
+        place = np.minimum(np.searchsorted(processes, pids[untied]), len(processes) - 1)
+        return bool(((processes[place] == pids[untied]) & (first[place] < untied)).all())
+
+
+def _record_after(stream: BinaryIO, place: int, heads: Heads | None) -> int | None:
+    """The first record that begins at a place or after it; None if there is none."""
+    from citus_analysis.formats.serverlog.pglog._scan import find_openers
+
+    begin = _line_after(stream, place)
+    while begin is not None:
+        stream.seek(begin)
+        data = stream.read(_WINDOW)
+        whole = data[: data.rfind(b"\n") + 1]
+        if whole and heads is None:
+            return begin
+        if whole and heads is not None:
+            lines = find_openers(whole, heads)
+            records = np.flatnonzero(lines.roles == RECORD)
+            if len(records):
+                return begin + int(lines.starts[records[0]])
+        begin = begin + len(whole) if whole else _line_after(stream, begin + 1)
+    return None
+
+
+def _line_after(stream: BinaryIO, place: int) -> int | None:
+    """The first line that begins at a place or after it; None if there is none."""
+    stream.seek(place - 1)
+    while data := stream.read(_WINDOW):
+        found = data.find(b"\n")
+        if found >= 0:
+            return place + found
+        place += len(data)
+    return None
+
+
+def _numbers(values: pa.Array) -> Integers:
+    """Numbers with -1 for nulls."""
+    if values.null_count == len(values):
+        return np.full(len(values), -1)
+    return filled(values, -1).astype(np.int64)
+
+
+def _stored(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Rows as bytes that refer to nothing else: what a slice of a chunk refers to is the whole chunk."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _restored(stored: bytes) -> list[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(stored) as reader:
+        return list(reader)
