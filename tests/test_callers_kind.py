@@ -40,7 +40,8 @@ def table(dataset: Dataset, name: str) -> pl.DataFrame:
 
 
 DEMANDS = pl.DataFrame(
-    {name: ["w2"] for name in CONFIGURATION} | {"node": ["1"], "demand": ["CPU time"], "bound_ops_s": [900.0]}
+    {name: ["w2"] for name in CONFIGURATION}
+    | {"threads": [4], "node": ["1"], "demand": ["CPU time"], "bound_ops_s": [900.0], "throughput_ops_s": [500.0]}
 )
 CONNECTIONS = pl.DataFrame(
     {
@@ -76,8 +77,6 @@ CALLS: dict[str, Call] = {
     "align_to_runs": lambda d, k: bottleneck.align_to_runs(k(d.cpu_samples()), k(d.runs())),
     "one_source": lambda d, k: bottleneck.one_source(k(d.cpu_samples()), ["run_id", "node"]),
     "cpu_over_time": lambda d, k: bottleneck.cpu_over_time(k(d.cpu_samples()), k(d.runs())),
-    "device_over_time": lambda d, k: bottleneck.device_over_time(k(d.device_samples()), k(d.runs())),
-    "checkpoint_marks": lambda d, k: bottleneck.checkpoint_marks(k(d.checkpoints()), k(d.runs())),
     "resource_utilization": lambda d, k: bottleneck.resource_utilization(k(d.cpu_samples()), k(d.device_samples())),
     "top_symbols": lambda d, k: bottleneck.top_symbols(k(d.perf_symbols())),
     "cpu_share_by_object": lambda d, k: bottleneck.cpu_share_by_object(k(d.perf_symbols())),
@@ -106,6 +105,10 @@ CALLS: dict[str, Call] = {
     "in_milliseconds": lambda d, k: spans.in_milliseconds(k(d.statements().select("total_us"))),
     "measured_rates": lambda _, k: measured_rates(k(published("thesis")), k(audit().findings)),
     "rates_not_measured": lambda _, k: rates_not_measured(k(published("thesis")), k(audit().findings)),
+    "configuration_costs": lambda d, k: scaling.configuration_costs(
+        k(d.runs().with_columns(operation=pl.lit("x"), cpu_per_node=pl.lit("0.1"))), k(d.nodes())
+    ),
+    "load_bounds": lambda _, k: scaling.load_bounds(k(DEMANDS)),
     "first_to_saturate": lambda _, k: scaling.first_to_saturate(k(DEMANDS)),
     "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
     "audit_runs": lambda d, k: audit_runs(k(d.runs())),

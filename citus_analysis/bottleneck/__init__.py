@@ -1,7 +1,7 @@
 """Which resource limits a system: pure functions over the sample and profile tables.
 
-- samples in runs: `align_to_runs`, `one_source`; over time: `cpu_over_time`, `device_over_time`, `checkpoint_marks`;
-- summaries: `resource_utilization`, and from it `saturation` (`saturation_frame`);
+- samples in runs: `align_to_runs`, `one_source`; over time: `cpu_over_time`, `throttling_over_time`;
+- summaries: `resource_utilization`;
 - what limits a configuration: `study_bottleneck` (a `BottleneckStudy` by `Thresholds`), also as
   `citus_analysis.bottleneck(dataset)`; `balance` over nodes, `shard_skew`, `session_waits`, `variance_of` statements,
   `run_variance` between repeated runs (`split_run_variance` on plain values);
@@ -25,16 +25,10 @@ from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.measured_resources import ResourceStudy, study_resources
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks, top_symbols
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
-from citus_analysis.bottleneck.saturation import Saturation, saturation, saturation_frame
 from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.bottleneck.study import BottleneckStudy, study_bottleneck
 from citus_analysis.bottleneck.thresholds import Thresholds
-from citus_analysis.bottleneck.timeline import (
-    checkpoint_marks,
-    cpu_over_time,
-    device_over_time,
-    throttling_over_time,
-)
+from citus_analysis.bottleneck.timeline import cpu_over_time, throttling_over_time
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.displays import public
 from citus_analysis.core.frames import TableSource
@@ -45,26 +39,21 @@ __all__ = [
     "CpuContrast",
     "ResourceStudy",
     "RunVariance",
-    "Saturation",
     "Thresholds",
     "Verdict",
     "align_to_runs",
     "balance",
-    "checkpoint_marks",
     "client_sessions",
     "connection_balance",
     "connections_over_time",
     "cpu_contrasts",
     "cpu_over_time",
     "cpu_share_by_object",
-    "device_over_time",
     "jain_index",
     "mean_symbols",
     "one_source",
     "resource_utilization",
     "run_variance",
-    "saturation",
-    "saturation_frame",
     "separators",
     "session_waits",
     "shard_skew",

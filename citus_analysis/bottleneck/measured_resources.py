@@ -13,7 +13,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
-from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols
+from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.stacks import stack_tree
@@ -100,7 +100,8 @@ def study_resources(
     cpu = _within(_chosen(dataset, "cpu_samples", runs), runs, by=("node",))
     single = _chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False))
     devices = _within(single, runs, by=("node", "device"))
-    symbols = _chosen(dataset, "perf_symbols", runs)
+    stacks = _chosen(dataset, "perf_stacks", runs)
+    symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
     if cpu.is_empty() and devices.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
             f"no samples of CPU, devices or perf within runs of resources {resources!r}",
@@ -116,7 +117,7 @@ def study_resources(
         checkpoints=_checkpoint_summary(checkpoints, marked),
         symbols=mean_symbols(symbols, n=_MOST_SYMBOLS),
         modules=cpu_share_by_object(symbols),
-        stacks=stack_tree(_chosen(dataset, "perf_stacks", runs), symbols),
+        stacks=stack_tree(stacks, symbols),
         connections=_connections(_chosen(dataset, "activity_samples", runs), runs, shown),
         throttling=throttling_over_time(_chosen(dataset, "throttle_samples", runs), runs),
         detail=shown,
@@ -142,6 +143,12 @@ def _connections(activity: pl.DataFrame, runs: pl.DataFrame, detail: Detail | No
 def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFrame:
     frame = as_polars(dataset.table(table))
     return frame.filter(pl.col("resource").is_in(runs["resource"].unique().implode()))
+
+
+def _with_symbols_of_stacks(symbols: pl.DataFrame, stacks: pl.DataFrame) -> pl.DataFrame:
+    """Symbols of reports, and of recordings without a report those at the leaves of their stacks."""
+    found = symbols_of_stacks(stacks).join(symbols, on=[*_RUN, "node", "event"], how="anti", nulls_equal=True)
+    return pl.concat([symbols, found], how="diagonal_relaxed") if found.height else symbols
 
 
 def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:

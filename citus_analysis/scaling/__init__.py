@@ -8,13 +8,13 @@
 - gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
 - throughput after other changes, and curves of networks beside models: `predicted_changes` (`change_table`),
   `throughput_curves`;
-- what an operation needs of each node: `resource_demands`, `first_to_saturate`; gains by the rules above:
-  `predictions`;
-- `cost_figures`.
+- what an operation needs of each node: `resource_demands`, `first_to_saturate`, `load_bounds`; gains by the rules
+  above: `predictions`;
+- `cost_figures`, of all configurations `configuration_costs`.
 """
 
 from citus_analysis.core.displays import public
-from citus_analysis.scaling.cost import CostFigures, cost_figures
+from citus_analysis.scaling.cost import CostFigures, configuration_costs, cost_figures
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fits import Band, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.fitting import fit, fit_model, fit_usl
@@ -32,7 +32,12 @@ from citus_analysis.scaling.queueing.laws import (
 )
 from citus_analysis.scaling.queueing.mva import NetworkSolution, mva, mva_multiclass
 from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_closed
-from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, predictions, resource_demands
+from citus_analysis.scaling.queueing.resource_demands import (
+    first_to_saturate,
+    load_bounds,
+    predictions,
+    resource_demands,
+)
 from citus_analysis.scaling.queueing.system_changes import Predicted, change_table, predicted_changes, throughput_curves
 from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
@@ -70,6 +75,7 @@ __all__ = [
     "asymptotic_bounds",
     "blocked_time",
     "change_table",
+    "configuration_costs",
     "cost_figures",
     "efficiency",
     "first_to_saturate",
@@ -80,6 +86,7 @@ __all__ = [
     "latency_by_load",
     "little",
     "little_runs",
+    "load_bounds",
     "mva",
     "mva_multiclass",
     "predicted_changes",

@@ -6,13 +6,19 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import Interval
+from citus_analysis.stats import Interval, mean_interval
 
-__all__ = ["CostFigures", "cost_figures"]
+__all__ = ["CostFigures", "configuration_costs", "cost_figures"]
 
 _SECONDS_PER_HOUR = 3_600
 _MILLION = 1_000_000
@@ -87,3 +93,78 @@ def _price(throughput: Interval, hourly: float) -> Interval:
     per_ops = hourly / _SECONDS_PER_HOUR * _MILLION
     high = per_ops / throughput.low if throughput.low > 0 else float("inf")
     return replace(throughput, estimate=per_ops / throughput.estimate, low=per_ops / throughput.high, high=high)
+
+
+#: Columns that tell configurations apart in `configuration_costs`, beside the resource.
+_CONFIGURATION: Final = ("operation", "workers", "threads")
+_RANGE: Final = ("_low", "_high")
+
+
+@in_callers_kind
+def configuration_costs(
+    runs: Frame, nodes: Frame, *, price_per_node_hour: float = 0.0, currency: str = "USD", level: float = LEVEL
+) -> pl.DataFrame:
+    """Throughput per vCPU of each configuration whose nodes and cores are known, and its price where one is given.
+
+    Args:
+        runs: runs with `resource`, `operation`, `workers`, `threads`, `cpu_per_node` (cores that a node may use, as the
+            resource's description states them) and `throughput_ops_s`, as :func:`citus_analysis.runs.select_runs` gives
+            them.
+        nodes: the table `nodes`; all nodes of a resource are paid for, the coordinator included.
+        price_per_node_hour: price of a node per hour; 0: not known.
+        currency: unit of the price.
+        level: confidence level of the intervals over runs (Student's t).
+
+    Returns:
+        Per resource and configuration: `runs`, `nodes`, `vcpus`, `ops_s_per_vcpu` with `_low` and `_high`, and with a
+        price `price_per_million_ops` with `_low` and `_high` and `currency`. Ends are null for a single run.
+
+    Example:
+        >>> one = {"resource": "w2", "operation": "INSERT", "workers": 2, "threads": 4, "cpu_per_node": "0.5"}
+        >>> runs = pl.DataFrame([one | {"throughput_ops_s": rate} for rate in (290.0, 300.0, 310.0)])
+        >>> nodes = pl.DataFrame({"resource": ["w2"] * 3, "node": ["0", "1", "2"]})
+        >>> configuration_costs(runs, nodes).select("vcpus", "ops_s_per_vcpu").row(0)
+        (1.5, 200.0)
+    """
+    counts = as_polars(nodes).group_by("resource").agg(nodes=pl.col("node").n_unique())
+    known = as_polars(runs)
+    if "cpu_per_node" not in known.columns:
+        known = known.with_columns(cpu_per_node=pl.lit(None, pl.String))
+    cores = pl.col("cpu_per_node").cast(pl.String).str.extract(r"^([\d.]+)").cast(pl.Float64, strict=False)
+    known = (
+        known.with_columns(cores=cores).join(counts, on="resource").filter((pl.col("cores") > 0) & (pl.col(METRIC) > 0))
+    )
+    rows = [
+        {"resource": key[0], **dict(zip(_CONFIGURATION, key[1:], strict=True)), "runs": group.height}
+        | _row(group, price_per_node_hour, currency, level)
+        for key, group in known.group_by("resource", *_CONFIGURATION, maintain_order=True)
+    ]
+    schema = {name: known.schema[name] for name in ("resource", *_CONFIGURATION)} | dict(_columns(price_per_node_hour))
+    return pl.DataFrame(rows, schema=schema).sort("resource", *_CONFIGURATION, nulls_last=True)
+
+
+def _columns(price: float) -> Mapping[str, type[pl.DataType]]:
+    named = ("ops_s_per_vcpu", "price_per_million_ops") if price else ("ops_s_per_vcpu",)
+    ends = {f"{name}{end}": pl.Float64 for name in named for end in ("", *_RANGE)}
+    counts = {"runs": pl.Int64, "nodes": pl.Int64, "vcpus": pl.Float64}
+    return {**counts, **ends, **({"currency": pl.String} if price else {})}
+
+
+def _row(runs: pl.DataFrame, price: float, currency: str, level: float) -> dict[str, object]:
+    nodes = int(runs["nodes"][0])
+    figures = cost_figures(
+        mean_interval(runs[METRIC].to_numpy(), level),
+        nodes=nodes,
+        vcpus_per_node=float(runs["cores"][0]),
+        price_per_node_hour=price or None,
+        currency=currency,
+    )
+    row = {"nodes": nodes, "vcpus": figures.vcpus} | _ends("ops_s_per_vcpu", figures.ops_s_per_vcpu)
+    if figures.price_per_million_ops is None:
+        return row
+    return row | _ends("price_per_million_ops", figures.price_per_million_ops) | {"currency": currency}
+
+
+def _ends(name: str, interval: Interval) -> dict[str, object]:
+    low, high = interval.ends
+    return {name: interval.estimate, f"{name}_low": low, f"{name}_high": high}

@@ -74,9 +74,9 @@ def test_checkpoints_count_where_they_overlap_the_run() -> None:
     study = study_resources(given)
     row = study.checkpoints.row(0, named=True)
     assert row["checkpoints"] == 3
-    assert (row["samples_during"], row["samples_outside"]) == (7, 3)
+    assert (row["samples_during"], row["samples_outside"]) == (8, 2)
     assert study.detail is not None
-    assert study.detail.checkpoints.select("start_s", "end_s").rows() == [(None, 3.0), (2.0, 6.0), (9.0, 20.0)]
+    assert study.detail.checkpoints.select("start_s", "end_s").rows() == [(-1.0, 3.0), (2.0, 6.0), (9.0, 20.0)]
 
 
 def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
@@ -108,6 +108,15 @@ def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts(
     assert resource_sentences(study)[-1] == (
         "Of all samples of perf in r, 99 % were in postgres; the function that took most is g, 99.0 % (one recording)."
     )
+
+
+def test_the_symbols_of_a_recording_without_a_report_are_those_of_its_stacks() -> None:
+    key = {"resource": "r", "run_id": "r/1", "iteration": 1, "event": "cycles", "source_id": "s"}
+    reported = {**key, "node": "0", "symbol": "f", "shared_object": "postgres", "self_percent": 100.0}
+    stack = {**key, "shared_object": "citus.so", "samples": 5, "self_percent": 100.0}
+    stacks = pl.DataFrame([{**stack, "node": "0", "stack": "main;g"}, {**stack, "node": "1", "stack": "main;h"}])
+    study = study_resources(tables(perf_symbols=pl.DataFrame([reported]), perf_stacks=stacks))
+    assert study.symbols.select("symbol", "recordings", "mean_percent").rows() == [("f", 2, 50.0), ("h", 2, 50.0)]
 
 
 def test_the_window_around_a_checkpoint_holds_the_longest_waits() -> None:

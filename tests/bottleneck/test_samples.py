@@ -1,6 +1,6 @@
 """Samples in runs, over time and summed up, on recordings of a real run."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -8,9 +8,7 @@ import pytest
 
 from citus_analysis.bottleneck import (
     align_to_runs,
-    checkpoint_marks,
     cpu_over_time,
-    device_over_time,
     one_source,
     resource_utilization,
 )
@@ -170,29 +168,3 @@ def test_curves_over_the_run() -> None:
     curve = cpu_over_time(cpu(), runs())
     assert curve["elapsed_s"].is_sorted()
     assert curve["busy_percent"].to_list() == pytest.approx([report["busy"] for report in in_run()])
-    disk = device_over_time(devices(), runs(), margin_s=1)
-    assert disk["device"].unique().to_list() == ["vda"]
-    assert disk.height == 18
-
-
-def test_checkpoints_are_cut_to_the_run() -> None:
-    def at(seconds: float) -> datetime:
-        return START + timedelta(seconds=seconds)
-
-    frame = TABLES["checkpoints"].conform(
-        pl.DataFrame(
-            {
-                "resource": ["w2-t16-insert"] * 4,
-                "run_id": [None, RUN, RUN, "another"],
-                "start_time": [at(-5), None, at(100), at(1)],
-                "end_time": [at(3), at(8), at(103), at(2)],
-                "total_s": [8.0, 2.5, 3.0, 1.0],
-                "reason": ["wal", "time", "time", "time"],
-            },
-            schema_overrides={"start_time": pl.Datetime("ms", "UTC"), "end_time": pl.Datetime("ms", "UTC")},
-        )
-    )
-    assert checkpoint_marks(frame, runs()).select("start_s", "end_s", "reason").rows() == [
-        (0.0, 3.0, "wal"),
-        (5.5, 8.0, "time"),
-    ]

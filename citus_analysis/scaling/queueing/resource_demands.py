@@ -18,10 +18,11 @@ from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.scaling.queueing.blocked import blocked_time
-from citus_analysis.scaling.queueing.laws import service_demand
+from citus_analysis.scaling.queueing.laws import asymptotic_bounds, service_demand
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
+from citus_analysis.units import US_PER_S
 
-__all__ = ["first_to_saturate", "predictions", "resource_demands"]
+__all__ = ["first_to_saturate", "load_bounds", "predictions", "resource_demands"]
 
 _RUN: Final = ("resource", "run_id")
 _PREDICTED_FROM: Final = (
@@ -150,3 +151,60 @@ def first_to_saturate(demands: Frame) -> pl.DataFrame:
     """
     bounded = as_polars(demands).drop_nulls("bound_ops_s").sort("bound_ops_s")
     return bounded.unique(CONFIGURATION, keep="first", maintain_order=True).sort(*CONFIGURATION, nulls_last=True)
+
+
+@in_callers_kind
+def load_bounds(demands: Frame) -> pl.DataFrame:
+    """How far the demands of each configuration let throughput grow with the threads, whatever the distributions.
+
+    The bounds are those of a closed system whose clients do not pause: throughput is at most min(N / D, 1 / D_max), and
+    an operation takes at least max(D, N D_max), where D is the sum of the demands of all nodes and D_max the largest.
+    A CPU's demand is divided by its cores, so that D is a lower bound of an operation's time in the servers.
+
+    Args:
+        demands: what :func:`resource_demands` returned.
+
+    Returns:
+        Per configuration with a number of threads and a demand that has a bound: `demand_us` (D), `largest_us` (D_max),
+        `largest` (whose it is), `knee_threads` ((D / D_max): with fewer threads throughput can grow with them),
+        `bound_ops_s` (at its own number of threads), `throughput_ops_s` (measured), `of_bound_percent` and
+        `response_low_us`.
+
+    Example:
+        >>> row = {name: None for name in CONFIGURATION} | {"resource": "w2", "threads": 4, "throughput_ops_s": 500.0}
+        >>> cpu = row | {"node": "1", "demand": "CPU time", "bound_ops_s": 1000.0}
+        >>> disk = row | {"node": "1", "demand": "device time", "bound_ops_s": 4000.0}
+        >>> found = load_bounds(pl.DataFrame([cpu, disk])).row(0, named=True)
+        >>> found["largest"], found["knee_threads"], found["bound_ops_s"], found["response_low_us"]
+        ('CPU time of node 1', 1.25, 1000.0, 4000.0)
+    """
+    frame = as_polars(demands).drop_nulls(["bound_ops_s", "threads"])
+    rows = [
+        dict(zip(CONFIGURATION, key, strict=True)) | _bounds_of(group)
+        for key, group in frame.group_by(CONFIGURATION, maintain_order=True)
+    ]
+    kinds = {name: frame.schema[name] for name in CONFIGURATION}
+    numbers = dict.fromkeys((*_BOUNDS, "throughput_ops_s", "of_bound_percent"), pl.Float64)
+    found = pl.DataFrame(rows, schema={**kinds, "largest": pl.String, **numbers})
+    return found.sort(*CONFIGURATION, nulls_last=True)
+
+
+_BOUNDS: Final = ("demand_us", "largest_us", "knee_threads", "bound_ops_s", "response_low_us")
+
+
+def _bounds_of(demands: pl.DataFrame) -> dict[str, object]:
+    """The bounds of one configuration, from the demands of all its resources."""
+    named = demands.with_columns(place=pl.format("{} of node {}", "demand", pl.col("node").fill_null("?")))
+    each = {place: US_PER_S / bound for place, bound in named.select("place", "bound_ops_s").iter_rows()}
+    found = asymptotic_bounds(each, demands["threads"][0])
+    bound, measured = float(found.throughput_high_ops_s[0]), demands["throughput_ops_s"][0]
+    return {
+        "demand_us": sum(each.values()),
+        "largest_us": max(each.values()),
+        "largest": found.bottleneck,
+        "knee_threads": found.knee,
+        "bound_ops_s": bound,
+        "throughput_ops_s": measured,
+        "of_bound_percent": 100 * measured / bound,
+        "response_low_us": float(found.response_low_us[0]),
+    }
