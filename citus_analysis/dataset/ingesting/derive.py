@@ -197,7 +197,7 @@ def _note(state: SourceState) -> str | None:
     return state.problem or state.note
 
 
-#: Pieces of traces that are worked on at the same time, at most: each takes some 100 MB.
+#: Pieces of traces that are worked on at the same time, at most, and files that are written: each takes some 100 MB.
 _MOST_JOBS: Final = 2
 
 _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
@@ -265,8 +265,9 @@ def stage_parts(
     """
     stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}{piece}"
     place = f"{derivation.name} of {tables.resource}"
-    with PartWriter(tables.folder, tables.resource, stem) as writer:
-        for rows in derivation.compute(tables, min(jobs, _MOST_JOBS)):
+    threads = min(jobs, _MOST_JOBS)
+    with PartWriter(tables.folder, tables.resource, stem, threads) as writer:
+        for rows in derivation.compute(tables, threads):
             with writing(tables.folder, place):
                 writer.write({name: TABLES[name].batch(frame) for name, frame in rows.items()})
         with writing(tables.folder, place):
