@@ -24,8 +24,8 @@ _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 class SourceFile(Found):
     """A file that a walk found, its identity and its format.
 
-    `Identifier.identify` fills the first four attributes, `recognise` the hash, the format and the problem,
-    `name_sources` the name and `find_duplicates` the last one.
+    `Identifier.identify` fills the first four attributes, `recognise` the hash, the format, the problem
+    and the cuts, `name_sources` the name and `find_duplicates` the file that it repeats.
 
     Attributes:
         identity: its run, resource, node, ...
@@ -38,6 +38,7 @@ class SourceFile(Found):
         problem: reason why it cannot be read.
         source_id: stable name, from the resource and the path within it.
         same_as: path of another file that contributed the same content for the same identity.
+        cuts: where stretches of it begin that can be read by themselves, without the first; empty if it is not cut.
     """
 
     identity: Identity
@@ -50,6 +51,7 @@ class SourceFile(Found):
     problem: str | None = None
     source_id: str = ""
     same_as: str | None = None
+    cuts: tuple[int, ...] = ()
 
     @property
     def is_unrecognised(self) -> bool:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from citus_analysis.dataset.discover.walk import Found
 from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored, reaching
 from citus_analysis.errors import InputError
+from citus_analysis.formats.api.cuttable import HEAD_BYTES_NEEDED, LOOK_BACK_BYTES
 from citus_analysis.texts.urls import is_url
 
 __all__ = ["local_copy", "outlined", "url_copy", "with_origins"]
@@ -103,8 +104,14 @@ def with_origins(files: Iterable[Found], origins: Mapping[Path, str]) -> list[Fo
 
 
 @contextmanager
-def local_copy(found: Found) -> Iterator[Path]:
+def local_copy(found: Found, begin: int = 0, end: int | None = None) -> Iterator[Path]:
     """A file as it can be read: itself, or a copy of what is at its URL.
+
+    Args:
+        found: the file.
+        begin: first byte that is needed.
+        end: end of those that are needed; None: all. A copy then holds these, with what may be looked at before them
+            and at the beginning of the file, and zero bytes elsewhere.
 
     Raises:
         InputError: it changed since it was found, or cannot be fetched.
@@ -112,7 +119,7 @@ def local_copy(found: Found) -> Iterator[Path]:
     if found.origin is None:
         yield found.path
         return
-    with url_copy(found.origin) as path:
+    with url_copy(found.origin) if end is None else _copy_of_stretch(found.origin, begin, end, found.bytes) as path:
         if path.stat().st_size != found.bytes:
             raise InputError("changed while it was read", path=found.relative, way_out="ingest again")
         yield path
@@ -121,8 +128,28 @@ def local_copy(found: Found) -> Iterator[Path]:
 @contextmanager
 def url_copy(url: str) -> Iterator[Path]:
     """A copy of the file at a URL, under its own name, while it is used."""
+    with _beside(url) as (place, name, path):
+        place.download(name, path)
+        yield path
+
+
+@contextmanager
+def _copy_of_stretch(url: str, begin: int, end: int, size: int) -> Iterator[Path]:
+    needed = [(0, min(HEAD_BYTES_NEEDED, size)), (max(0, begin - 2 * LOOK_BACK_BYTES), end)]
+    with _beside(url) as (place, name, path), path.open("wb") as file:
+        # What is at the URL may have another length by now.
+        length = place.length(name)
+        for first, last in needed if length == size else ():
+            file.seek(first)
+            file.write(place.read_range(name, first, last))
+        file.truncate(length)
+        file.flush()
+        yield path
+
+
+@contextmanager
+def _beside(url: str) -> Iterator[tuple[ObjectPlace, str, Path]]:
+    """The place and name of a URL, and a path of the same name in a folder of its own."""
     above, _, name = url.rpartition("/")
     with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-        path = Path(folder) / name
-        ObjectPlace.of(above).download(name, path)
-        yield path
+        yield ObjectPlace.of(above), name, Path(folder) / name

@@ -32,6 +32,7 @@ from citus_analysis.dataset.ingesting.derive import (
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derived_by_pieces
 from citus_analysis.dataset.ingesting.pool import Pool, batches
 from citus_analysis.dataset.ingesting.read_source import Outcome
+from citus_analysis.dataset.ingesting.reading_stretches import STRETCH_BYTES, read_in_stretches
 from citus_analysis.dataset.ingesting.recognise import (
     find_duplicates,
     name_sources,
@@ -121,7 +122,7 @@ def ingest(
         found = walk(paths)
         gauge = _Gauge(progress)
         known = store.load()
-        look = partial(recognise_task, format)
+        look = partial(recognise_task, format, STRETCH_BYTES)
         if pool.cluster is None:
             pool.start_helpers(len(found.files) - len(known.sources))
             look = partial(recognise, forced=forced, remembered=_remembered(known) if forced is None else {})
@@ -333,11 +334,9 @@ class _Ingest:
                 self._commit(outcomes)
 
     def _outcomes(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read sources: a large one with all threads of this process, or whole files by the workers of a cluster."""
+        """Read sources: a large one with all threads of this process, or in stretches by the workers of a cluster."""
         if self.pool.cluster is not None:
-            for task, outcome in self.pool.spread(partial(read_task, self.store), tasks, attrgetter("bytes")):
-                self.gauge.add(task.bytes)
-                yield task, outcome
+            yield from read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
             return
 
         def read(task: Task, threads: int = 1) -> Outcome:

@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from threading import Event
 from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
-from citus_analysis.dataset.ingesting.grouping import grouped
 from citus_analysis.dataset.ingesting.helper_process import Helper, NoAnswerError
 
-__all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches"]
+__all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,6 +24,12 @@ Result = TypeVar("Result")
 HELPED_ITEMS: Final = 64
 #: Items that are handed to a helper at once: threads wait for the interpreter before they can hand over more.
 _AT_ONCE: Final = 6
+#: Bytes of the files of one task: less is grouped, so that a task takes longer than handing it out.
+_TASK_BYTES: Final = 32 * 2**20
+_LEAST_BYTES: Final = 2**20
+_MOST_ITEMS: Final = 100
+#: Tasks per worker, so that none waits long for the last.
+_SHARES: Final = 4
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stopped
@@ -175,6 +180,25 @@ def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         [1, 2]
     """
     return [function(item) for item in items]
+
+
+def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) -> Iterator[list[Item]]:
+    """Items in groups worth a task each: large ones alone and first, small ones together.
+
+    Example:
+        >>> [len(group) for group in grouped([100, 200, 2**22], lambda size: size, workers=1)]
+        [1, 2]
+    """
+    ordered = sorted(items, key=size, reverse=True)
+    most = min(_TASK_BYTES, max(_LEAST_BYTES, sum(map(size, items)) // (_SHARES * workers)))
+    group, held, number, numbers = 0, 0, 0, []
+    for item in ordered:
+        if number and (held + size(item) > most or number >= _MOST_ITEMS):
+            group, held, number = group + 1, 0, 0
+        held, number = held + size(item), number + 1
+        numbers.append(group)
+    for _, pairs in groupby(zip(numbers, ordered, strict=True), key=lambda pair: pair[0]):
+        yield [item for _, item in pairs]
 
 
 def batches(results: Iterable[Item], seconds: float) -> Iterator[list[Item]]:

@@ -8,11 +8,11 @@ whole file, because parsers of little data spend their time in the interpreter.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 from blake3 import blake3
 
@@ -21,13 +21,13 @@ from citus_analysis.dataset.ingesting.pool import Stopped
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
-from citus_analysis.formats import Content, Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats import Content, Hints, Parsed, Reject, reject_rows
 from citus_analysis.redaction import redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "content_hash", "read_source"]
+__all__ = ["MeasuredContent", "Outcome", "Parser", "content_hash", "read_source", "stage_rows"]
 
 #: Small enough to stay in the processor's cache between reading and hashing.
 _CHUNK: Final = 2**18
@@ -105,7 +105,8 @@ class MeasuredContent(Content):
     def length(self) -> int:
         """Decompressed length; reads the content again if no parser reached its end."""
         if self.compression == "none":
-            return self.path.stat().st_size
+            size = self.path.stat().st_size
+            return min(size, self.end or size) - self.begin
         if not self.lengths:
             return sum(block.length for block in self.blocks())
         return max(self.lengths)
@@ -133,9 +134,20 @@ class _Account:
         return self.parsed + self.noise + self.rejected
 
 
+class Parser(Protocol):
+    """What turns bytes to pieces of tables: a format, or one that is given a stretch of a source."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format."""
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """The pieces, in order."""
+
+
 def read_source(
     content: MeasuredContent,
-    format_: Format,
+    format_: Parser,
     hints: Hints,
     writer: PartWriter,
     tag: Callable[[str, pa.RecordBatch], pa.RecordBatch],
@@ -150,9 +162,7 @@ def read_source(
     account, place = _Account(), f"rows of {display(content.path)}"
 
     def stage(piece: Parsed) -> None:
-        tables = _tagged(piece, tag)
-        with writing(writer.folder, place):
-            writer.write(tables)
+        stage_rows(writer, piece, tag, content.path)
         account.add(piece)
 
     problem = None
@@ -177,7 +187,20 @@ def read_source(
     return Outcome(staged, length, *counts, problem)
 
 
-def _problem_of(error: Exception, format_: Format) -> str:
+def stage_rows(
+    writer: PartWriter, piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch], path: Path
+) -> None:
+    """Write the rows of a piece of a source, with the columns that identify them.
+
+    Raises:
+        DatasetError: they cannot be written.
+    """
+    tables = _tagged(piece, tag)
+    with writing(writer.folder, f"rows of {display(path)}"):
+        writer.write(tables)
+
+
+def _problem_of(error: Exception, format_: Parser) -> str:
     """The reason for which a format ended before the end of a source."""
     if isinstance(error, CitusAnalysisError):
         where = "" if error.place is None else f"{error.place}: "

@@ -19,7 +19,8 @@ from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
-from citus_analysis.formats import Content, Format, detect_format, formats
+from citus_analysis.formats import Content, Format, Hints, detect_format, formats
+from citus_analysis.formats.api.cuttable import CuttableFormat
 
 __all__ = ["find_duplicates", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
 
@@ -58,17 +59,28 @@ def _registry_digest(versions: tuple[tuple[str, int], ...]) -> str:
     return digest(versions)
 
 
-def recognise(file: SourceFile, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]) -> SourceFile:
+def recognise(
+    file: SourceFile,
+    forced: Format | None,
+    remembered: Mapping[tuple[str, str], str | None],
+    stretch_bytes: int | None = None,
+) -> SourceFile:
     """The file with its hash and its format, or with the problem for which it cannot be read.
 
     Args:
         file: an identified file.
         forced: treat the file as this format.
         remembered: (name, hash) -> format, as recognised by an earlier ingest.
+        stretch_bytes: length of the stretches that a large file is cut into; None: it is not.
     """
     try:
         with local_copy(file) as path:
-            return _recognised(file, path, forced, remembered)
+            recognised = _recognised(file, path, forced, remembered)
+            return (
+                recognised
+                if stretch_bytes is None
+                else replace(recognised, cuts=_cuts(recognised, path, stretch_bytes))
+            )
     except InputError as error:
         return replace(file, problem=error.problem)
 
@@ -94,6 +106,16 @@ def _recognised(
     taken_for = detected if forced is None or describes else forced
     recognised = replace(file, hash=hash_, format=taken_for, forced=forced is not None)
     return _as_client(recognised) if recognised.is_client else recognised
+
+
+def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
+    if file.problem or not isinstance(file.format, CuttableFormat):
+        return ()
+    try:
+        return tuple(file.format.cuts(Content(path), Hints(file.path.name, file.options), stretch_bytes))
+    except (CitusAnalysisError, OSError):
+        # Reading it says what is wrong with it.
+        return ()
 
 
 def _as_client(file: SourceFile) -> SourceFile:

@@ -6,33 +6,61 @@ The same functions run in threads of this process and on the workers of a cluste
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
+from typing import Final
 
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
-from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, read_source
+from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, Parser, read_source
 from citus_analysis.dataset.ingesting.recognise import recognise
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Hints, format_named
 
-__all__ = ["read_task", "recognise_task"]
+__all__ = ["WHOLE", "Span", "read_task", "recognise_task", "stem_of"]
 
 
 def _unnoticed(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""
 
 
-def recognise_task(forced: str | None, file: SourceFile) -> SourceFile:
-    """Hash and recognise one file.
+def recognise_task(forced: str | None, stretch_bytes: int, file: SourceFile) -> SourceFile:
+    """Hash and recognise one file, and find where it can be cut.
 
     Args:
         forced: name of the format to treat it as.
+        stretch_bytes: length of the stretches that it is cut into.
         file: an identified file.
     """
-    return recognise(file, None if forced is None else format_named(forced), {})
+    return recognise(file, None if forced is None else format_named(forced), {}, stretch_bytes)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes of a source.
+
+    Attributes:
+        begin: offset of the first.
+        end: offset after the last; None: the end of the source.
+    """
+
+    begin: int
+    end: int | None
+
+    @property
+    def length(self) -> int:
+        """Number of bytes; 0 where the end is not stated."""
+        return 0 if self.end is None else self.end - self.begin
+
+
+WHOLE: Final = Span(0, None)
+
+
+def stem_of(task: Task) -> str:
+    """What the names of the files of a source in its present state begin with."""
+    return f"{task.file.source_id}-{task.key[:8]}"
 
 
 def read_task(
@@ -41,8 +69,12 @@ def read_task(
     threads: int = 1,
     on_bytes: Callable[[int], None] = _unnoticed,
     stop: Event | None = None,
+    *,
+    parser: Parser | None = None,
+    span: Span = WHOLE,
+    name: str = "",
 ) -> Outcome:
-    """Read one source into staged parts.
+    """Read one source, or a stretch of it, into staged parts.
 
     Args:
         store: where the parts go.
@@ -50,16 +82,19 @@ def read_task(
         threads: threads that read, and as many that write.
         on_bytes: called with the number of bytes that were read.
         stop: set when the result is no longer needed.
+        parser: reads it; default: its format.
+        span: the stretch.
+        name: distinguishes the files of a stretch from those of others.
     """
     file = task.file
     assert file.format is not None  # noqa: S101 - a task without one is never made
     hints = Hints(file.path.name, file.options, threads)
-    stem = f"{file.source_id}-{task.key[:8]}"
     with (
-        local_copy(file) as path,
+        local_copy(file, span.begin, span.end) as path,
         store.workspace() as folder,
-        PartWriter(folder, file.identity.resource, stem, threads) as writer,
+        PartWriter(folder, file.identity.resource, stem_of(task) + name, threads) as writer,
     ):
         tag, stopped = task.tagger.tag, stop or Event()
-        outcome = read_source(MeasuredContent(path), file.format, hints, writer, tag, on_bytes, stopped)
+        content = MeasuredContent(path, span.begin, span.end)
+        outcome = read_source(content, parser or file.format, hints, writer, tag, on_bytes, stopped)
         return replace(outcome, staged=store.sent(outcome.staged))

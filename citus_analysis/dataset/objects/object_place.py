@@ -111,6 +111,16 @@ class ObjectPlace:
         with reaching(f"{self.url}/{name}"):
             return bytes(self.fs.cat_file(self.path(name)))
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Bytes of an object."""
+        with reaching(f"{self.url}/{name}"):
+            return bytes(self.fs.cat_file(self.path(name), start=begin, end=end))
+
+    def length(self, name: str) -> int:
+        """Length of an object."""
+        with reaching(f"{self.url}/{name}"):
+            return int(self.fs.info(self.path(name))["size"])
+
     def read_all(self, names: Sequence[str]) -> list[bytes]:
         """The bytes of several objects, fetched at the same time.
 

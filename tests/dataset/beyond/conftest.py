@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.ingesting import ingestion
 from tests.dataset.beyond.s3_servers import Store, moto, versitygw, versitygw_program
 from tests.recordings import RECORDED
 
@@ -20,6 +22,10 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("recordings")
     for resource in RESOURCES:
         shutil.copytree(RECORDED / resource, root / resource)
+    for packed in root.glob("**/PGLOG-*.zst"):
+        with zstandard.open(packed, "rb") as content:
+            packed.with_suffix("").write_bytes(content.read())
+        packed.unlink()
     return root
 
 
@@ -53,6 +59,17 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
     return root
+
+
+@pytest.fixture
+def stretches(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], int]:
+    """Large logs are read in stretches, and these logs are large; called with a dataset: how many were."""
+    monkeypatch.setattr(ingestion, "STRETCH_BYTES", 12_000)
+
+    def number(dataset: Dataset) -> int:
+        return sum(any("-s00001" in part.path for part in state.parts) for state in dataset.states())
+
+    return number
 
 
 @pytest.fixture(scope="module")

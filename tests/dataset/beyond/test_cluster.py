@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
-from citus_analysis.dataset.ingesting.grouping import grouped
+from citus_analysis.dataset.ingesting.pool import grouped
 from citus_analysis.dataset.objects import object_lease
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.errors import DatasetError, InputError, UsageError
@@ -83,20 +83,25 @@ def cluster(s3: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
         process.wait()
 
 
-def test_processes_of_this_machine_give_the_same_rows(raw: Path, local: Dataset, tmp_path: Path) -> None:
+def test_processes_of_this_machine_give_the_same_rows(
+    raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int]
+) -> None:
     assert ingest([raw], tmp_path / "out", cluster="local:2").exit_code == 0
-    assert_same_rows(local, open_dataset(tmp_path / "out"))
+    made = open_dataset(tmp_path / "out")
+    assert_same_rows(local, made)
+    assert stretches(made) > 1
     # A local ingest finds nothing to do, and other tools the files.
     again = ingest([raw], tmp_path / "out")
     assert (again.read, again.derived) == (0, 0)
 
 
 def test_processes_over_tcp_give_the_same_rows_on_a_store(
-    cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store
+    cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store, stretches: Callable[[Dataset], int]
 ) -> None:
     url = s3.place("tcp")
     assert ingest([few], url, cluster=cluster.address).exit_code == 0
     assert_same_rows(local_few, open_dataset(url))
+    assert stretches(open_dataset(url)) > 1
     assert SECRET.encode() not in cluster.log.read_bytes()
     text = json.dumps(open_dataset(url).table("sources").to_dicts(), default=str)
     assert SECRET not in text

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 
 from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset, ingest, open_dataset, vacuum
+from citus_analysis.dataset.discover import url_sources
+from citus_analysis.dataset.discover.walk import Found
 from citus_analysis.dataset.objects import object_lease, object_manifest
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
@@ -23,9 +25,13 @@ from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import scratch_folder
 from citus_analysis.errors import DatasetError, InputError, UsageError
+from citus_analysis.formats import Content, Hints, format_named
+from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
+from citus_analysis.formats.serverlog.pglog import _stretches
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows
+from tests.formats.pglog.logs import line
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +75,30 @@ def test_sources_at_urls_give_the_same_rows(s3: Store, few: Path, local_few: Dat
     assert (single.files, single.read) == (1, 1)
     with pytest.raises(InputError, match="there is nothing at this URL"):
         ingest([s3.place("no/such/folder")], tmp_path / "none")
+
+
+def test_of_a_large_log_at_a_url_only_the_stretch_is_fetched(
+    s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(url_sources, "HEAD_BYTES_NEEDED", 70_000)
+    monkeypatch.setattr(url_sources, "LOOK_BACK_BYTES", 1000)
+    monkeypatch.setattr(_stretches, "LOOK_BACK_BYTES", 1000)
+    log = tmp_path / "PGLOG-1-1.log"
+    log.write_bytes(b"".join(line(f"LOG:  duration: {number}.5 ms", number=number) for number in range(4000)))
+    size, form = log.stat().st_size, format_named("pglog")
+    assert isinstance(form, CuttableFormat)
+    ObjectPlace.of(s3.place("large")).upload(log, log.name)
+    (cut,) = form.cuts(Content(log), Hints(), size // 2)
+    found = Found(root=tmp_path, path=log, bytes=size, mtime_ns=0, origin=s3.place(f"large/{log.name}"))
+    whole = form.parse(Content(log), Hints())
+    expected = pl.concat([piece.frame("log_events") for piece in whole]).filter(pl.col("byte_offset") >= cut)
+    with url_sources.local_copy(found, cut, size) as path:
+        assert path.read_bytes()[100_000 : cut - 10_000].strip(b"\0") == b""
+        pieces = list(form.parse_stretch(Content(path, cut, size), Hints(), Seam()))
+    assert pl.concat([piece.frame("log_events") for piece in pieces]).equals(expected)
+    ObjectPlace.of(s3.place("large")).write(log.name, b"shorter")
+    with pytest.raises(InputError, match="changed while it was read"), url_sources.local_copy(found, 0, cut):
+        pass
 
 
 def test_any_reader_of_hive_partitions_can_use_it(url: str, local: Dataset) -> None:
