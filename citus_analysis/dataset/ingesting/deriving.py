@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
+from typing import Final
 
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS, Derivation, ResourceTables, stage_parts
 from citus_analysis.dataset.ingesting.pool import Pool
@@ -15,6 +16,8 @@ from citus_analysis.dataset.storage.store import Store
 
 __all__ = ["DeriveTask", "derive_task", "derived_by_pieces", "pieces_of"]
 
+#: Input of a task that takes seconds.
+_LARGE_BYTES: Final = 16 * 2**20
 _BY_NAME = {derivation.name: derivation for derivation in DERIVATIONS}
 
 
@@ -68,7 +71,9 @@ def derived_by_pieces(
     for task in tasks:
         missing[_whole(task)] = missing.get(_whole(task), 0) + 1
     done: dict[tuple[str, str], dict[str, list[Staged]]] = {}
-    for task, staged in pool.spread(partial(derive_task, store), tasks, attrgetter("bytes")):
+    # Where there are fewer large tasks than workers, each may use the processors of idle ones.
+    jobs = max(1, pool.jobs // max(1, sum(task.bytes >= _LARGE_BYTES for task in tasks)))
+    for task, staged in pool.spread(partial(derive_task, store, jobs=jobs), tasks, attrgetter("bytes")):
         whole = _whole(task)
         pieces = done.setdefault(whole, {})
         pieces[task.piece] = staged
