@@ -18,6 +18,8 @@ _REACH: Final = 2.0
 _HEADROOM: Final = 1.05
 #: Ticks of a logarithmic axis of ratios.
 _STEPS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
+#: Ticks of axes that reach further, such as those of times.
+_DECADES: Final = tuple(step * 10**power for power in range(-2, 8) for step in (1, 2, 5))
 
 
 def has_interval(low: str = "low", high: str = "high") -> pl.Expr:
@@ -64,7 +66,7 @@ def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.F
 
 
 def log_range(
-    figure: go.Figure, measured: pl.Series, low: pl.Series, high: pl.Series, also: NDArray[np.float64]
+    figure: go.Figure, measured: pl.Series, low: pl.Series, high: pl.Series, also: NDArray[np.float64] | None = None
 ) -> go.Figure:
     """A logarithmic y axis around what was measured, and further to where intervals reach, up to twice as far.
 
@@ -75,7 +77,7 @@ def log_range(
         high: upper ends.
         also: further values that must be seen.
     """
-    values = np.concatenate([_numbers(measured), also])
+    values = np.concatenate([_numbers(measured), *([] if also is None else [also])])
     values = values[np.isfinite(values) & (values > 0)]
     if not values.size:
         return figure.update_yaxes(type="log")
@@ -83,8 +85,10 @@ def log_range(
     lowest = np.min(ends, initial=np.inf, where=np.isfinite(ends) & (ends > 0))
     bottom = min(values.min(), max(lowest, values.min() / _REACH))
     top = max(values.max(), min(_largest(high), _REACH * values.max()))
-    steps = [step for step in _STEPS if bottom / _HEADROOM <= step <= top * _HEADROOM]
-    names = [f"{step:g}" for step in steps]
+    steps = [
+        step for step in (_STEPS if top <= _STEPS[-1] else _DECADES) if bottom / _HEADROOM <= step <= top * _HEADROOM
+    ]
+    names = [f"{step:,g}" for step in steps]
     edges = [float(np.log10(bottom / _HEADROOM)), float(np.log10(top * _HEADROOM))]
     return figure.update_yaxes(type="log", range=edges, tickvals=steps, ticktext=names, minor={"ticks": ""})
 

@@ -11,10 +11,13 @@ import polars as pl
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["plot_percentages", "plot_throughput_curves", "plot_variance", "plot_waits"]
 
 _ROW: Final = 26
+#: Waits with a colour of their own: as many as the palette has.
+_MOST_WAITS: Final = 7
 #: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
 _LABEL: Final = 20
 #: Dark enough on white that the number in the cell can be read on either end.
@@ -76,9 +79,17 @@ def plot_waits(waits: Frame, *, title: str = "Average active sessions by wait ev
         .with_columns(sessions=pl.col("average_sessions") / pl.col("runs"))
         .sort("sessions", descending=True)
     )
+    largest = (
+        means.group_by("series").agg(pl.col("sessions").sum()).sort("sessions", "series", descending=[True, False])
+    )
+    kept = largest["series"].head(_MOST_WAITS).to_list()
+    rest = f"{counted(largest.height - len(kept), 'other wait')}"
+    named = means.with_columns(series=pl.when(pl.col("series").is_in(kept)).then("series").otherwise(pl.lit(rest)))
+    means = named.group_by("resource", "series", maintain_order=True).agg(pl.col("sessions").sum())
     figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
-    for number, (name, part) in enumerate(groups(means, "series")):
-        colour = style_of(number)[0] if number < 7 else GREY
+    for number, name in enumerate([*kept, *([rest] if rest in means["series"] else [])]):
+        part = means.filter(series=name)
+        colour = GREY if name == rest else style_of(number)[0]
         figure.add_bar(
             x=part["sessions"].to_numpy(),
             y=[text(resource) for resource in part["resource"]],

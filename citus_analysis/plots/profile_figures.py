@@ -87,7 +87,7 @@ def plot_distribution(times: Frame, *, column: str = "total_us", title: str = ""
     for percent in (50, 95, 99):
         figure.add_hline(y=percent, line={"color": "#9aa5b1", "dash": "dot", "width": 1})
     ticks = [0, 25, 50, 75, 95, 99]
-    figure.update_yaxes(title_text="statements that took at most this [%]", tickvals=ticks, range=[0, 101])
+    figure.update_yaxes(title_text="share of statements [%]", tickvals=ticks, range=[0, 101])
     return figure.update_xaxes(
         title_text="time [ms]", type="log", dtick=1, exponentformat="none", separatethousands=True
     )

@@ -50,7 +50,11 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
         )
     names = [text(name) for name in frame["label"]]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.7, len(names) - 0.3])
-    return figure.update_xaxes(title_text=text(label(METRIC)), type="log", dtick=1)
+    values = frame["value"].log10().to_list()
+    # Room at both ends, so that the marks and the labels of the last powers of ten are not cut.
+    edges = [min(values) - 0.15, max(values) + 0.25] if values else None
+    figure.update_xaxes(title_text=text(label(METRIC)), type="log", dtick=1, range=edges)
+    return figure.update_layout(legend_traceorder="reversed")
 
 
 def plot_stated_intervals(

@@ -103,7 +103,7 @@ def plot_relative(
     values = frame[x].unique().sort().to_numpy()
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}
-    figure.add_scatter(x=values, y=ideal, mode="lines", line=line, name="linear" if quantity == "speedup" else "ideal")
+    figure.add_scatter(x=values, y=ideal, mode="lines", line=line, name="perfect scaling")
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         _add_line(figure, part, x, name, names, quantity, frame[x])
@@ -152,7 +152,7 @@ def plot_latency_load(
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
     unit, factor = _time_unit(frame["mean"])
     quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
-    figure.update_yaxes(title_text=text(quantity), type="log", dtick="D2")
+    figure.update_yaxes(title_text=text(quantity))
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
@@ -170,6 +170,7 @@ def plot_latency_load(
             + ("ms" if unit == "ms" else "µs")
             + "<extra>%{fullData.name}</extra>",
         )
+    log_range(figure, frame["mean"], frame["low"], frame["high"])
     return figure.update_xaxes(rangemode="tozero")
 
 

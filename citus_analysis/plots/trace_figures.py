@@ -72,6 +72,11 @@ _SPAN: Final = (
     "byte_offset",
 )
 
+#: Levels of a flame above its parts: kinds of statements, and places of execution.
+_WHOLE: Final = "#4b5563"
+_PLACE: Final = "#3b5b7a"
+#: Luminance on which black and white stand out equally (WCAG).
+_MIDDLE: Final = 0.179
 #: Shown wherever statements whose T contains the commit appear beside statements whose T does not.
 COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
 
@@ -83,6 +88,13 @@ _KIND_COLOURS: Final = {
     "remote": PART_COLOURS["child"],
     "local": PART_COLOURS["local"],
     "connect": PART_COLOURS["connect"],
+}
+#: Kinds of spans -> what legends call them, in the words of the other figures.
+_KIND_WORDS: Final = {
+    "phase": "on the parent",
+    "task": "task: child and between",
+    "remote": "child",
+    "connect": "connection set-up",
 }
 
 
@@ -110,17 +122,30 @@ def plot_waterfall(
     for kind, part in groups(placed, "kind"):
         figure.add_bar(
             orientation="h",
-            name=kind,
+            name=_KIND_WORDS.get(kind, kind),
             base=(part["offset_us"] / US_PER_MS).to_list(),
             x=(part["length_us"] / US_PER_MS).to_list(),
             y=part["label"].to_list(),
             marker={"color": _KIND_COLOURS[kind]},
-            customdata=part.select("duration_us", "match", "node", "byte_offset").rows(),
-            hovertemplate="%{y}<br>%{customdata[0]:,.0f} µs, match %{customdata[1]}<br>node %{customdata[2]}, "
-            "byte %{customdata[3]} of its log<extra></extra>",
+            customdata=part.select("duration_us", "match", "node", "byte_offset", "label").rows(),
+            hovertemplate="%{customdata[4]}<br>%{customdata[0]:,.0f} µs, match %{customdata[1]}<br>"
+            "node %{customdata[2]}, byte %{customdata[3]} of its log<extra></extra>",
         )
-    figure.update_yaxes(categoryorder="array", categoryarray=placed["label"].to_list()[::-1], title=None)
+    labels = placed["label"].to_list()
+    figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], title=None)
+    figure.update_yaxes(tickmode="array", tickvals=labels, ticktext=_short_labels(placed))
     return figure.update_layout(barmode="overlay", bargap=0.25)
+
+
+def _short_labels(placed: pl.DataFrame) -> list[str]:
+    """What each span of a waterfall is; shards tell tasks apart where there are several."""
+    several = placed.filter(kind="task").height > 1
+    labels = []
+    for kind, name, label, shard in placed.select("kind", "name", "label", "shard_id").iter_rows():
+        words = {"statement": str(name).upper(), "remote": "child", "connect": "connection set-up"}.get(kind, str(name))
+        indent = "\u2003" * (len(label) - len(label.lstrip("\u2003")))
+        labels.append(f"{indent}{text(words)}{f' {shard}' if several and shard is not None else ''}")
+    return labels
 
 
 def waterfall_rows(spans: Frame, trace_id: int) -> pl.DataFrame:
@@ -199,10 +224,10 @@ def plot_flame(
     sums = summed_time(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
     nodes: list[tuple[str, str, str, float, str]] = []
     for kind, part in groups(sums, "statement_kind"):
-        nodes.append((kind, kind, "", float(part["total_us"].sum()), GREY))
+        nodes.append((kind, kind.upper(), "", float(part["total_us"].sum()), _WHOLE))
         for row in part.iter_rows(named=True):
             place = f"{kind}/{row['executed']}"
-            nodes.append((place, text(f"{row['executed']} ({row['n']})"), kind, row["total_us"], "#3b5b7a"))
+            nodes.append((place, text(f"{row['executed']} ({row['n']})"), kind, row["total_us"], _PLACE))
             nodes += [
                 (f"{place}/{name}", label, place, row[name], colour)
                 for name, (label, colour) in PARTS.items()
@@ -219,9 +244,18 @@ def plot_flame(
             branchvalues="total",
             marker={"colors": colours},
             leaf={"opacity": 1},
+            textfont={"color": [_ink_on(colour) for colour in colours]},
             hovertemplate="%{label}<br>%{value:,.1f} ms in all<br>%{percentParent:.1%} of its parent<extra></extra>",
         )
-    return figure
+    # Names that do not fit their part are left to the pointer, rather than shrunk.
+    return figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
+
+
+def _ink_on(colour: str) -> str:
+    """White or black, whichever stands out more on a colour."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _MIDDLE else "#000001"
 
 
 def plot_heat_map(

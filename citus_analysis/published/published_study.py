@@ -145,10 +145,11 @@ def reproduced(numbers: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]
     for (source, table), part in numbers.filter(~in_text).group_by("source", "table", maintain_order=True):
         once = part.unique(["row", "metric"], keep="first", maintain_order=True)
         printed = once.pivot("metric", index="row", values="stated", maintain_order=True)
-        yield _slug(f"{source} {table}"), f"{source}: {table}", printed
+        words = f"table {table}" if str(table)[:1].isdigit() else table
+        yield _slug(f"{source} {table}"), f"{source}, {words}", printed
     for (source,), part in numbers.filter(in_text).group_by("source", maintain_order=True):
         printed = part.select("table", "row", "metric", "stated", "unit", "note")
-        yield _slug(f"{source} text"), f"{source}: numbers stated in the text", printed
+        yield _slug(f"{source} text"), f"{source}, numbers stated in the text", printed
 
 
 _IN_TEXT: Final = r"^(?:section|figure|equation) "

@@ -14,7 +14,7 @@ from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.plots import plot_nodes, plot_throughput_curves
-from citus_analysis.runs.setups import stratum_text
+from citus_analysis.runs.setups import operation_name, repeats_system, setting_text, stratum_text
 from citus_analysis.scaling.queueing.system_changes import (
     Predicted,
     change_table,
@@ -22,7 +22,7 @@ from citus_analysis.scaling.queueing.system_changes import (
     throughput_curves,
 )
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.number_text import readable
 
 __all__ = [
@@ -112,7 +112,7 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
     return [
         f"Closest to its bound is {row['resource']}: {row['demand']}{where} would be used up at "
         f"{readable(row['bound_ops_s'])} operations/s; {readable(row['throughput_ops_s'])} were measured, "
-        f"{row['of_bound_percent']:.0f} % of that, at {row['per_operation']:.3g} {row['unit']} an operation."
+        f"{row['of_bound_percent']:.0f} % of that, at {readable(row['per_operation'])} {row['unit']} an operation."
     ]
 
 
@@ -192,11 +192,28 @@ def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
 
 
 def _name(one: WhatIf) -> str:
-    return stratum_text(one.configuration)
+    """A set-up in words: its operation, size, and what else sets it apart."""
+    told = {name: value for name, value in one.configuration.items() if value is not None}
+    phase, workload = (str(told.pop(name)) if name in told else None for name in ("phase", "workload"))
+    operation = operation_name(phase, workload) or "unknown operation"
+    size, system = told.pop("workers", None), str(told.pop("system", ""))
+    family, held, drivers = str(told.pop("family", "")), told.pop("cpu_per_node", ""), told.pop("drivers", 1)
+    parts = [
+        f"{operation} on {size_text(size)}" if isinstance(size, int) else operation,
+        "" if repeats_system(system, family) else system,
+        setting_text("family", family),
+        f"{held} cores per node" if held else "",
+        f"{drivers} load generators" if drivers != 1 else "",
+        stratum_text(told),
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _validated(found: Sequence[WhatIf]) -> str:
     passed = sum(one.refused is None for one in found)
+    if not passed:
+        set_ups = counted(len(found), "set-up")
+        return f"No queueing network predicted thread counts that it was not fitted to ({set_ups} with traces)."
     head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of "
     return f"{head}{counted(len(found), 'set-up')}; only these have predictions by a network."
 

@@ -11,7 +11,7 @@ from citus_analysis.report.sentence_parts import joint_text
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
-from citus_analysis.texts.number_text import percent
+from citus_analysis.texts.number_text import percent, readable
 from citus_analysis.units import US_PER_MS
 
 __all__ = ["profile_sentences", "profile_warnings"]
@@ -58,8 +58,8 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
     ]
     size = f"{size_text(int(str(workers)))} with {threads_text(study.threads)}"
     return [
-        f"A remote {kind.upper()} on {size} takes {means['T'] / US_PER_MS:.2f} ms on the server: {listed(shares)} "
-        f"(means of {counted(n, 'statement')})."
+        f"A remote {kind.upper()} on {size} takes {readable(means['T'] / US_PER_MS)} ms on the server: "
+        f"{listed(shares)} (means of {counted(n, 'statement')})."
     ]
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.published.published_study import PublishedStudy
+from citus_analysis.report.sentence_parts import with_model_names
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
@@ -35,13 +36,21 @@ def _contradictions(study: PublishedStudy) -> Iterator[str]:
     """The contradictions that a reader should know first: one per check."""
     red = study.findings("red").unique("check", keep="first", maintain_order=True)
     for row in red.filter(pl.col("check").is_in(_TELLING)).iter_rows(named=True):
-        where = f"In {_place(row['table'])} of {row['source']}"
+        where = f"In {_place(row['table'])} of {_SOURCES.get(row['source'], row['source'])}"
         if row["check"] == "copied_sigma":
-            yield f"{where}, {row['explanation']} ({row['stated']})."
+            yield f"{where} ({row['stated']}), {row['explanation']}."
         else:
             yield f"{where}, {row['row']}: {row['stated']} is stated, {row['expected']} follows from the rest."
 
 
+#: Names of sources -> what sentences call them.
+_SOURCES: Final = {
+    "thesis": "the thesis",
+    "postgres_xc": "the paper on Postgres-XC",
+    "citus_docs": "the documentation of Citus",
+    "hammerdb_talk": "the talk on HammerDB",
+    "sigmod": "the SIGMOD paper on Citus",
+}
 _TELLING: Final = ("copied_sigma", "littles_law", "scale_factor")
 
 
@@ -67,13 +76,13 @@ def _grown(study: PublishedStudy) -> str:
     first, last = study.relative.row(0, named=True), study.relative.row(-1, named=True)
     return (
         f"From {first[study.size]:g} to {last[study.size]:g} {study.size} throughput grew "
-        f"{last['speedup']:.2f} times [{last['speedup_low']:.2f}, {last['speedup_high']:.2f}], an efficiency of "
-        f"{percent(last['efficiency'])} [{percent(last['efficiency_low'])}, {percent(last['efficiency_high'])}]."
+        f"{last['speedup']:.2f} times ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
+        f"{percent(last['efficiency'])} ({percent(last['efficiency_low'])} to {percent(last['efficiency_high'])})."
     )
 
 
 def _modelled(study: PublishedStudy) -> str:
-    finding = f"Of the models, {study.fit.sentence()}."
+    finding = f"Of the models, {with_model_names(study.fit.sentence())}."
     peak = study.fit["usl"].peak if "usl" in study.fit.candidates else None
     return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
 
@@ -95,7 +104,7 @@ def monitoring_sentence(comparison: Comparison) -> str:
 def findings_table(findings: pl.DataFrame) -> pl.DataFrame:
     """Findings of the audit with fewer, wider columns: the place in one, and what is expected beside what is stated."""
     place = pl.format("{}, {}", pl.col("source"), _place_expr())
-    words = pl.col("check").cast(pl.String).str.replace_all("_", " ")
+    words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
     return findings.select("severity", "row", "stated", "expected", "explanation", place=place, check=words).select(
         "severity", "place", "row", "stated", "expected", "check", "explanation"
     )

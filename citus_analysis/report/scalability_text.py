@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.plots.published_figures import model_name
 from citus_analysis.report.scalability import Axis, Group, Panel, ScalingPanels
-from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
 from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.run_selection import Selection
-from citus_analysis.scaling import MODELS
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import percent, readable
@@ -30,7 +27,6 @@ __all__ = [
 
 #: The opening states at most this many operations per axis; the sections state all.
 IN_OPENING: Final = 2
-_MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
@@ -129,9 +125,9 @@ def model_sentences(study: ScalingPanels) -> list[str]:
         found: dict[str, list[str]] = {}
         for panel in study.panels:
             if panel.operation == operation and (words := panel.curve.models_sentence()):
-                words = _MODEL.sub(lambda model: model_name(model[0]), words)
+                words = with_model_names(words)
                 found.setdefault(words, []).append(panel.series)
-        findings = [f"at {listed(series)}, {words}" for words, series in found.items()]
+        findings = [f"with {listed(series)}, {words}" for words, series in found.items()]
         if findings:
             sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(findings)}.")
     return sentences

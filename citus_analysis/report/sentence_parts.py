@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
+from citus_analysis.plots.published_figures import model_name
+from citus_analysis.scaling import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.number_text import interval_words
 
-__all__ = ["decided_text", "interval_text", "joint_text", "range_of", "times_of"]
+__all__ = ["decided_text", "interval_text", "joint_text", "range_of", "times_of", "with_model_names"]
+
+_MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
+
+
+def with_model_names(sentence: str) -> str:
+    """A sentence with the models of scalability by the names that figures give them.
+
+    Example:
+        >>> with_model_names("amdahl and usl cannot be told apart")
+        'Amdahl and USL cannot be told apart'
+    """
+    return _MODEL.sub(lambda model: model_name(model[0]), sentence)
 
 
 def times_of(comparison: Comparison) -> str:

@@ -15,6 +15,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling.models import model_named
 from citus_analysis.stats import Interval
+from citus_analysis.texts.counted_words import listed
 
 __all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
 
@@ -239,7 +240,7 @@ class ScalingFit(Shown):
         if len(self.candidates) == 1:
             return f"the runs are too few to say whether {self.candidates[0]} holds"
         simplest = min(self.candidates, key=lambda name: len(self.fits[name].parameters))
-        return f"{', '.join(self.candidates)} cannot be told apart by these runs; {simplest} is the simplest"
+        return f"{listed(self.candidates)} cannot be told apart by these runs; {simplest} is the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
         if name not in self.fits:

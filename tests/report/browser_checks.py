@@ -7,7 +7,10 @@ from urllib.parse import unquote
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["check_figures", "check_links_lead_somewhere", "check_texts", "is_remote"]
+__all__ = ["check_figures", "check_links_lead_somewhere", "check_print", "check_texts", "is_remote"]
+
+#: Pixels of a sheet of A4 between its margins, upright and across.
+_SHEET, _ACROSS = 688, 1017
 
 
 def is_remote(url: str) -> bool:
@@ -33,6 +36,18 @@ def check_texts(page: "Page", width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(_CUT_OFF) == []
     assert page.evaluate(_FAINT) == []
+
+
+def check_print(page: "Page") -> None:
+    """On paper no table is wider than its sheet, no figure cuts its texts off, and what folds is open."""
+    page.set_viewport_size({"width": _SHEET, "height": 900})
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(_TOO_WIDE, [_SHEET, _ACROSS]) == []
+    assert page.evaluate(_CUT_OFF) == []
+    assert page.locator("details.how:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
 
 
 def check_links_lead_somewhere(page: "Page", folder: Path) -> None:
@@ -79,7 +94,8 @@ _CUT_OFF = """() => {
     const box = place.getBoundingClientRect();
     for (const text of place.querySelectorAll('svg text')) {
       const at = text.getBoundingClientRect();
-      const leaves = at.left < box.left - 3 || at.right > box.right + 3;
+      const beside = at.left < box.left - 3 || at.right > box.right + 3;
+      const leaves = beside || at.top < box.top - 3 || at.bottom > box.bottom + 3;
       if (at.width && leaves) cut.push(`${place.id}: ${text.textContent}`);
     }
   }
@@ -89,6 +105,11 @@ _CUT_OFF = """() => {
   }
   return cut;
 }"""
+#: Tables that are wider than the sheet they are printed on.
+_TOO_WIDE = """([sheet, across]) => [...document.querySelectorAll('table')]
+  .filter((table) => table.getClientRects().length)
+  .map((table) => [table.closest('.wide') ? across : sheet, table.scrollWidth, table.textContent.slice(0, 40)])
+  .filter(([room, width]) => width > room + 1)"""
 #: Texts whose contrast with what lies behind them is below WCAG AA: 4.5, or 3 for large texts.
 _FAINT = """() => {
   const rgb = (colour) => (colour.match(/[0-9.]+/g) || [0, 0, 0]).map(Number);
@@ -122,6 +143,13 @@ _FAINT = """() => {
     const paper = getComputedStyle(place.querySelector('.main-svg')).backgroundColor;
     for (const text of place.querySelectorAll(named)) {
       if (contrast(getComputedStyle(text).fill, rgb(paper)) < 4.5) faint.add(`${place.id}: ${text.textContent}`);
+    }
+  }
+  for (const slice of document.querySelectorAll('.canvas g.slice')) {
+    const text = slice.querySelector('text'), part = slice.querySelector('path.surface');
+    const read = text && part && text.textContent && text.getBoundingClientRect().width;
+    if (read && contrast(getComputedStyle(text).fill, rgb(getComputedStyle(part).fill)) < 4.5) {
+      faint.add(`${text.textContent} on its part`);
     }
   }
   return [...faint];

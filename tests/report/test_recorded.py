@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest
-from citus_analysis.report import ReportResult, render_reports, report_names
+from citus_analysis.report import ReportResult, render_report, render_reports, report_names
 from citus_analysis.report.engine.kernel import execute_notebook
 from tests.recordings import RECORDED
-from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_texts, is_remote
+from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_print, check_texts, is_remote
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -80,6 +80,14 @@ def test_every_figure_and_table_has_its_numbers_as_csv(reports: dict[str, Report
                 names |= {name for name in [output.get("metadata", {}).get("citus_analysis", {}).get("csv")] if name}
         assert names
         assert names <= {path.name for path in result.tables}
+
+
+def test_the_same_dataset_gives_the_same_files(reports: dict[str, ReportResult], dataset: Path, tmp_path: Path) -> None:
+    first, again = reports["comparison"], render_report("comparison", dataset, tmp_path, html=False)
+    assert [path.name for path in again.tables] == [path.name for path in first.tables]
+    for one, other in zip(first.tables, again.tables, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+    assert again.findings == first.findings
 
 
 def test_no_page_claims_that_throughput_grows_with_workers(reports: dict[str, ReportResult]) -> None:
@@ -179,6 +187,8 @@ def test_pages_in_a_browser(
         check_texts(page, width)
     assert page.evaluate("document.querySelectorAll('img').length") == 0
     check_links_lead_somewhere(page, path.parent)
+    if scheme == "light" and name != "index":
+        check_print(page)
     context.close()
     assert not trouble
 

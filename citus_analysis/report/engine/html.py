@@ -74,7 +74,11 @@ def export_html(notebook: Mapping[str, Any], *, title: str, tables: str, index: 
 
 
 def index_html(
-    title: str, links: Sequence[Link], facts: Mapping[str, str] | None = None, left_out: Mapping[str, str] | None = None
+    title: str,
+    links: Sequence[Link],
+    facts: Mapping[str, str] | None = None,
+    left_out: Mapping[str, str] | None = None,
+    further: str = "",
 ) -> str:
     """The page that links the reports, in the order in which they are read.
 
@@ -83,9 +87,10 @@ def index_html(
         links: the reports.
         facts: what was measured, and when.
         left_out: report -> why it was not made.
+        further: HTML that links reports in folders below.
     """
     template = _environment().get_template("index.html.j2")
-    return template.render(title=title, links=links, facts=facts or {}, left_out=left_out or {})
+    return template.render(title=title, links=links, facts=facts or {}, left_out=left_out or {}, further=further)
 
 
 @cache

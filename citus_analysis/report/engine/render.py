@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
 from citus_analysis.redaction import redact
+from citus_analysis.report.engine.further_pages import further_pages, index_above, link_from_above
 from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebooks import (
     DATASETS,
@@ -113,7 +114,10 @@ def render_report(
     source, target = _resolved(dataset, out)
     if reason := _obstacles(source, {name: given}).get(name):
         raise NothingToReportError(reason, path=source)
-    return _render(name, source, target, given, _Manner(html=html))
+    result = _render(name, source, target, given, _Manner(html=html, index=index_above(target)))
+    if html:
+        link_from_above(target)
+    return result
 
 
 def render_reports(
@@ -152,7 +156,7 @@ def render_reports(
     results, failures = list[ReportResult](), list[ReportError]()
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(shown)))
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
-        index = "index.html" if len(wanted) > 1 else ""
+        index = "index.html" if len(wanted) > 1 else index_above(target)
         manners = {name: _Manner(html, index, partial(progress, name) if progress else None, kernels) for name in shown}
         started = sorted(shown, key=lambda name: name not in _LONGEST)
         futures = {name: pool.submit(_render, name, source, target, given[name], manners[name]) for name in started}
@@ -165,6 +169,8 @@ def render_reports(
                 failures.append(error)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target)
+    elif html and results:
+        link_from_above(target)
     if failures:
         raise failures[0] if len(failures) == 1 else ReportError("; ".join(map(str, failures)))
     if not results:
@@ -389,6 +395,6 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
     facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
     with _scratch(out) as scratch:
         page = scratch / "index.html"
-        page.write_text(index_html("Reports", links, facts, left_out), encoding="utf-8")
+        page.write_text(index_html("Reports", links, facts, left_out, further_pages(out)), encoding="utf-8")
         check_links(page, folder=out)
         put_in_place(page, out / "index.html")

@@ -1,0 +1,39 @@
+"""An index links reports in the folders below it, whichever was made first."""
+
+from pathlib import Path
+
+from citus_analysis.report.engine.further_pages import further_pages, index_above, link_from_above
+from citus_analysis.report.engine.html import index_html
+from citus_analysis.report.engine.links import linked_files
+
+
+def write_page(path: Path, title: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"<html><head><title>{title}</title></head></html>", encoding="utf-8")
+    return path
+
+
+def test_an_index_links_pages_in_folders_below(tmp_path: Path) -> None:
+    write_page(tmp_path / "runs & faults" / "server.html", "Servers &lt;b&gt;")
+    (tmp_path / "profile").mkdir()
+    html = index_html("Reports", [], further=further_pages(tmp_path))
+    assert "Servers &lt;b&gt;</a> (runs &amp; faults)" in html
+    assert linked_files(html) == ["runs & faults/server.html"]
+
+
+def test_a_page_that_is_made_later_is_linked_from_the_index_above(tmp_path: Path) -> None:
+    index = tmp_path / "index.html"
+    index.write_text(index_html("Reports", [], further=further_pages(tmp_path)), encoding="utf-8")
+    assert linked_files(index.read_text(encoding="utf-8")) == []
+    faults = write_page(tmp_path / "faults" / "server.html", "Servers").parent
+    link_from_above(faults)
+    assert linked_files(index.read_text(encoding="utf-8")) == ["faults/server.html"]
+    assert index_above(faults) == "../index.html"
+
+
+def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    write_page(tmp_path / "index.html", "My site")
+    before = (tmp_path / "index.html").read_bytes()
+    link_from_above(tmp_path / "reports")
+    assert (tmp_path / "index.html").read_bytes() == before
+    assert index_above(tmp_path / "reports") == ""
