@@ -9,7 +9,13 @@ from citus_analysis.core.frames import as_polars
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import AuditResult, audit_runs
 from citus_analysis.published.checks.run_checks import RUN_CHECKS
-from citus_analysis.report.audit_block import ADVICE, audit_block, latency_warnings, runs_by_severity, shared_doubts
+from citus_analysis.report.blocks.audit_block import (
+    ADVICE,
+    audit_block,
+    latency_warnings,
+    runs_by_severity,
+    shared_doubts,
+)
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
 

@@ -8,7 +8,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.published import audit_runs
-from citus_analysis.report.audit_block import runs_by_severity, shared_doubts
+from citus_analysis.report.blocks.audit_block import runs_by_severity, shared_doubts
 
 FAULTS = Path(__file__).parents[2] / "data" / "recorded-faults"
 

@@ -20,11 +20,11 @@ from IPython.display import display
 
 from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
-from citus_analysis.report.audit_block import audit_block, latency_warnings
+from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
+from citus_analysis.report.blocks.set_up_block import measured_line, set_up_block, set_up_rows
 from citus_analysis.report.engine.html_tables import html_table
 from citus_analysis.report.engine.notebooks import Scalar
 from citus_analysis.report.engine.sections import FIGURE_MIME, METADATA_KEY
-from citus_analysis.report.set_up_block import measured_line, set_up_block, set_up_rows
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
