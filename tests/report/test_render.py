@@ -260,9 +260,15 @@ def test_the_kernel_is_this_interpreter_whatever_is_registered(
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("HOME", str(tmp_path / "absent"))
-    shelf("one", "import sys\nassert sys.argv[0].endswith('ipykernel_launcher.py')\nsys.executable")
+    own = "import sys\nfrom IPython import get_ipython\nassert 'citus-kernel-' in get_ipython().ipython_dir"
+    shelf("one", f"{own}\nprint('a')\nprint('b')\ndisplay(1)\nprint('c', file=sys.stderr)\nsys.executable")
     result = render_report("one", dataset, tmp_path / "out", html=False)
-    assert Path(sys.executable).name in result.notebook.read_text(encoding="utf-8")
+    outputs = json.loads(result.notebook.read_text(encoding="utf-8"))["cells"][-1]["outputs"]
+    kinds = [(one["output_type"], one.get("name")) for one in outputs]
+    expected = [("stream", "stdout"), ("display_data", None), ("stream", "stderr"), ("execute_result", None)]
+    assert kinds == expected
+    assert "".join(outputs[0]["text"]) == "a\nb\n"
+    assert sys.executable in "".join(outputs[-1]["data"]["text/plain"])
 
 
 def test_a_report_that_has_nothing_to_show_is_left_out(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

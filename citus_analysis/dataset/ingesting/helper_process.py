@@ -1,9 +1,9 @@
-"""A process that reads small sources and computes small derived tables beside this one.
+"""A process that reads small sources, computes small derived tables or makes reports beside this one.
 
-Parsers of small files spend their time in the interpreter, which runs one thread at a time. A helper is a new Python
-process that imports the library and answers calls: a function of a module with its arguments in, its result out, both
-pickled. It is started directly and not by :mod:`multiprocessing`, which would import the caller's main module again: a
-script that calls `ingest` without a guard would start itself.
+Parsers of small files and notebooks spend their time in the interpreter, which runs one thread at a time. A helper is a
+new Python process that imports the library and answers calls: a function of a module with its arguments in, its result
+out, both pickled. It is started directly and not by :mod:`multiprocessing`, which would import the caller's main module
+again: a script that calls `ingest` without a guard would start itself.
 
 A helper ends with the process that started it, however that ends: the kernel kills it, so that it never writes to a
 dataset which another ingest has locked meanwhile.
@@ -19,9 +19,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeVar, cast
+from importlib import import_module
+from typing import IO, Final, TypeVar, cast
 
-__all__ = ["Helper", "NoAnswerError", "serve"]
+__all__ = ["Helper", "NoAnswerError", "say", "serve"]
 
 _Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG: Final = 1
@@ -30,6 +31,10 @@ _PROGRAM: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from citus_analysis.dataset.ingesting.helper_process import serve; serve()"
 )
+#: Of a reply: more is to come, the result, or none.
+_SAID, _RESULT, _NOTHING = "said", "result", "nothing"
+#: In a helper, where its replies go.
+_replies: IO[bytes] | None = None
 
 
 class NoAnswerError(Exception):
@@ -42,6 +47,9 @@ class NoAnswerError(Exception):
 class Helper:
     """A process that answers one call at a time.
 
+    Args:
+        ahead: a module that is imported, and whose `prepare()` is called, before the first call arrives.
+
     Raises:
         NoAnswerError: no further process can be started.
 
@@ -52,7 +60,7 @@ class Helper:
         >>> helper.end()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: str = "citus_analysis.dataset.ingesting.ahead") -> None:
         if not sys.executable or getattr(sys, "frozen", False):
             raise NoAnswerError
         command = [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM]
@@ -61,23 +69,26 @@ class Helper:
         except OSError as error:
             raise NoAnswerError from error
         self._requests, self._replies = self._process.stdin, self._process.stdout
-        self._send(pickle.dumps(sys.path) + pickle.dumps(os.getpid()))
+        self._send(pickle.dumps(sys.path) + pickle.dumps((os.getpid(), ahead)))
 
-    def call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """The result of a function of a module.
+    def call(
+        self, function: Callable[..., _Result], *arguments: object, heard: Callable[[object], None] | None = None
+    ) -> _Result:
+        """The result of a function of a module; what it says (:func:`say`) meanwhile goes to `heard`.
 
         Raises:
             NoAnswerError: there is none.
         """
         try:
             self._send(pickle.dumps((function, arguments)))
-            assert self._replies is not None  # noqa: S101 - it was asked for
-            answered, result = pickle.load(self._replies)  # noqa: S301 - written by our own process
+            while (reply := self._reply())[0] == _SAID:
+                if heard is not None:
+                    heard(reply[1])
         except (OSError, EOFError, ValueError, TypeError, AttributeError, pickle.PickleError) as error:
             raise NoAnswerError from error
-        if not answered:
+        if reply[0] == _NOTHING:
             raise NoAnswerError
-        return cast(_Result, result)
+        return cast(_Result, reply[1])
 
     def end(self) -> None:
         """End the process, also in the middle of a call."""
@@ -88,6 +99,10 @@ class Helper:
                     stream.close()
         self._process.wait()
 
+    def _reply(self) -> tuple[str, object]:
+        assert self._replies is not None  # noqa: S101 - it was asked for
+        return cast(tuple[str, object], pickle.load(self._replies))  # noqa: S301 - written by our own process
+
     def _send(self, data: bytes) -> None:
         assert self._requests is not None  # noqa: S101 - it was asked for
         with suppress(BrokenPipeError):
@@ -97,25 +112,37 @@ class Helper:
 
 def serve() -> None:
     """Answer calls until the other side closes its end."""
-    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    global _replies
+    requests, _replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What a format of another package prints must not get between the replies.
     os.dup2(2, 1)
-    _end_with(pickle.load(requests))  # noqa: S301 - written by the process that started this one
-    _import_ahead()
+    parent, ahead = pickle.load(requests)  # noqa: S301 - written by the process that started this one
+    _end_with(parent)
+    import_module(ahead).prepare()
     while True:
         try:
             function, arguments = pickle.load(requests)  # noqa: S301 - as above
         except EOFError:
             return
-        pickle.dump(_answer(function, arguments), replies)
-        replies.flush()
+        _answer(*_outcome(function, arguments))
 
 
-def _answer(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[bool, object]:
+def say(message: object) -> None:
+    """In a helper: tell the process that called something before the result is there."""
+    _answer(_SAID, message)
+
+
+def _answer(kind: str, value: object) -> None:
+    if _replies is not None:
+        pickle.dump((kind, value), _replies)
+        _replies.flush()
+
+
+def _outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[str, object]:
     try:
-        return True, function(*arguments)
+        return _RESULT, function(*arguments)
     except Exception:  # noqa: BLE001 - the caller repeats the call, and gets the exception itself
-        return False, None
+        return _NOTHING, None
 
 
 def _end_with(parent: int) -> None:
@@ -125,13 +152,3 @@ def _end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _import_ahead() -> None:
-    """Import what the first calls need while the other process still looks for files."""
-    import pyarrow.parquet  # noqa: F401
-
-    import citus_analysis.dataset.ingesting.derive
-    import citus_analysis.formats
-
-    citus_analysis.formats.formats()

@@ -1,8 +1,9 @@
-"""Imports of Jupyter's libraries without a grammar that they do not use here.
+"""Imports of papermill without optional libraries that reports do not use.
 
-`nbformat` checks notebooks with `jsonschema`, which compiles the grammar of international addresses (RFC 3987) as soon
-as the package `rfc3987_syntax` is there: two seconds of CPU, for a format that no notebook has. `jsonschema` treats
-that package as optional.
+papermill imports clients of object stores, a cluster's file system and GitHub as soon as they are installed, and
+`nbformat` checks notebooks with `jsonschema`, which compiles the grammar of international addresses (RFC 3987) where
+the package `rfc3987_syntax` is there: together seconds of CPU, for notebooks that lie in a folder. Each of them is
+optional to the library that imports it.
 """
 
 from __future__ import annotations
@@ -12,27 +13,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["without_grammar"]
+__all__ = ["without_optional_libraries"]
 
-_GRAMMAR: Final = "rfc3987_syntax"
+_OPTIONAL: Final = ("rfc3987_syntax", "boto3", "azure", "gcsfs", "pyarrow.fs", "github")
 
 
 @contextmanager
-def without_grammar() -> Iterator[None]:
-    """While this is active, `rfc3987_syntax` cannot be imported unless it already has been.
+def without_optional_libraries() -> Iterator[None]:
+    """While this is active, the optional libraries cannot be imported unless they already have been.
 
     Example:
-        >>> with without_grammar():
+        >>> with without_optional_libraries():
         ...     import jsonschema
         >>> "rfc3987_syntax" in sys.modules and sys.modules["rfc3987_syntax"] is None
         False
     """
-    if _GRAMMAR in sys.modules:
-        yield
-        return
+    absent = [name for name in _OPTIONAL if name not in sys.modules]
     # The import system raises ImportError for a name that stands for None.
-    sys.modules[_GRAMMAR] = None  # type: ignore[assignment] # documented, but not in the type
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type] # documented, but not in the type
     try:
         yield
     finally:
-        sys.modules.pop(_GRAMMAR, None)
+        for name in absent:
+            sys.modules.pop(name, None)

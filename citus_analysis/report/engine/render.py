@@ -6,7 +6,6 @@ a reader never sees half a report, and a failed one leaves the previous report u
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +17,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from queue import Queue
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
-from citus_analysis.redaction import redact
 from citus_analysis.report.engine.further_pages import further_pages, index_above, link_from_above
 from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebooks import (
@@ -38,6 +36,7 @@ from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
     from citus_analysis.report.engine.kernel import CellCallback, Kernel
+    from citus_analysis.report.engine.notebook_work import Finished
 
 __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
 
@@ -112,9 +111,10 @@ def render_report(
     """
     given = _with_absolute_datasets(check_parameters(name, parameters or {}))
     source, target = _resolved(dataset, out)
-    if reason := _obstacles(source, {name: given}).get(name):
-        raise NothingToReportError(reason, path=source)
-    result = _render(name, source, target, given, _Manner(html=html, index=index_above(target)))
+    with _kernels(1) as kernels:
+        if reason := _obstacles(source, {name: given}).get(name):
+            raise NothingToReportError(reason, path=source)
+        result = _render(name, source, target, given, _Manner(kernels, html=html, index=index_above(target)))
     if html:
         link_from_above(target)
     return result
@@ -151,13 +151,13 @@ def render_reports(
     wanted = _wanted(names, parameters or {})
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
-    left_out = _obstacles(source, given)
-    shown = [name for name in wanted if name not in left_out]
     results, failures = list[ReportResult](), list[ReportError]()
-    at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(shown)))
+    at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(wanted)))
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
+        left_out = _obstacles(source, given)
+        shown = [name for name in wanted if name not in left_out]
         index = "index.html" if len(wanted) > 1 else index_above(target)
-        manners = {name: _Manner(html, index, partial(progress, name) if progress else None, kernels) for name in shown}
+        manners = {name: _Manner(kernels, html, index, partial(progress, name) if progress else None) for name in shown}
         started = sorted(shown, key=lambda name: name not in _LONGEST)
         futures = {name: pool.submit(_render, name, source, target, given[name], manners[name]) for name in started}
         for name in shown:
@@ -243,17 +243,17 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
 
 @dataclass(frozen=True)
 class _Manner:
-    """How a report is rendered, beside what it shows: with a page, linked from an index, watched, in which kernels."""
+    """How a report is rendered, beside what it shows: in which kernels, with a page, linked from an index, watched."""
 
+    kernels: Queue[Kernel]
     html: bool = True
     index: str = ""
     watch: CellCallback | None = None
-    kernels: Queue[Kernel] | None = None
 
 
 @contextmanager
 def _kernels(number: int) -> Iterator[Queue[Kernel]]:
-    """Kernels for so many reports at once; each is started when it is first used."""
+    """Kernels for so many reports at once; they import their libraries while this process checks what is asked for."""
     from citus_analysis.report.engine.kernel import Kernel
 
     with ExitStack() as stack:
@@ -266,40 +266,48 @@ def _kernels(number: int) -> Iterator[Queue[Kernel]]:
 def _render(
     name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner
 ) -> ReportResult:
-    with _scratch(out) as scratch:
+    with _scratch(out) as scratch, _taken(manner.kernels) as kernel:
         executed, tables = scratch / f"{name}.ipynb", scratch / name
         tables.mkdir()
         places = {"dataset": fspath(dataset), "tables": fspath(tables)}
         try:
-            _execute(name, executed, {**parameters, **places}, manner)
+            _execute(name, executed, {**parameters, **places}, manner.watch, kernel)
         except NothingToReportError:
             raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{name}.failed.ipynb") from error
-        document = _without_places(load_notebook(executed))
-        executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        title = _title(document, name)
-        if manner.html:
-            from citus_analysis.report.engine.html import export_html
-
-            page = scratch / f"{name}.html"
-            page.write_text(export_html(document, title=title, tables=name, index=manner.index), encoding="utf-8")
-            check_links(page, expected=[manner.index])
-        return _publish(name, scratch, out, html=manner.html, title=title, findings=_findings(document))
+        finished = _finish(executed, name, manner.index if manner.html else None, kernel)
+        return _publish(name, scratch, out, html=manner.html, title=finished.title, findings=finished.findings)
 
 
-def _execute(name: str, target: Path, parameters: Mapping[str, Scalar], manner: _Manner) -> None:
-    # papermill takes a second to import; a wrong parameter must not.
+@contextmanager
+def _taken(kernels: Queue[Kernel]) -> Iterator[Kernel]:
+    kernel = kernels.get()
+    try:
+        yield kernel
+    finally:
+        kernels.put(kernel)
+
+
+def _execute(
+    name: str, target: Path, parameters: Mapping[str, Scalar], watch: CellCallback | None, kernel: Kernel
+) -> None:
     from citus_analysis.report.engine.kernel import execute_notebook
 
-    kernel = manner.kernels.get() if manner.kernels else None
+    execute_notebook(find_notebook(name), target, parameters, folder=target.parent, watch=watch, kernel=kernel)
+
+
+def _finish(executed: Path, name: str, index: str | None, kernel: Kernel) -> Finished:
+    from citus_analysis.dataset.ingesting.helper_process import NoAnswerError
+    from citus_analysis.report.engine.notebook_work import finish
+
     try:
-        execute_notebook(
-            find_notebook(name), target, parameters, folder=target.parent, watch=manner.watch, kernel=kernel
-        )
-    finally:
-        if manner.kernels and kernel:
-            manner.kernels.put(kernel)
+        finished = kernel.call(finish, executed, name, index)
+    except NoAnswerError as error:
+        raise ReportError("the process that makes its page ended", path=executed.name) from error
+    if isinstance(finished, Exception):
+        raise finished
+    return finished
 
 
 @contextmanager
@@ -343,38 +351,6 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
         return error
     put_in_place(executed, target)
     return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
-
-
-def _without_places(document: dict[str, Any]) -> dict[str, Any]:
-    """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
-    document["metadata"].pop("papermill", None)
-    for cell in document["cells"]:
-        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
-        if "injected-parameters" in cell["metadata"].get("tags", ()):
-            cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
-    return document
-
-
-def _lines(source: str | list[str]) -> list[str]:
-    return source.splitlines(keepends=True) if isinstance(source, str) else source
-
-
-def _title(document: Mapping[str, Any], name: str) -> str:
-    for cell in document["cells"]:
-        for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
-            if line.startswith("# "):
-                return line[2:].strip()
-    return name
-
-
-def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sentences shown by :meth:`Page.findings`, for the index page."""
-    for cell in document["cells"]:
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            if 'class="findings"' in "".join(data.get("text/html", "")):
-                return tuple("".join(data["text/plain"]).splitlines())
-    return ()
 
 
 def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path) -> None:

@@ -1,0 +1,206 @@
+"""An engine of papermill that executes the cells of a notebook in the process that papermill runs in.
+
+A Jupyter kernel of its own costs a second interpreter that imports the same libraries, and every output crosses a
+socket. Reports are executed in a process of their own anyway (:mod:`citus_analysis.report.engine.kernel`), so IPython's
+shell runs there beside papermill, and displays become outputs of the notebook directly.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from io import TextIOBase
+from typing import Final, cast
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from citus_analysis.report.engine.notebooks import Scalar
+from citus_analysis.report.engine.quick_imports import without_optional_libraries
+
+with without_optional_libraries():
+    import papermill
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from papermill.engines import Engine, NotebookExecutionManager, papermill_engines
+
+__all__ = ["run_notebook", "shell_in"]
+
+_ENGINE: Final = "citus_analysis"
+_LANGUAGE: Final = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
+
+
+def _output(kind: str, **content: object) -> NotebookNode:
+    return new_output(kind, **content)  # type: ignore[no-untyped-call, no-any-return] # nbformat is partly typed
+
+
+class _Publisher(DisplayPublisher):
+    """What cells display, as outputs of the cell that is executed."""
+
+    outputs: list[NotebookNode]
+
+    def publish(  # type: ignore[override] # which output to replace is of no use here
+        self, data: dict[str, object], metadata: dict[str, object] | None = None, **_: object
+    ) -> None:
+        """Add an output; called by IPython's `display`."""
+        self.outputs.append(_output("display_data", data=data, metadata=metadata or {}))
+
+    def clear_output(self, wait: bool = False) -> None:  # noqa: ARG002 - what follows comes at once
+        """Forget the outputs of the cell so far."""
+        self.outputs.clear()
+
+
+class _Hook(DisplayHook):
+    """The value of a cell's last expression."""
+
+    shell: _Shell
+
+    def write_output_prompt(self) -> None:
+        """Write nothing: the notebook shows the number of the cell."""
+
+    def write_format_data(self, format_dict: dict[str, object], md_dict: dict[str, object] | None = None) -> None:
+        """Add the value in each of its formats."""
+        count = self.shell.execution_count
+        result = _output("execute_result", data=format_dict, metadata=md_dict or {}, execution_count=count)
+        self.shell.outputs.append(result)
+
+    def finish_displayhook(self) -> None:
+        """Print nothing after the value."""
+        self._is_active = False
+
+
+class _Shell(InteractiveShell):
+    displayhook_class = Type(_Hook)
+    display_pub_class = Type(_Publisher)
+
+    @property
+    def outputs(self) -> list[NotebookNode]:
+        """What the cell that is executed has shown."""
+        return cast(_Publisher, self.display_pub).outputs
+
+    def begin_cell(self) -> None:
+        """Collect outputs anew."""
+        cast(_Publisher, self.display_pub).outputs = []
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        self.outputs.append(_output("error", ename=etype.__name__, evalue=str(evalue), traceback=list(stb)))
+
+
+class _Stream(TextIOBase):
+    """What cells print."""
+
+    def __init__(self, name: str, outputs: list[NotebookNode]) -> None:
+        super().__init__()
+        self._name, self._outputs = name, outputs
+
+    def write(self, text: str) -> int:
+        last = self._outputs[-1] if self._outputs else None
+        if last is not None and last.get("name") == self._name:
+            last.text += text
+        elif text:
+            self._outputs.append(_output("stream", name=self._name, text=text))
+        return len(text)
+
+
+def shell_in(home: str) -> _Shell:
+    """The shell of this process with an empty namespace; IPython's own files belong in the folder `home`."""
+    if _Shell.initialized():
+        shell = _Shell.instance()
+        shell.reset(new_session=True)  # type: ignore[no-untyped-call] # IPython is partly typed
+        return shell
+    os.environ["IPYTHONDIR"] = home
+    config = Config()
+    config.HistoryManager.enabled = False
+    return _Shell.instance(config=config)
+
+
+class _Engine(Engine):  # type: ignore[misc] # papermill has no type information
+    """Executes cells in the shell of this process."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: NotebookExecutionManager,
+        kernel_name: str,  # noqa: ARG003 - part of papermill's interface
+        *,
+        shell: _Shell,
+        watch: Callable[[int, int], None],
+        **_: object,
+    ) -> None:
+        nb_man.nb.metadata["language_info"] = _LANGUAGE
+        cells = nb_man.nb.cells
+        for number, cell in enumerate(cells):
+            nb_man.cell_start(cell, number)
+            done = cell.cell_type != "code" or _run(shell, cell)
+            if not done:
+                nb_man.cell_exception(cell, cell_index=number)
+            nb_man.cell_complete(cell, cell_index=number)
+            watch(number + 1, len(cells))
+            if not done:
+                break
+
+
+papermill_engines.register(_ENGINE, _Engine)
+
+
+def _run(shell: _Shell, cell: NotebookNode) -> bool:
+    """Execute a cell; False if it raised an exception, which its last output is then."""
+    if not cell.source.strip():
+        return True
+    shell.begin_cell()
+    outputs = shell.outputs
+    cell["execution_count"], cell["outputs"] = shell.execution_count, outputs
+    with redirect_stdout(_Stream("stdout", outputs)), redirect_stderr(_Stream("stderr", outputs)):
+        result = shell.run_cell(cell.source, store_history=True)  # type: ignore[no-untyped-call] # partly typed
+    return bool(result.success)
+
+
+def run_notebook(
+    source: str,
+    target: str,
+    parameters: Mapping[str, Scalar],
+    folder: str,
+    shell: _Shell,
+    watch: Callable[[int, int], None],
+) -> None:
+    """Execute a notebook in this process, with `folder` as its working directory.
+
+    Raises:
+        PapermillExecutionError: a cell failed.
+    """
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - nobody answers a notebook
+    os.chdir(folder)
+    papermill.execute_notebook(
+        _literally(source),
+        _literally(target),
+        parameters=dict(parameters),
+        engine_name=_ENGINE,
+        kernel_name="python3",
+        language="python",
+        progress_bar=False,
+        autosave_cell_every=0,
+        # Written once, when it is complete or failed: with figures of a megabyte in it, writing it before and
+        # after each cell takes as long as all cells together.
+        request_save_on_cell_execute=False,
+        shell=shell,
+        watch=watch,
+    )
+
+
+def _literally(path: str) -> str:
+    """A path without places for parameters: to papermill `{a}` is the value of a."""
+    return path.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,132 @@
+"""What the process that executes notebooks is called for: to execute one, and to make its page.
+
+The process that calls imports none of the libraries that do it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from citus_analysis.dataset.ingesting.helper_process import say
+from citus_analysis.errors import ReportError
+from citus_analysis.redaction import redact
+from citus_analysis.report.engine.links import check_links
+from citus_analysis.report.engine.notebooks import Scalar, load_notebook
+
+__all__ = ["Failure", "Finished", "execute", "finish", "prepare"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a notebook was not executed to its end: name and message of the exception, and the cell where it was one."""
+
+    kind: str
+    message: str
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What an executed notebook says of itself: its heading, and the sentences it opens with."""
+
+    title: str
+    findings: tuple[str, ...]
+
+
+def prepare() -> None:
+    """Import what every report needs while the calling process looks at the dataset."""
+    # Messages of libraries would appear on the user's terminal; errors of cells come back as values.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    import citus_analysis.bottleneck
+    import citus_analysis.plots
+    import citus_analysis.report.engine.html
+    import citus_analysis.report.engine.in_process
+    import citus_analysis.report.engine.page  # noqa: F401
+
+
+def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: str, home: str) -> Failure | None:
+    """Execute a notebook and write the executed copy; say how many cells are done, of how many, after each.
+
+    Returns:
+        None, or why it ended before its end.
+    """
+    from papermill.exceptions import PapermillExecutionError
+
+    from citus_analysis.report.engine.in_process import run_notebook, shell_in
+
+    def watch(done: int, cells: int) -> None:
+        say((done, cells))
+
+    try:
+        run_notebook(source, target, parameters, folder, shell_in(home), watch)
+    except PapermillExecutionError as error:
+        # papermill counts the cell that it injected for the parameters; the reader of `source` does not see it.
+        return Failure(error.ename, error.evalue, error.cell_index + (0 if parameters else 1))
+    except (RuntimeError, OSError) as error:
+        return Failure(type(error).__name__, str(error))
+    finally:
+        # The folder of the notebook is removed when its report is complete.
+        os.chdir(home)
+    return None
+
+
+def finish(executed: Path, name: str, index: str | None) -> Finished | OSError | ReportError:
+    """Take what differs from one execution to the next out of an executed notebook, and make its page beside it.
+
+    Args:
+        executed: the notebook.
+        name: name of the report.
+        index: the page that the page links back to, empty for none; None: no page is made.
+    """
+    from citus_analysis.report.engine.html import export_html
+
+    try:
+        document = _without_places(load_notebook(executed))
+        executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        title = _title(document, name)
+        if index is not None:
+            page = executed.with_suffix(".html")
+            page.write_text(export_html(document, title=title, tables=name, index=index), encoding="utf-8")
+            check_links(page, expected=[index])
+    except (OSError, ReportError) as error:
+        return error
+    return Finished(title, _findings(document))
+
+
+def _without_places(document: dict[str, Any]) -> dict[str, Any]:
+    """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
+    document["metadata"].pop("papermill", None)
+    for cell in document["cells"]:
+        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
+        if "injected-parameters" in cell["metadata"].get("tags", ()):
+            cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
+    return document
+
+
+def _lines(source: str | list[str]) -> list[str]:
+    return source.splitlines(keepends=True) if isinstance(source, str) else source
+
+
+def _title(document: Mapping[str, Any], name: str) -> str:
+    for cell in document["cells"]:
+        for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return name
+
+
+def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sentences shown by :meth:`Page.findings`, for the index page."""
+    for cell in document["cells"]:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if 'class="findings"' in "".join(data.get("text/html", "")):
+                return tuple("".join(data["text/plain"]).splitlines())
+    return ()
