@@ -59,14 +59,15 @@ def align_to_runs(
     window = {"start_time": "measured_from", "end_time": "measured_until"}
     times = {name: pl.coalesce([n for n in (of, name) if n in spans.columns]) for name, of in window.items()}
     windows = spans.select("resource", "run_id", **times).drop_nulls(["start_time", "end_time"])
-    paired = frame.rename({"run_id": "_named"}).join(windows, on="resource", maintain_order="left")
     margin = pl.duration(milliseconds=round(margin_s * _MS_PER_S))
     covered = pl.duration(milliseconds=pl.col("interval_s").fill_null(0.0) * _MS_PER_S)
     inside = (pl.col("sample_time") - covered >= pl.col("start_time") - margin) & (
         pl.col("sample_time") <= pl.col("end_time") + margin
     )
-    mine = pl.col("_named").is_null() | (pl.col("_named") == pl.col("run_id"))
-    placed = paired.filter(inside & mine).filter(pl.len().over("_row") == 1)
+    named = frame.filter(pl.col("run_id").is_not_null()).join(windows, on=["resource", "run_id"])
+    free = frame.filter(pl.col("run_id").is_null()).drop("run_id").join(windows, on="resource").filter(inside)
+    alone = free.filter(pl.len().over("_row") == 1).select(named.columns)
+    placed = pl.concat([named.filter(inside), alone]).sort("_row")
     elapsed = (pl.col("sample_time") - pl.col("start_time")).dt.total_milliseconds() / _MS_PER_S
     return placed.with_columns(elapsed_s=elapsed).select(*as_polars(samples).columns, "elapsed_s", "interval_s")
 

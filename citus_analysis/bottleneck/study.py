@@ -210,6 +210,7 @@ def _balances(
         .group_by(*_RUN, "node")
         .agg(opened=pl.struct("pid", "backend_start").n_unique())
         .join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
+        .sort(*_RUN, "node")
     )
     found = []
     for key, group in opened.group_by(CONFIGURATION, maintain_order=True):

@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -94,19 +95,25 @@ def balance(counts: Sequence[int], nodes: Sequence[str]) -> Balance:
 
 def _exact(counts: Sequence[int]) -> float:
     """Summed probability of all ways to divide that are at most as likely as the one seen."""
-    seen = _ways(counts)
-    likely = sum(ways for ways in map(_ways, _divisions(sum(counts), len(counts))) if ways <= seen)
-    return float(likely / len(counts) ** sum(counts))
+    seen, total, parts = _ways(counts), sum(counts), len(counts)
+    likely = 0
+    for shares in _divisions(total, parts, total):
+        ways = _ways(shares)
+        if ways <= seen:
+            # In how many orders the nodes can have these shares.
+            likely += ways * math.factorial(parts) // math.prod(map(math.factorial, Counter(shares).values()))
+    return float(likely / parts**total)
 
 
 def _ways(counts: Sequence[int]) -> int:
-    return math.factorial(sum(counts)) // math.prod(math.factorial(count) for count in counts)
+    return math.factorial(sum(counts)) // math.prod(map(math.factorial, counts))
 
 
-def _divisions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+def _divisions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
+    """All shares that add up to a total, the largest first, none above `most`."""
     if parts == 1:
         yield (total,)
         return
-    for first in range(total + 1):
-        for rest in _divisions(total - first, parts - 1):
+    for first in range(min(total, most), -(-total // parts) - 1, -1):
+        for rest in _divisions(total - first, parts - 1, first):
             yield (first, *rest)

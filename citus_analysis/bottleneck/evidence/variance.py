@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from citus_analysis.core.array_types import Bools
 from citus_analysis.core.defaults import SEED
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.stats.compare.families import holm
@@ -101,27 +103,32 @@ def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration
 
 
 def _contrasts(group: pl.DataFrame) -> Iterator[dict[str, object]]:
-    properties = {
-        "checkpoint under way": pl.col("_checkpoint"),
-        "first use in its connection": pl.col("parse_us").fill_null(0) > 0,
-        "executed on another node": pl.col("executed").cast(pl.String) == "remote",
-        **{f"node {node}": pl.col("node") == node for node in group["node"].drop_nulls().unique().sort()},
-        **{f"shard {shard}": pl.col("shard_id") == shard for shard in group["shard_id"].drop_nulls().unique().sort()},
-    }
-    for name, condition in properties.items():
-        has = group.select(condition.fill_null(value=False)).to_series()
-        with_, without = group.filter(has)["total_us"], group.filter(~has)["total_us"]
-        if min(with_.len(), without.len()) < LEAST_STATEMENTS:
+    times = group["total_us"].to_numpy()
+    for name, has in _properties(group):
+        with_, without = times[has], times[~has]
+        if min(len(with_), len(without)) < LEAST_STATEMENTS:
             continue
         yield {
             "property": name,
-            "n_with": with_.len(),
-            "n_without": without.len(),
-            "median_with_us": with_.median(),
-            "median_without_us": without.median(),
-            "cliffs_delta": cliffs_delta(with_.to_numpy(), without.to_numpy()),
-            "p_value": mann_whitney_p(with_.to_numpy(), without.to_numpy()),
+            "n_with": len(with_),
+            "n_without": len(without),
+            "median_with_us": float(np.median(with_)),
+            "median_without_us": float(np.median(without)),
+            "cliffs_delta": cliffs_delta(with_, without),
+            "p_value": mann_whitney_p(with_, without),
         }
+
+
+def _properties(group: pl.DataFrame) -> Iterator[tuple[str, Bools]]:
+    """Each property with, for every statement, whether it has it; arrays, for there may be thousands of shards."""
+    remote = group["executed"].cast(pl.String) == "remote"
+    yield "checkpoint under way", group["_checkpoint"].to_numpy()
+    yield "first use in its connection", (group["parse_us"].fill_null(0) > 0).to_numpy()
+    yield "executed on another node", remote.fill_null(value=False).to_numpy()
+    for noun, column in (("node", "node"), ("shard", "shard_id")):
+        codes = group[column].rank("dense").fill_null(0).to_numpy()
+        for code, value in enumerate(group[column].drop_nulls().unique().sort(), start=1):
+            yield f"{noun} {value}", codes == code
 
 
 def _under_checkpoint(statements: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:

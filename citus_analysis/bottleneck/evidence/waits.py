@@ -98,7 +98,7 @@ def session_waits(sessions: Frame, nodes: Frame | None = None) -> pl.DataFrame:
         .join(snapshots, on=[*_RUN, "node"])
         .with_columns(average_sessions=pl.col("seen") / pl.col("snapshots"))
         .drop("seen")
-        .sort(*_RUN, "average_sessions", "node", "event", descending=[False, False, True, False, False])
+        .sort(*_RUN, "average_sessions", *keys[2:], descending=[False, False, True, *[False] * len(keys[2:])])
     )
 
 
