@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 #: Name of the case -> the first limit, and how many seconds show it.
 LIVE = {
     "hog": ("CPU", 4),
+    "lock": ("locks", 5),
     "connections": ("connections", 3),
     "checkpoints": ("checkpoints", 8),
     "idle": ("none found", 4),

@@ -43,12 +43,20 @@ _WRITES: Final = {"workloads": ["a"], "records": [5000], "operations": [10**7]}
 Stop = threading.Event
 
 
+def places(scratch: Path) -> list[Path]:
+    """The folder, and where the runner put the servers instead if their account cannot reach it (as in pytest's)."""
+    return [scratch, *(Path(pointer.read_text()) for pointer in scratch.rglob("elsewhere.txt"))]
+
+
 def mine(scratch: Path, name: str) -> list[psutil.Process]:
     """Processes of a program that belong to this recording: their folder or their parent is ours."""
     found, family = [], {os.getpid(), *(p.pid for p in psutil.Process().children(recursive=True))}
+    ours = places(scratch)
     for process in psutil.process_iter(["name"]):
         with suppress(psutil.Error, OSError):
-            if process.info["name"] == name and (process.pid in family or Path(process.cwd()).is_relative_to(scratch)):
+            if process.info["name"] == name and (
+                process.pid in family or any(Path(process.cwd()).is_relative_to(place) for place in ours)
+            ):
                 found.append(process)
     return found
 
@@ -87,7 +95,7 @@ def hog(_scratch: Path, stop: Stop) -> None:
 def lock(scratch: Path, stop: Stop) -> None:
     """A session that takes the table's lock again and again while clients run, and holds it for 2 seconds."""
     while not stop.wait(POLL_S):
-        files = list(scratch.rglob("postmaster.pid"))
+        files = [file for place in places(scratch) for file in place.rglob("postmaster.pid")]
         if not (files and mine(scratch, "pgbench")):
             continue
         lines = files[0].read_text().splitlines()
