@@ -17,11 +17,12 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.match.clocks import RESOLUTION_US
 from citus_analysis.spans.model.identifiers import Identifiers
-from citus_analysis.spans.read.ordered_arrays import firsts, join_executions
+from citus_analysis.spans.read.ordered_arrays import Indices, changes, counted, firsts, join_executions, single
 from citus_analysis.spans.read.sessions import Sessions
 
 __all__ = ["kinds", "statement_profile"]
@@ -172,14 +173,22 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(
             schema={"execution": pl.UInt32, "parse_us": pl.Float64, "bind_us": pl.Float64, "execute_us": pl.Float64}
         )
+    number = counted(changes(execution)).astype(np.intp) - 1
     duration = phases["duration_us"].to_numpy()
-    times = pl.DataFrame({"execution": execution[first]})
+    times = {"execution": pl.Series(execution[first])}
     for name in ("parse", "bind", "execute"):
-        chosen = (phases["name"] == name).to_numpy()
-        total = pl.Series(np.add.reduceat(np.where(chosen, duration, 0.0), first))
-        known = pl.Series(np.logical_or.reduceat(chosen, first))
-        times = times.with_columns(pl.when(known).then(total).alias(f"{name}_us"))
-    return times
+        rows = np.flatnonzero((phases["name"] == name).to_numpy())
+        times[f"{name}_us"] = _sums(number[rows], duration[rows], len(first))
+    return pl.DataFrame(times)
+
+
+def _sums(number: Indices, values: NDArray[np.float64], count: int) -> pl.Series:
+    """The sum of the values of each number below `count`, whose values are adjacent; null without one."""
+    first = firsts(number)
+    sums, known = np.zeros(count), np.zeros(count, np.bool_)
+    sums[number[first]] = values if len(first) == len(values) else np.add.reduceat(values, first)
+    known[number[first]] = True
+    return pl.DataFrame({"sum": sums}).select(pl.when(pl.Series(known)).then("sum")).to_series()
 
 
 def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -188,6 +197,44 @@ def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
         *("execution", "task_us", "match", "child_node", "shard_id", "end_time", "child_pid", "child_extended"),
         child_us="child_duration_us",
     )
+    alone = pl.Series(single(tasks["execution"].to_numpy()))
+    told = _of_one_task(tasks.filter(alone))
+    if not alone.all():
+        told = pl.concat([told, _of_several_tasks(tasks.filter(~alone))])
+    # The first task of a session's child on a shard makes its connection.
+    connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
+    return join_executions(told, connecting)
+
+
+def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
+    return (
+        pl.when(binary)
+        .then(pl.lit("binary", _CHILD_PROTOCOL))
+        .when(known)
+        .then(pl.lit("text", _CHILD_PROTOCOL))
+        .alias("child_protocol")
+    )
+
+
+def _of_one_task(tasks: pl.DataFrame) -> pl.DataFrame:
+    """As :func:`_of_several_tasks`, of the statements that have one: what they wait for is that task."""
+    length, extended = pl.col("task_us").cast(pl.Float64), pl.col("child_extended")
+    return tasks.select(
+        "execution",
+        remote_tasks=pl.lit(1, pl.Int32),
+        remote_shard="shard_id",
+        slowest_task_us=length,
+        median_task_us=length,
+        match="match",
+        child_protocol=_child_protocol(extended, extended.is_not_null()),
+        lane_us=length.fill_null(0.0),
+        child_us="child_us",
+        union_us=pl.lit(None, pl.Float64),
+        longest_us=pl.lit(None, pl.Float64),
+    )
+
+
+def _of_several_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
     counts = tasks.group_by("execution").agg(
         remote_tasks=pl.len().cast(pl.Int32),
         remote_shard=pl.col("shard_id").first(),
@@ -195,16 +242,9 @@ def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
         median_task_us=pl.col("task_us").median(),
         # Enum order is exact, inferred, unmatched: the worst is the largest.
         match=pl.col("match").max(),
-        child_protocol=pl.when(pl.col("child_extended").any()).then(pl.lit("binary", _CHILD_PROTOCOL))
-        .when(pl.col("child_extended").is_not_null().any()).then(pl.lit("text", _CHILD_PROTOCOL)),
-    )  # fmt: skip
-    # The first task of a session's child on a shard makes its connection.
-    connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
-    return (
-        counts.join(_lanes(tasks), on="execution", how="left")
-        .join(_unions(tasks), on="execution", how="left")
-        .join(connecting, on="execution", how="left")
+        child_protocol=_child_protocol(pl.col("child_extended").any(), pl.col("child_extended").is_not_null().any()),
     )
+    return counts.join(_lanes(tasks), on="execution", how="left").join(_unions(tasks), on="execution", how="left")
 
 
 def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
@@ -222,10 +262,9 @@ def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unions(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Time during which at least one task was out (several tasks), from record times of 1 ms resolution."""
-    several = tasks.filter(pl.len().over("execution") > 1)
+    """Time during which at least one of several tasks was out, from record times of 1 ms resolution."""
     end, late = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical(), int(RESOLUTION_US)
-    intervals = several.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
+    intervals = tasks.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
     reached = pl.col("end").cum_max().shift(1).over("execution")
     gained = (pl.col("end") - pl.max_horizontal("start", reached.fill_null(pl.col("start")))).clip(0)
     # Each may have ended up to a millisecond later.

@@ -19,6 +19,7 @@ __all__ = [
     "numbers_of",
     "pick",
     "places",
+    "single",
     "stable_order",
 ]
 
@@ -51,6 +52,20 @@ def firsts(values: NDArray[np.generic]) -> Indices:
         [0, 2]
     """
     return np.flatnonzero(changes(values))
+
+
+def single(values: NDArray[np.generic]) -> Flags:
+    """Which values stand only once, in whatever order.
+
+    Example:
+        >>> single(np.array([4, 4, 7])).tolist(), single(np.array([7, 4, 7])).tolist()
+        ([False, False, True], [False, True, False])
+    """
+    if np.any(values[1:] < values[:-1]):
+        _, number, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return np.asarray(counts[number] == 1)
+    changed = changes(values)
+    return changed & np.append(changed[1:], values=True)[: len(values)]
 
 
 def counted(begins: Flags) -> NDArray[np.uint32]:
