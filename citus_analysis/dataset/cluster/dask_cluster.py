@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from typing import Any, Final
 
@@ -28,6 +30,9 @@ _CONNECT_S: Final = 15
 _WORKERS_S: Final = 60
 #: Times that a task is tried again on another worker after one died, or an error of the machine.
 _RETRIES: Final = 2
+#: How often workers are asked where one does not answer, and seconds between.
+_TRIES: Final = 5
+_AGAIN_S: Final = 0.5
 _TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
 
 
@@ -70,7 +75,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
         executor = client.get_executor(retries=_RETRIES, pure=False)
         threads = sum(client.nthreads().values())
         try:
-            yield Cluster(executor, threads, lambda *call: dict(client.run(*call, on_error="return")))
+            yield Cluster(executor, threads, partial(_answers, client))
         except distributed.KilledWorker as error:
             problem = f"a task ended {_RETRIES + 1} workers or more: {error.last_worker.address}, the last, died"
             way_out = "give each worker more memory, or fewer threads; their logs say why they died"
@@ -99,7 +104,13 @@ def _client(address: str) -> Iterator[Any]:
         return
     number = int(local.group(1))
     threads = str(max(1, len(os.sched_getaffinity(0)) // number))
-    environment = {"POLARS_MAX_THREADS": threads, "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+    environment = {
+        "POLARS_MAX_THREADS": threads,
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "OMP_NUM_THREADS": "1",
+        # When the scheduler ends, a worker may still say something to it, and would report that in ten lines.
+        "DASK_LOGGING__DISTRIBUTED": "critical",
+    }
     with (
         distributed.LocalCluster(
             n_workers=number, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", env=environment
@@ -120,7 +131,7 @@ def _require_workers(client: Any, address: str) -> None:  # noqa: ANN401 - Dask'
 def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401 - Dask's client has no types
     """Refuse workers without this package, or with another version of it or of its formats."""
     here = _version()
-    for worker, found in client.run(metadata.version, _PACKAGE, on_error="return").items():
+    for worker, found in _answers(client, metadata.version, _PACKAGE).items():
         if isinstance(found, metadata.PackageNotFoundError):
             way_out = f"pip install '{_PACKAGE}[cluster]=={here}' where the worker runs"
             raise InputError(f"has no package {_PACKAGE}", path=f"worker {worker}", way_out=way_out)
@@ -129,11 +140,29 @@ def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401
             way_out = f"pip install '{_PACKAGE}=={here}' where the worker runs"
             raise InputError(problem, path=f"worker {worker}", way_out=way_out)
     expected = same()
-    for worker, found in client.run(same, on_error="return").items():
+    for worker, found in _answers(client, same).items():
         if found != expected:
             reason = f": {type(found).__name__}: {found}" if isinstance(found, Exception) else ""
             way_out = "install the same packages with the same formats on all machines"
             raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", way_out=way_out)
+
+
+def _answers(client: Any, *call: object) -> dict[str, Any]:  # noqa: ANN401 - Dask's client has no types
+    """The result of a function, or its exception, of each worker that is alive.
+
+    Raises:
+        InputError: none answers.
+    """
+    for _ in range(_TRIES):
+        answers = dict(client.run(*call, on_error="return"))
+        living = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
+        # A worker that died since the last look at the list is no reason to refuse the others; it may come again.
+        if living and len(living) == len(answers):
+            break
+        time.sleep(_AGAIN_S)
+    if not living:
+        raise InputError("no worker answers", path="the Dask cluster", way_out="look at the logs of its workers")
+    return living
 
 
 def _version() -> str:

@@ -11,7 +11,7 @@ import zstandard
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion
-from tests.dataset.beyond.s3_servers import Store, moto, versitygw, versitygw_program
+from tests.dataset.beyond.s3_servers import Store, Versitygw, moto, versitygw, versitygw_program
 from tests.recordings import RECORDED
 
 RESOURCES = ("w2-t16-insert", "w1-t4-select")
@@ -79,7 +79,7 @@ def s3() -> Iterator[Store]:
 
 
 @pytest.fixture
-def true_s3(tmp_path: Path) -> Iterator[Store]:
+def true_s3(tmp_path: Path) -> Iterator[Versitygw]:
     if versitygw_program() is None:
         pytest.skip("versitygw is missing: go install github.com/versity/versitygw/cmd/versitygw@latest")
     with versitygw(tmp_path / "versitygw") as store:

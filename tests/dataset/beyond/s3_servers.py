@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -98,26 +97,43 @@ def versitygw_program() -> str | None:
     return shutil.which("versitygw") or (str(home) if home.exists() else None)
 
 
-@contextmanager
-def versitygw(folder: Path) -> Iterator[Store]:
+@dataclass
+class Versitygw(Store):
     """An S3 in a process of its own, which keeps objects as files of a folder."""
-    program = versitygw_program()
-    assert program is not None
+
+    folder: Path = Path()
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        program = versitygw_program()
+        assert program is not None
+        self.process = subprocess.Popen(
+            [program, "--port", f"127.0.0.1:{self.port}", "posix", str(self.folder)],
+            env={**os.environ, "ROOT_ACCESS_KEY": "testkey", "ROOT_SECRET_KEY": SECRET},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _wait_for(self.endpoint)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def versitygw(folder: Path) -> Iterator[Versitygw]:
+    """A running server."""
     (folder / BUCKET).mkdir(parents=True)
     port = free_port()
-    process = subprocess.Popen(
-        [program, "--port", f"127.0.0.1:{port}", "posix", str(folder)],
-        env={**os.environ, "ROOT_ACCESS_KEY": "testkey", "ROOT_SECRET_KEY": SECRET},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    store = Versitygw(f"http://127.0.0.1:{port}", folder=folder, port=port)
+    store.start()
     try:
-        _wait_for(f"http://127.0.0.1:{port}")
-        with environment(f"http://127.0.0.1:{port}"):
-            yield Store(f"http://127.0.0.1:{port}")
+        with environment(store.endpoint):
+            yield store
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        store.kill()
 
 
 def _wait_for(url: str) -> None:

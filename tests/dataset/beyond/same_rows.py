@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
-from citus_analysis.dataset import Dataset
+from citus_analysis.dataset import Dataset, open_dataset
+from citus_analysis.errors import DatasetError
 
 
 def sorted_rows(dataset: Dataset, name: str) -> pl.DataFrame:
@@ -20,3 +23,18 @@ def assert_same_rows(one: Dataset, other: Dataset) -> None:
     assert one.content_hash == other.content_hash
     for name in one.tables():
         assert sorted_rows(one, name).equals(sorted_rows(other, name)), name
+
+
+def assert_whole(out: Path | str, local: Dataset) -> None:
+    """Whatever is committed is what belongs there."""
+    try:
+        found = open_dataset(out)
+    except DatasetError as error:
+        if "is not a dataset" not in str(error):
+            raise
+        return
+    expected = {row["source_id"]: row for row in local.table("sources").to_dicts()}
+    for row in found.table("sources").to_dicts():
+        assert row == expected[row["source_id"]]
+    for name in found.tables():
+        found.table(name)

@@ -3,84 +3,34 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.cluster import dask_cluster
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
 from citus_analysis.dataset.ingesting.pool import grouped
 from citus_analysis.dataset.objects import object_lease
-from citus_analysis.dataset.objects.object_place import ObjectPlace
-from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.runner.systems.server import free_port
+from citus_analysis.errors import InputError, UsageError
+from tests.dataset.beyond.running_cluster import RunningCluster, driver, ended, started
 from tests.dataset.beyond.s3_servers import SECRET, Store
-from tests.dataset.beyond.same_rows import assert_same_rows
-
-WORKERS = 3
-
-
-@dataclass
-class RunningCluster:
-    """A scheduler and worker processes, each of its own, that talk over TCP."""
-
-    address: str
-    processes: list[subprocess.Popen[bytes]]
-    log: Path
-
-    def a_worker(self) -> psutil.Process:
-        """A process that runs tasks: the child of its nanny, which starts another when it dies."""
-        while True:
-            nanny = psutil.Process(random.choice(self.processes[1:]).pid)
-            with suppress(psutil.Error):
-                children = [child for child in nanny.children() if "spawn_main" in " ".join(child.cmdline())]
-                if children:
-                    return children[0]
-            time.sleep(0.05)
-
-
-def started(folder: Path, environment: dict[str, str] | None = None) -> RunningCluster:
-    port = free_port()
-    address = f"tcp://127.0.0.1:{port}"
-    log = folder / "cluster.log"
-    dask = [sys.executable, "-m", "distributed.cli"]
-    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]]
-    worker = ["worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
-    commands += [worker] * WORKERS
-    programs = {"scheduler": "dask_scheduler", "worker": "dask_worker"}
-    with log.open("wb") as output:
-        processes = [
-            subprocess.Popen(
-                [*dask[:2], f"distributed.cli.{programs[name]}", *options],
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "POLARS_MAX_THREADS": "1", **(environment or {})},
-            )
-            for name, *options in commands
-        ]
-    return RunningCluster(address, processes, log)
+from tests.dataset.beyond.same_rows import assert_same_rows, assert_whole
 
 
 @pytest.fixture(scope="module")
 def cluster(s3: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     running = started(tmp_path_factory.mktemp("dask"))
     yield running
-    for process in running.processes:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                child.kill()
-        process.kill()
-        process.wait()
+    ended(running)
 
 
 def test_processes_of_this_machine_give_the_same_rows(
@@ -121,11 +71,6 @@ def test_workers_that_are_killed_cost_time_and_no_row(
     assert_same_rows(local_few, open_dataset(tmp_path / "out"))
 
 
-def driver(raw: Path, out: Path | str, address: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "citus_analysis", "ingest", str(raw), "--out", str(out), "--cluster", address]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
 def killed_driver(raw: Path, out: Path | str, address: str, after_s: float) -> bool:
     """Whether the driver was killed before its end."""
     process = driver(raw, out, address)
@@ -134,21 +79,6 @@ def killed_driver(raw: Path, out: Path | str, address: str, after_s: float) -> b
     process.send_signal(signal.SIGKILL)
     process.communicate()
     return process.returncode == -signal.SIGKILL
-
-
-def assert_whole(out: Path | str, local: Dataset) -> None:
-    """Whatever is committed is what belongs there."""
-    try:
-        found = open_dataset(out)
-    except DatasetError as error:
-        if "is not a dataset" not in str(error):
-            raise
-        return
-    expected = {row["source_id"]: row for row in local.table("sources").to_dicts()}
-    for row in found.table("sources").to_dicts():
-        assert row == expected[row["source_id"]]
-    for name in found.tables():
-        found.table(name)
 
 
 def test_a_driver_that_is_killed_leaves_whole_sources(
@@ -162,37 +92,24 @@ def test_a_driver_that_is_killed_leaves_whole_sources(
     assert_same_rows(local_few, open_dataset(out))
 
 
-@pytest.mark.slow
-def test_a_hundred_kills(
-    cluster: RunningCluster, raw: Path, local: Dataset, s3: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(object_lease, "ABANDONED_S", 0.5)
-    killed, number = 0, 0
-    while killed < 100:
-        out, number = s3.place(f"many{number}"), number + 1
-        for _ in range(4):
-            process = driver(raw, out, cluster.address)
-            time.sleep(random.uniform(1.0, 6.0))
-            if random.random() < 0.5:
-                with suppress(psutil.Error):
-                    cluster.a_worker().kill()
-                    killed += 1
-                time.sleep(random.uniform(0.0, 2.0))
-            process.kill()
-            process.communicate()
-            killed += process.returncode == -signal.SIGKILL
-            assert_whole(out, local)
-            # Nor does a lease that nobody holds make the next one wait.
-            ObjectPlace.of(out).remove(["_lease.json"])
-        assert ingest([raw], out, cluster=cluster.address).exit_code == 0
-        assert_same_rows(local, open_dataset(out))
-
-
 def test_workers_of_another_version_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._version", lambda: "0.0.1")
     refused = cluster_at(cluster.address, str)
     with pytest.raises(InputError, match=r"worker tcp://.*: .*not 0\.0\.1 .*pip install"), refused:
         pass
+
+
+def test_a_worker_that_dies_while_it_is_asked_is_no_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "_AGAIN_S", 0.0)
+    gone = OSError("Timed out trying to connect")
+    answers = [{"a": "1", "b": gone}, {"a": "1"}]
+    client = SimpleNamespace(run=lambda *_call, on_error: answers.pop(0) if on_error == "return" else None)
+    assert dask_cluster._answers(client, str) == {"a": "1"}
+    client.run = lambda *_call, on_error: {"a": "1", "b": gone, "on": on_error}
+    assert dask_cluster._answers(client, str) == {"a": "1", "on": "return"}
+    client.run = lambda *_call, on_error: {"b": gone} if on_error else {}
+    with pytest.raises(InputError, match="no worker answers"):
+        dask_cluster._answers(client, str)
 
 
 def test_workers_without_the_package_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:

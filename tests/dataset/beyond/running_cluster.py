@@ -1,0 +1,74 @@
+"""A cluster of Dask for tests: processes that talk over TCP, as those of several machines do."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from citus_analysis.runner.systems.server import free_port
+
+WORKERS = 3
+
+
+@dataclass
+class RunningCluster:
+    """A scheduler and worker processes, each of its own, that talk over TCP."""
+
+    address: str
+    processes: list[subprocess.Popen[bytes]]
+    log: Path
+
+    def a_worker(self) -> psutil.Process:
+        """A process that runs tasks: the child of its nanny, which starts another when it dies."""
+        while True:
+            nanny = psutil.Process(random.choice(self.processes[1:]).pid)
+            with suppress(psutil.Error):
+                children = [child for child in nanny.children() if "spawn_main" in " ".join(child.cmdline())]
+                if children:
+                    return children[0]
+            time.sleep(0.05)
+
+
+def started(folder: Path, environment: dict[str, str] | None = None) -> RunningCluster:
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    log = folder / "cluster.log"
+    dask = [sys.executable, "-m", "distributed.cli"]
+    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]]
+    worker = ["worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    commands += [worker] * WORKERS
+    programs = {"scheduler": "dask_scheduler", "worker": "dask_worker"}
+    with log.open("wb") as output:
+        processes = [
+            subprocess.Popen(
+                [*dask[:2], f"distributed.cli.{programs[name]}", *options],
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "POLARS_MAX_THREADS": "1", **(environment or {})},
+            )
+            for name, *options in commands
+        ]
+    return RunningCluster(address, processes, log)
+
+
+def ended(running: RunningCluster) -> None:
+    """Kill the processes, and those that they started."""
+    for process in running.processes:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+        process.kill()
+        process.wait()
+
+
+def driver(raw: Path, out: Path | str, address: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "citus_analysis", "ingest", str(raw), "--out", str(out), "--cluster", address]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
