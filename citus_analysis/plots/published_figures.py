@@ -12,7 +12,7 @@ from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
-from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, colours_of, faded, groups, new_figure, style_of, text
 from citus_analysis.scaling import ScalingFit
 from citus_analysis.units import label
 
@@ -37,14 +37,15 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     frame = with_columns_of(rates, "rates", "system", "source", "table", "label", "value").reverse()
     places = frame.with_row_index("place")
     figure = new_figure(title or "published throughput", height=_AROUND + _ROW * max(1, frame.height))
+    colours = colours_of(places["system"].unique(maintain_order=True).to_list())
     for number, (system, part) in enumerate(groups(places, "system")):
-        colour, symbol, _ = style_of(number)
+        symbol = style_of(number)[1]
         figure.add_scatter(
             x=part["value"].to_numpy(),
             y=part["place"].to_numpy(),
             mode="markers",
             name=system,
-            marker={"color": colour, "symbol": symbol, "size": 9},
+            marker={"color": colours[part["system"][0]], "symbol": symbol, "size": 9},
             text=[text(f"{source}, {table}") for source, table in part.select("source", "table").iter_rows()],
             hovertemplate="%{x:,.0f} operations/s<br>%{text}<extra>%{fullData.name}</extra>",
         )

@@ -150,7 +150,7 @@ def node_load_figures(study: BottleneckStudy) -> list[go.Figure]:
     run_id = shown_run(study)
     rows = study.node_loads.filter(pl.col("run_id") == run_id)
     return [
-        plot_nodes(part.rename({"value": "load"}), metric="load", title=f"{run_id}: {words}").update_yaxes(
+        plot_nodes(part.rename({"value": "load"}), metric="load", title=f"{part['resource'][0]}: {words}").update_yaxes(
             title_text=""
         )
         for measure, words in MEASURES.items()

@@ -125,7 +125,7 @@ def _perf(study: ResourceStudy) -> str:
     if known < _NEARLY_ALL_PERCENT:
         of_all = f"perf's report of {top['resource']} names the functions of {known:.0f} % of all samples: {parts}"
     else:
-        of_all = f"Of all samples of perf in {top['resource']}, {parts} were taken"
+        of_all = f"Of all samples of perf in {top['resource']}, {parts.replace(' % in ', ' % were in ', 1)}"
     return f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
 
 

@@ -67,7 +67,7 @@ def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: Pub
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     text = " ".join(published_sentences(study, "5.7"))
     assert "13 contradictions" in text
-    assert "table 5.6 of thesis" in text
+    assert "table 5.6 of the thesis" in text
     assert "72,727 operations/s" in text
     assert "imply 5, 5, 3, 4, 4 repetitions and have 46 % to 71 %" in text
     assert "From 2 to 32 workers throughput grew 4.68 times" in text

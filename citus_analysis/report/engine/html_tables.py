@@ -49,6 +49,7 @@ _HEADINGS: Final = {
     "sd": "standard deviation",
     "sd_ops_s": "standard deviation [operations/s]",
     "sd_percent": "standard deviation [%]",
+    "statement_kind": "statement",
     "threads": "client threads",
     "utilization_percent": "utilisation [%]",
     "largest_utilization_percent": "largest utilisation [%]",
@@ -125,6 +126,8 @@ def _cells(column: pl.Series) -> list[str]:
     """The texts of a column: whole numbers and those of few decimals as they are, others with four digits."""
     if column.name == "workers":
         return [_SINGLE if value == 0 else _cell(value) for value in column]
+    if column.name == "statement_kind":
+        return [_cell(value if value is None else str(value).upper()) for value in column]
     if column.dtype.is_float() and column.drop_nulls().is_finite().all():
         exact = column.round(_EXACT)
         if ((exact - column).abs() < _ROUNDING).all():

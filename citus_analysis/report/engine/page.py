@@ -131,7 +131,9 @@ class Page:
         rows = set_up_rows(runs, matching(self.dataset.table("settings"), self.resources))
         self._write("set_up", rows)
         path = getattr(self.dataset, "path", None)
-        facts = {"dataset": Path(path).name if path else "", "measured": measured_line(runs)}
+        name = Path(path).name if path else ""
+        # "Dataset dataset" would say nothing.
+        facts = {"dataset": "" if name == "dataset" else name, "measured": measured_line(runs)}
         place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv"}
         plain = "\n".join(f"{name}: {value}" for _, name, value in rows.iter_rows())
         _display({"text/html": set_up_block(rows), "text/plain": plain}, {METADATA_KEY: place})
