@@ -46,7 +46,7 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
         & (application != _RUNNER)
     )
     return (
-        inside.group_by(*_RUN, "elapsed_s")
+        inside.group_by(*_RUN, "elapsed_s", maintain_order=True)
         .agg(client=(connection & ~internal).sum(), internal=(connection & internal).sum())
         .sort(*_RUN, "elapsed_s")
     )
@@ -64,7 +64,7 @@ def connection_balance(connections: Frame) -> pl.DataFrame:
     """
     measured = as_polars(connections).filter(pl.col("elapsed_s") >= 0)
     return (
-        measured.group_by(_RUN)
+        measured.group_by(_RUN, maintain_order=True)
         .agg(pl.len().alias("samples"), pl.col("client", "internal").median())
         .sort(*(natural_expr(name) if name == "node" else pl.col(name) for name in _RUN), nulls_last=True)
     )

@@ -73,7 +73,7 @@ def _contrasts(sampled: pl.DataFrame) -> Iterator[CpuContrast]:
         words = {end: f"{operation} on {size} with {counted(end, 'client thread')}" for end in ends}
         name = pl.col("threads").replace_strict(words, return_dtype=pl.String).alias("configuration")
         shown = both.with_columns(name).join(first, on=["resource", "run_id"], how="semi").drop(*_SAME, "iteration")
-        means = both.group_by("threads").agg(
+        means = both.group_by("threads", maintain_order=True).agg(
             pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"), pl.col("busy_percent").mean()
         )
         yield CpuContrast(

@@ -136,7 +136,11 @@ def _connections(activity: pl.DataFrame, runs: pl.DataFrame, detail: Detail | No
     if detail is not None:
         mine = found.filter(resource=detail.resource, iteration=detail.iteration)
         found = mine if mine.height else found
-    most = found.group_by("run_id").agg(pl.col("client", "internal").max()).sort("client", "internal", "run_id")
+    most = (
+        found.group_by("run_id", maintain_order=True)
+        .agg(pl.col("client", "internal").max())
+        .sort("client", "internal", "run_id")
+    )
     return found.filter(pl.col("run_id") == most["run_id"][-1]) if most.height else found
 
 
@@ -189,7 +193,7 @@ def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     set_ups = runs.select(*_RUN, set_up="variant")
     shares = cpu.join(set_ups, on=list(_RUN)).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
-    means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads").agg(
+    means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads", maintain_order=True).agg(
         pl.col("run_id").n_unique().alias("runs"),
         pl.len().alias("samples"),
         busy_percent().mean().alias("busy_percent"),
@@ -206,7 +210,7 @@ def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
     return (
-        devices.group_by("resource", "device")
+        devices.group_by("resource", "device", maintain_order=True)
         .agg(
             pl.col("run_id").n_unique().alias("runs"),
             pl.len().alias("samples"),
@@ -226,17 +230,17 @@ def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataF
     sample = [*_RUN, "source_id", "sample", "device"]
     paired = devices.select(*sample, "sample_time", "await_ms").join(marks, on=list(_RUN))
     during = pl.col("sample_time").is_between(pl.col("begin_time"), pl.col("end_time"))
-    return paired.group_by(sample).agg(pl.col("await_ms").first(), during.any().alias("during"))
+    return paired.group_by(sample, maintain_order=True).agg(pl.col("await_ms").first(), during.any().alias("during"))
 
 
 def _checkpoint_summary(checkpoints: pl.DataFrame, marked: pl.DataFrame) -> pl.DataFrame:
-    counts = checkpoints.group_by("resource").agg(
+    counts = checkpoints.group_by("resource", maintain_order=True).agg(
         pl.len().alias("checkpoints"),
         pl.col("node").n_unique().alias("nodes"),
         pl.col("total_s").mean(),
         pl.col("sync_s").mean(),
     )
-    awaits = marked.group_by("resource").agg(
+    awaits = marked.group_by("resource", maintain_order=True).agg(
         pl.col("during").sum().alias("samples_during"),
         (~pl.col("during")).sum().alias("samples_outside"),
         pl.col("await_ms").filter(pl.col("during")).mean().alias("await_during_ms"),

@@ -112,7 +112,9 @@ def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event
     keys = list(by)
     if n < 1:
         raise UsageError(f"n is {n}", way_out="ask for at least one row")
-    totals = shares.group_by(keys).agg(recordings=pl.struct("resource", "run_id", "node", "event").n_unique())
+    totals = shares.group_by(keys, maintain_order=True).agg(
+        recordings=pl.struct("resource", "run_id", "node", "event").n_unique()
+    )
     share, absent = pl.col("self_percent"), pl.col("recordings").first() - pl.len()
     mean = share.sum() / pl.col("recordings").first()
     squares = (share - mean).pow(2).sum() + absent * mean.pow(2)

@@ -122,6 +122,6 @@ def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.
     logged = checkpoints.join(sampled, on=["resource", "iteration"], how="semi")["resource"].mode().sort()
     if len(logged):
         return str(logged[0])
-    means = devices.group_by("resource", "device").agg(pl.col("utilization_percent").mean())
+    means = devices.group_by("resource", "device", maintain_order=True).agg(pl.col("utilization_percent").mean())
     busiest = means.sort("utilization_percent", "resource", descending=[True, False], nulls_last=True)
     return str(busiest["resource"][0] if busiest.height else sampled["resource"].sort()[0])

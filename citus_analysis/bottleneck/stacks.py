@@ -69,7 +69,7 @@ def _module() -> pl.Expr:
 def _one_output(stacks: pl.DataFrame) -> pl.DataFrame:
     sums = (
         stacks.filter(pl.col("self_percent").is_not_null())
-        .group_by(*_RECORDING, "source_id")
+        .group_by(*_RECORDING, "source_id", maintain_order=True)
         .agg(
             counted=pl.col("samples").is_not_null().all(),
             total=pl.col("samples").sum(),
@@ -104,7 +104,7 @@ def _frames(stacks: pl.DataFrame, least_percent: float, deepest: int) -> pl.Data
         ends = pl.col("frames").list.len() == depth + 1
         level = (
             reaching.with_columns(path=pl.col("frames").list.head(depth + 1).list.join(";"))
-            .group_by(*_GROUP, "recordings", "path")
+            .group_by(*_GROUP, "recordings", "path", maintain_order=True)
             .agg(percent=pl.col("share").sum(), self_percent=pl.col("share").filter(ends).sum())
             .filter(pl.col("percent") >= least_percent)
             .with_columns(depth=pl.lit(depth, pl.Int32))
@@ -135,5 +135,5 @@ def _modules(stacks: pl.DataFrame, symbols: pl.DataFrame | None) -> pl.DataFrame
     seen = stacks.select(pl.col("stack").str.extract(r"([^;]*)$").alias("frame"), "shared_object")
     if symbols is not None:
         seen = pl.concat([seen, symbols.select(pl.col("symbol").alias("frame"), "shared_object")])
-    counts = seen.drop_nulls().group_by("frame", "shared_object").len()
+    counts = seen.drop_nulls().group_by("frame", "shared_object", maintain_order=True).len()
     return counts.sort("len", "shared_object", descending=[True, False]).unique("frame", keep="first").drop("len")

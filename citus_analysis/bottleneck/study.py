@@ -207,7 +207,7 @@ def _balances(
     """Client sessions over nodes: over those that have any, or over all where only one has."""
     opened = (
         sessions.filter(pl.col("role") == "parent")
-        .group_by(*_RUN, "node")
+        .group_by(*_RUN, "node", maintain_order=True)
         .agg(opened=pl.struct("pid", "backend_start").n_unique())
         .join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
         .sort(*_RUN, "node")
@@ -215,7 +215,8 @@ def _balances(
     found = []
     for key, group in opened.group_by(CONFIGURATION, maintain_order=True):
         counts = {
-            str(n): int(c) for n, c in group.group_by("node").agg(pl.col("opened").sum()).sort("node").iter_rows()
+            str(n): int(c)
+            for n, c in group.group_by("node", maintain_order=True).agg(pl.col("opened").sum()).sort("node").iter_rows()
         }
         if len(counts) == 1:
             counts |= {node: 0 for node in _alternatives(nodes, str(key[0])) if node not in counts}

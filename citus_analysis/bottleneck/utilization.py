@@ -76,7 +76,7 @@ def _counted(samples: pl.DataFrame, runs: Frame | None) -> pl.DataFrame:
 
 def _summary(samples: pl.DataFrame, means: dict[str, pl.Expr]) -> pl.DataFrame:
     p95 = pl.col("busy").quantile(0.95, interpolation="nearest")
-    return samples.group_by(_KEY).agg(
+    return samples.group_by(_KEY, maintain_order=True).agg(
         n=pl.len(),
         mean_percent=pl.col("busy").mean(),
         p95_percent=pl.when(pl.len() >= LEAST_FOR_P95).then(p95),

@@ -22,7 +22,7 @@ _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": CO
 _ROW = 26
 #: An axis whose largest ratio is less than this many times its smallest gets finer ticks.
 _NARROW = 3
-_TICKS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3)
+_TICKS = (0.25, 0.5, 0.75, 1, 1.5, 2, 3)
 _WIDE_TICKS = (0.01, 0.1, 0.25, 0.5, 1, 2, 4, 10, 100)
 
 

@@ -55,7 +55,7 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     # Room at both ends, so that the marks and the labels of the last powers of ten are not cut.
     edges = [min(values) - 0.15, max(values) + 0.25] if values else None
     figure.update_xaxes(title_text=text(label(METRIC)), type="log", dtick=1, range=edges)
-    return figure.update_layout(legend_traceorder="reversed")
+    return figure.update_layout(legend_traceorder="reversed", margin={"l": 8, "r": 48, "t": 12, "b": 8})
 
 
 def plot_stated_intervals(

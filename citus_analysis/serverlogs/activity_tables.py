@@ -58,7 +58,7 @@ def summarise_lock_waits(waits: pl.DataFrame) -> pl.DataFrame:
     """
     acquired = pl.col("event") == "acquired"
     time = pl.col("waited_s").filter(acquired)
-    table = waits.group_by("lock_mode", "target").agg(
+    table = waits.group_by("lock_mode", "target", maintain_order=True).agg(
         (pl.col("event") == "waiting").sum().alias("waits"),
         acquired.sum().alias("acquired"),
         (pl.col("event") == "deadlock").sum().alias("deadlocks"),
@@ -94,7 +94,7 @@ def read_autovacuum(logs: WindowedLogs) -> pl.DataFrame:
         .collect(engine="streaming")
     )
     return (
-        rows.group_by("relation")
+        rows.group_by("relation", maintain_order=True)
         .agg(
             pl.col("vacuum").sum().alias("vacuums"),
             pl.col("analyze").sum().alias("analyzes"),

@@ -82,4 +82,4 @@ def errors_over_time(errors: pl.DataFrame, interval: str) -> pl.DataFrame:
         interval: length of an interval, as polars writes it.
     """
     parts = errors.drop_nulls("log_time").with_columns(time=pl.col("log_time").dt.truncate(interval))
-    return parts.group_by("time", "severity").agg(errors=pl.len()).sort("time", "severity")
+    return parts.group_by("time", "severity", maintain_order=True).agg(errors=pl.len()).sort("time", "severity")

@@ -145,7 +145,7 @@ def _runs(dataset: _Tables, window: LogWindow, window_s: int) -> pl.DataFrame:
     begin = pl.col("end_time").dt.truncate(INTERVALS[window_s]) if window_s else pl.lit(None, pl.Datetime("us", "UTC"))
     counts = (
         received.drop_nulls("end_time")
-        .group_by(pl.col("resource").cast(pl.String), begin=begin)
+        .group_by(pl.col("resource").cast(pl.String), begin=begin, maintain_order=True)
         .agg(pl.len().alias("n"), first=pl.col("start_time").min(), last=pl.col("end_time").max())
         .collect(engine="streaming")
         .sort("resource", "begin")
@@ -188,11 +188,16 @@ def _name(window: LogWindow) -> str:
 
 def _workers(dataset: _Tables) -> pl.DataFrame:
     """Workers per resource: as the cluster's own table says, else the nodes beside node 0 that logged statements."""
-    stated = dataset.table("nodes").filter(pl.col("groupid") != 0).group_by("resource").agg(stated=pl.len())
+    stated = (
+        dataset.table("nodes")
+        .filter(pl.col("groupid") != 0)
+        .group_by("resource", maintain_order=True)
+        .agg(stated=pl.len())
+    )
     seen = (
         dataset.scan("statements")
         .filter(pl.col("node").cast(pl.String) != "0")
-        .group_by("resource")
+        .group_by("resource", maintain_order=True)
         .agg(seen=pl.col("node").n_unique())
         .collect(engine="streaming")
     )

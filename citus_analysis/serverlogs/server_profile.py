@@ -266,7 +266,7 @@ def _counts(logs: WindowedLogs) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The logs with the number and time of their records, and the records by severity and kind."""
     table = (
         logs.scan("log_events", "log_time")
-        .group_by("source_id", "severity", "kind")
+        .group_by("source_id", "severity", "kind", maintain_order=True)
         .agg(
             records=pl.len().cast(pl.Int64),
             first_time=pl.col("log_time").min(),
@@ -276,13 +276,13 @@ def _counts(logs: WindowedLogs) -> tuple[pl.DataFrame, pl.DataFrame]:
         .collect(engine="streaming")
         .with_columns(pl.col("source_id").cast(pl.String))
     )
-    per_source = table.group_by("source_id").agg(
+    per_source = table.group_by("source_id", maintain_order=True).agg(
         pl.col("records").sum(), pl.col("first_time").min(), pl.col("last_time").max(), pl.col("untimed").sum()
     )
     sources = logs.sources.join(per_source, on="source_id", how="left").with_columns(
         pl.col("records", "untimed").fill_null(0)
     )
-    kinds = table.group_by("severity", "kind").agg(pl.col("records").sum())
+    kinds = table.group_by("severity", "kind", maintain_order=True).agg(pl.col("records").sum())
     return sources.sort("resource", "path"), kinds.sort("records", "severity", "kind", descending=[True, False, False])
 
 

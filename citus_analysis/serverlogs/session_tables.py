@@ -64,7 +64,7 @@ def summarise_sessions(connections: pl.DataFrame) -> pl.DataFrame:
     """
     group = ["user", "database", "client_host"]
     known = connections.filter(pl.col("what").cast(pl.String).is_in(["authorized", "ended"]))
-    table = known.group_by(group).agg(
+    table = known.group_by(group, maintain_order=True).agg(
         (pl.col("what") == "authorized").sum().alias("authorized"),
         (pl.col("what") == "ended").sum().alias("sessions"),
         pl.col("session_s").sum().alias("total_s"),
@@ -83,7 +83,11 @@ def connection_times(connections: pl.DataFrame, interval: str) -> pl.DataFrame:
         interval: length of an interval, as polars writes it.
     """
     parts = connections.drop_nulls(["log_time", "what"]).with_columns(time=pl.col("log_time").dt.truncate(interval))
-    return parts.group_by("time", pl.col("what").cast(pl.String)).agg(connections=pl.len()).sort("time", "what")
+    return (
+        parts.group_by("time", pl.col("what").cast(pl.String), maintain_order=True)
+        .agg(connections=pl.len())
+        .sort("time", "what")
+    )
 
 
 def _named(column: str, pattern: str) -> pl.Expr:

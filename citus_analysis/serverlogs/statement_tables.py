@@ -48,7 +48,7 @@ def summarise_statements(
         [('a', 2, 2.0, 50.0), ('b', 1, 4.0, 50.0)]
     """
     time = pl.col("duration_us")
-    table = statements.group_by(list(by)).agg(
+    table = statements.group_by(list(by), maintain_order=True).agg(
         pl.len().alias("statements"),
         time.count().alias("timed"),
         pl.col("failed").sum(),

@@ -73,7 +73,7 @@ def opening_records(logs: WindowedLogs, fingerprints: pl.Series) -> pl.DataFrame
         named = named.filter(pl.col("source_id").cast(pl.String).is_in(logs.sources["source_id"].to_list()))
     return (
         named.select(*_PLACE, "byte_length", fingerprint="statement_fingerprint")
-        .group_by("fingerprint")
+        .group_by("fingerprint", maintain_order=True)
         .agg(pl.all().sort_by(*_PLACE).first())
         .collect(engine="streaming")
     )
@@ -99,7 +99,7 @@ def naming_records(logs: WindowedLogs, statements: pl.DataFrame) -> pl.DataFrame
     return (
         found.join(keys.lazy(), on=["source_id", "pid", "fingerprint"], nulls_equal=True)
         .filter(pl.col("byte_offset") <= pl.col("closes"))
-        .group_by("source_id", "closes")
+        .group_by("source_id", "closes", maintain_order=True)
         .agg(pl.col("byte_offset", "byte_length").sort_by("byte_offset").last())
         .collect(engine="streaming")
     )
@@ -124,7 +124,7 @@ def failed_records(logs: WindowedLogs, errors: pl.DataFrame) -> pl.DataFrame:
     return (
         details.select(*_PLACE, "byte_length", error_offset="record_byte_offset")
         .join(wanted.lazy(), on=["source_id", "error_offset"], how="semi")
-        .group_by("source_id", "error_offset")
+        .group_by("source_id", "error_offset", maintain_order=True)
         .agg(pl.col("byte_offset", "byte_length").sort_by("byte_offset").first())
         .collect(engine="streaming")
     )

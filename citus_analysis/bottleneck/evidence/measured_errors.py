@@ -60,7 +60,7 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
         what = what.when(severe & said.fill_null(value=False)).then(pl.lit(part))
     return (
         events.filter(pl.col("run_id").is_not_null())
-        .group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)))
+        .group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)), maintain_order=True)
         .agg(n=pl.len(), source_id=pl.col("source_id").first())
         .collect(engine="streaming")
         .with_columns(pl.col("node").cast(pl.String))
@@ -69,7 +69,9 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
 
 def log_errors_measured(counts: pl.DataFrame) -> list[pl.DataFrame]:
     """Errors per run and node from :func:`log_errors`; 0 where a log of the run has none."""
-    logs = counts.group_by(_NODE).agg(samples=pl.col("n").sum(), source_id=pl.col("source_id").first())
+    logs = counts.group_by(_NODE, maintain_order=True).agg(
+        samples=pl.col("n").sum(), source_id=pl.col("source_id").first()
+    )
     places = {part: (part, "errors", metric, "errors") for part, (metric, _, _) in _ERRORS.items()}
     places["lock waits"] = ("locks", "saturation", "lock waits longer than deadlock_timeout", "records")
     places["frequent checkpoints"] = ("WAL and checkpoints", "errors", "warnings of frequent checkpoints", "records")
@@ -88,7 +90,7 @@ def clients_measured(runs: pl.DataFrame, latencies: pl.DataFrame, errors: pl.Dat
     """
     outside = concurrency(runs, latencies).select(*_RUN, outside=(1 - pl.col("share_in_system")).clip(0.0) * 100)
     main = errors.filter(pl.col("role").cast(pl.String) == "main")
-    said = main.group_by(_RUN).agg(said=pl.col("count").sum())
+    said = main.group_by(_RUN, maintain_order=True).agg(said=pl.col("count").sum())
     rows = (
         runs.join(outside, on=_RUN, how="left")
         .join(said, on=_RUN, how="left")

@@ -67,8 +67,10 @@ def _means(samples: pl.DataFrame, value: pl.Expr, *, total_by: str = "") -> pl.D
     """Mean of a value over the samples of each run and node; with `total_by`, of its sum over a sample's rows."""
     rows = samples.with_columns(value=value).drop_nulls("value")
     if total_by:
-        rows = rows.group_by(*_NODE, "source_id", "sample").agg(pl.col("value").sum())
-    return rows.group_by(_NODE).agg(pl.col("value").mean(), samples=pl.len(), source_id=pl.col("source_id").first())
+        rows = rows.group_by(*_NODE, "source_id", "sample", maintain_order=True).agg(pl.col("value").sum())
+    return rows.group_by(_NODE, maintain_order=True).agg(
+        pl.col("value").mean(), samples=pl.len(), source_id=pl.col("source_id").first()
+    )
 
 
 def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[pl.DataFrame]:
@@ -146,7 +148,7 @@ def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]
     for mine, part in ((~clients, "CPU"), (clients, "load generator")):
         named = pl.coalesce(path.str.extract(_GROUP_NODE), pl.col("node").cast(pl.String))
         groups = inside.filter(mine).with_columns(node=named)
-        shares = groups.group_by(*_NODE, "control_group").agg(
+        shares = groups.group_by(*_NODE, "control_group", maintain_order=True).agg(
             value=100 * pl.col("throttled_periods").sum() / pl.col("periods").sum(),
             samples=pl.col("periods").count(),
             source_id=pl.col("source_id").first(),
@@ -163,7 +165,7 @@ def sessions_measured(sessions: pl.DataFrame, settings: pl.DataFrame) -> list[pl
     limits = settings.filter(pl.col("name") == "settings.max_connections").select(
         "resource", limit=pl.col("value").cast(pl.Float64, strict=False)
     )
-    open_ = sessions.group_by(*_NODE, "source_id", "sample").agg(open=pl.len())
+    open_ = sessions.group_by(*_NODE, "source_id", "sample", maintain_order=True).agg(open=pl.len())
     used = open_.join(limits.unique("resource", keep="first"), on="resource", how="left")
     found = [
         measured(
@@ -175,7 +177,7 @@ def sessions_measured(sessions: pl.DataFrame, settings: pl.DataFrame) -> list[pl
         )
     ]
     shares = time_shares(sessions).with_columns(node=pl.lit(None, pl.String), value="percent", samples="n")
-    source = sessions.group_by(_RUN).agg(pl.col("source_id").first())
+    source = sessions.group_by(_RUN, maintain_order=True).agg(pl.col("source_id").min())
     places = {
         "lock": ("locks", "saturation", "session time in lock waits"),
         "WAL": ("WAL and checkpoints", "saturation", "session time in WAL waits"),
@@ -210,7 +212,7 @@ def checkpoints_measured(
     length = (pl.col("until") - pl.col("begin")).dt.total_milliseconds()
     of_wal = pl.col("reason").str.contains(r"\b(?:wal|xlog)\b")
     distance = pl.col("start_time").filter(of_wal).sort().diff().dt.total_milliseconds().mean() / 1000
-    counts = during.group_by(_NODE).agg(
+    counts = during.group_by(_NODE, maintain_order=True).agg(
         share=100 * overlap.dt.total_milliseconds().sum() / length.first(),
         distance=distance,
         samples=pl.len(),

@@ -50,7 +50,7 @@ def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, run
     parts = {
         "connections": connections.with_columns(value="client"),
         "statements": _statements(statements, runs),
-        "network": network.group_by(*_RUN, "node", "elapsed_s").agg(pl.col("value").sum()),
+        "network": network.group_by(*_RUN, "node", "elapsed_s", maintain_order=True).agg(pl.col("value").sum()),
         "CPU": cpu_over_time(tables["cpu_samples"], runs).with_columns(value="busy_percent"),
     }
     shaped = [
@@ -76,7 +76,7 @@ def _statements(statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     ).drop_nulls()
     second = (pl.col("start_time") - pl.col("begin")).dt.total_milliseconds() // 1000
     received = statements.filter(pl.col("executed").is_not_null()).join(window, on=_RUN)
-    counts = received.group_by(*_RUN, "node", second=second).agg(value=pl.len())
+    counts = received.group_by(*_RUN, "node", second=second, maintain_order=True).agg(value=pl.len())
     seen = received.select(*_RUN, "seconds").unique().filter(pl.col("seconds") > 0)
     every = seen.join(received.select("resource", "node").unique(), on="resource")
     grid = every.with_columns(second=pl.int_ranges(0, pl.col("seconds"))).explode("second").drop("seconds")
@@ -99,8 +99,8 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
     others = [name for name in configuration if name != "resource"]
     placed = loads.join(runs.select(*_RUN, *others), on=_RUN)
     keys = [*configuration, "measure"]
-    per_run = placed.group_by(*keys, "run_id", "node").agg(pl.col("value").mean())
-    means = per_run.group_by(*keys, "node").agg(mean=pl.col("value").mean(), runs=pl.len())
+    per_run = placed.group_by(*keys, "run_id", "node", maintain_order=True).agg(pl.col("value").mean())
+    means = per_run.group_by(*keys, "node", maintain_order=True).agg(mean=pl.col("value").mean(), runs=pl.len())
     several = means.filter(pl.len().over(keys) > 1)
     total, squares = pl.col("mean").sum().over(keys), (pl.col("mean") ** 2).sum().over(keys)
     index = pl.when(squares > 0).then(total**2 / (pl.len().over(keys) * squares))
@@ -116,16 +116,16 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
 def _worst_second(placed: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The lowest Jain's index of a second in which every node of the configuration has a value."""
     second = pl.col("elapsed_s").floor().alias("second")
-    nodes = placed.group_by(keys).agg(nodes=pl.col("node").n_unique())
-    each = placed.group_by(*keys, "run_id", second, "node").agg(pl.col("value").mean())
-    sums = each.group_by(*keys, "run_id", "second").agg(
+    nodes = placed.group_by(keys, maintain_order=True).agg(nodes=pl.col("node").n_unique())
+    each = placed.group_by(*keys, "run_id", second, "node", maintain_order=True).agg(pl.col("value").mean())
+    sums = each.group_by(*keys, "run_id", "second", maintain_order=True).agg(
         total=pl.col("value").sum(), squares=(pl.col("value") ** 2).sum(), seen=pl.len()
     )
     whole = sums.join(nodes, on=keys, nulls_equal=True).filter(
         (pl.col("seen") == pl.col("nodes")) & (pl.col("squares") > 0)
     )
     index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
-    return whole.group_by(keys).agg(most_uneven_second=index.min())
+    return whole.group_by(keys, maintain_order=True).agg(most_uneven_second=index.min())
 
 
 @in_callers_kind
@@ -150,7 +150,9 @@ def shard_skew(statements: Frame, runs: Frame, configuration: Sequence[str] = ("
     known = as_polars(statements).drop_nulls("shard_id")
     placed = known.join(as_polars(runs).select(*_RUN, *others), on=_RUN)
     keys = [*configuration, "run_id"]
-    counts = placed.group_by(*keys, "shard_id").agg(n=pl.len()).sort(*keys, "shard_id", nulls_last=True)
+    counts = (
+        placed.group_by(*keys, "shard_id", maintain_order=True).agg(n=pl.len()).sort(*keys, "shard_id", nulls_last=True)
+    )
     rows = list(_skews(counts, keys))
     numbers = {"mean": pl.Float64(), "most_used": pl.Int64(), "most": pl.Int64(), "least_used": pl.Int64()}
     numbers |= {"least": pl.Int64(), **dict.fromkeys(("most_over_mean", "jain_index", "p_value"), pl.Float64())}

@@ -57,7 +57,9 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
     others = [name for name in configuration if name != "resource"]
     placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
     cells = placed.group_by(*configuration, *_METRIC, maintain_order=True).agg(
-        values=pl.col("value"), samples=pl.col("samples").sum(), source_id=pl.col("source_id").first()
+        values=pl.col("value"),
+        samples=pl.col("samples").sum(),
+        source_id=pl.col("source_id").sort_by("run_id", maintain_order=True).first(),
     )
     ends = [mean_interval(values, level) for values in cells["values"].to_list()]
     known = cells.drop("values").with_columns(

@@ -51,7 +51,11 @@ def run_factors(
     """
     done = runs.filter((pl.col("status") == "ok") & (pl.col("throughput_ops_s") > 0))
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
-    shares = measured.filter(pl.col("metric") == _UNDER_WAY).group_by(_RUN).agg(checkpoint=pl.col("value").mean())
+    shares = (
+        measured.filter(pl.col("metric") == _UNDER_WAY)
+        .group_by(_RUN, maintain_order=True)
+        .agg(checkpoint=pl.col("value").mean())
+    )
     return (
         ordered.join(shares, on=_RUN, how="left")
         .join(_vacuumed(done, autovacuum, settings), on=_RUN, how="left")
@@ -67,7 +71,7 @@ def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) 
     placed = window.join(autovacuum_intervals(events).select("resource", "start_time", "end_time"), on="resource")
     overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
     inside = placed.with_columns(overlap=overlap.dt.total_milliseconds() / 1000).filter(pl.col("overlap") >= 0)
-    sums = inside.group_by(_RUN).agg(autovacuum=pl.col("overlap").sum())
+    sums = inside.group_by(_RUN, maintain_order=True).agg(autovacuum=pl.col("overlap").sum())
     asked = settings.filter((pl.col("name") == _LOGS_AUTOVACUUM) & ~pl.col("value").str.starts_with("-"))
     logged = pl.concat([asked.select("resource"), events.select(pl.col("resource").cast(pl.String))]).unique()
     known = window.join(logged, on="resource", how="semi").select(_RUN)
@@ -76,11 +80,17 @@ def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) 
 
 def _jain(sessions: pl.DataFrame) -> pl.DataFrame:
     """Jain's index of the clients' sessions over all nodes on which sessions of the resource were seen."""
-    nodes = sessions.group_by("resource").agg(nodes=pl.col("node").n_unique()).filter(pl.col("nodes") > 1)
-    opened = sessions.filter(pl.col("role") == "parent").group_by(*_RUN, "node").agg(
+    nodes = (
+        sessions.group_by("resource", maintain_order=True)
+        .agg(nodes=pl.col("node").n_unique())
+        .filter(pl.col("nodes") > 1)
+    )
+    opened = sessions.filter(pl.col("role") == "parent").group_by(*_RUN, "node", maintain_order=True).agg(
         opened=pl.struct("pid", "backend_start").n_unique().cast(pl.Float64)
     )  # fmt: skip
-    sums = opened.group_by(_RUN).agg(total=pl.col("opened").sum(), squares=(pl.col("opened") ** 2).sum())
+    sums = opened.group_by(_RUN, maintain_order=True).agg(
+        total=pl.col("opened").sum(), squares=(pl.col("opened") ** 2).sum()
+    )
     index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
     return sums.join(nodes, on="resource").select(*_RUN, balance=index)
 

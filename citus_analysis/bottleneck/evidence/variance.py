@@ -59,7 +59,7 @@ def variance_of(statements: Frame, runs: Frame, configuration: Sequence[str]) ->
     terms = {name: part.var(ddof=0) for name, part in zip(TERMS[:3], (a, b, c), strict=True)}
     terms |= {name: 2 * pl.cov(*pair, ddof=0) for name, pair in pairs.items()}
     grouped = (
-        apart.group_by(keys)
+        apart.group_by(keys, maintain_order=True)
         .agg(**terms, variance_us2=pl.col("total_us").var(ddof=0), n=pl.len())
         .filter((pl.col("n") >= LEAST_STATEMENTS) & (pl.col("variance_us2") > 0))
     )

@@ -88,12 +88,12 @@ def session_waits(sessions: Frame, nodes: Frame | None = None) -> pl.DataFrame:
         A session that waits for a lock in one of two snapshots is half a session on average.
     """
     seen = as_polars(sessions)
-    snapshots = seen.group_by(*_RUN, "node").agg(snapshots=pl.col("sample").n_unique())
+    snapshots = seen.group_by(*_RUN, "node", maintain_order=True).agg(snapshots=pl.col("sample").n_unique())
     busy = seen.filter(pl.col("doing") != "client")
     named = _with_parent_nodes(busy, nodes)
     keys = [*_RUN, "node", "role", "parent_node", "doing", "event"]
     return (
-        named.group_by(keys)
+        named.group_by(keys, maintain_order=True)
         .agg(seen=pl.len())
         .join(snapshots, on=[*_RUN, "node"])
         .with_columns(average_sessions=pl.col("seen") / pl.col("snapshots"))
@@ -119,6 +119,6 @@ def time_shares(sessions: pl.DataFrame) -> pl.DataFrame:
         `resource`, `run_id`, `doing`, `percent`, `n` (sessions seen, over all snapshots of all nodes).
     """
     parents = sessions.filter(pl.col("role") == "parent")
-    counted = parents.group_by(*_RUN, "doing").agg(n=pl.len())
+    counted = parents.group_by(*_RUN, "doing", maintain_order=True).agg(n=pl.len())
     total = pl.col("n").sum().over(_RUN)
     return counted.with_columns(percent=pl.col("n") / total * 100, n=total).sort(*_RUN, "doing")

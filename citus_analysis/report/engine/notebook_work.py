@@ -106,6 +106,7 @@ def _without_places(document: dict[str, Any]) -> dict[str, Any]:
     for cell in document["cells"]:
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
         if "injected-parameters" in cell["metadata"].get("tags", ()):
+            cell["id"] = "injected-parameters"
             cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
     return document
 

@@ -49,7 +49,8 @@
   // Long names beside an axis would leave no room on a phone: they break into lines, for which the figure grows.
   const wrapped = (name, room) => name.split(" ").reduce((lines, word) => {
     const last = lines[lines.length - 1];
-    if (lines.length && last.length + word.length < room) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
+    // A unit of one or two letters stays with its number.
+    if (lines.length && (word.length <= 2 || last.length + word.length < room)) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
     return lines;
   }, []);
   const fitted = ({ data, layout }, width) => {
