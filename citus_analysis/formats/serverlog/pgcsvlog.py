@@ -33,9 +33,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
+from citus_analysis.formats.serverlog.pglog.chosen_reader import Memory, add_body, scan_rows
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -121,7 +120,7 @@ class PgCsvLog(ServerLog):
 
         def work(chunk: Chunk) -> Prepared:
             read = replace(chunk, text=chunk.data())
-            fast = None if chunk.tail else scan_rows_fast(read.data(), chunk.offset, form, memory)
+            fast = None if chunk.tail else scan_rows(read.data(), chunk.offset, form, memory)
             found = prepared(fast or scan_with(read, _HEADS, build), local)
             return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
 
@@ -181,7 +180,7 @@ def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> pl.Da
     rows = texts.drop("text", "excerpt").hstack(known)
     rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
     details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
-    return add_body_fast(with_details(rows, details))
+    return add_body(with_details(rows, details))
 
 
 def _unquoted(field: pl.Expr) -> pl.Expr:

@@ -41,9 +41,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
+from citus_analysis.formats.serverlog.pglog.chosen_reader import Memory, add_body, scan_rows
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -133,7 +132,7 @@ class PgJsonLog(ServerLog):
 
         def work(block: Block) -> Prepared:
             plain = not (block.oversized or nested)
-            fast = scan_rows_fast(block.data, block.offset, "json", memory) if plain else None
+            fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
             found = prepared(fast or _scanned(block, prefix, nested=nested), local)
             return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
 
@@ -230,7 +229,7 @@ def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
         rows = pl.concat([rows, _rows(heads, payloads.with_columns(text=said))], how="diagonal").sort("byte_offset")
     rows = rows.with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
     details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
-    return add_body_fast(with_details(rows.drop(_DETAILS), details))
+    return add_body(with_details(rows.drop(_DETAILS), details))
 
 
 def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:

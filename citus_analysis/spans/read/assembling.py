@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -11,17 +11,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.formats.serverlog.pglog import chosen_reader
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
     NOTHING_THERE,
-    Assembly,
     RecordColumns,
     Rules,
 )
 from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_NUMBERS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS
 from citus_analysis.spans.read.records import FILE_ROOM, WORDS, word_of
+
+if TYPE_CHECKING:
+    from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly
+    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
 
 __all__ = ["GPID_NODE_FACTOR", "TextNumbers", "frame_of", "new_assembly", "record_columns"]
 
@@ -56,7 +60,7 @@ class TextNumbers:
         return pl.Series(self.texts, dtype=pl.String).cast(dtype).gather(known.cast(pl.UInt32))
 
 
-def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly:
+def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly | PythonAssembly:
     """An assembly for the records of some log files.
 
     Args:
@@ -66,7 +70,7 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
     """
     nodeids = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("node", keep="first")
     named = files.select("source", "node").join(nodeids, on="node", how="left", maintain_order="left")
-    return Assembly(
+    return chosen_reader.new_assembly(
         Rules(
             words=WORDS,
             nodes=(named["node"].rank("dense") - 1).cast(pl.Int32).to_numpy(),

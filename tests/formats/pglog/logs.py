@@ -13,8 +13,8 @@ from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._detect import find_prefix
 from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
+from citus_analysis.formats.serverlog.pglog.fallback.scanning import scan
 from citus_analysis.schema import TABLES, Rows
-from tests.formats.pglog.oracle.scan import scan
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from citus_analysis.formats.serverlog.pglog._prefix import Heads, Prefix
 from citus_analysis.formats.serverlog.pglog._records import CONTINUED, RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog.chosen_reader import is_compiled
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
 
@@ -105,7 +106,7 @@ def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], 
 
 def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
-    if isinstance(prefix, Prefix):
+    if isinstance(prefix, Prefix) and is_compiled():
         return native.last_record(data, size, prefix)
     from citus_analysis.formats.serverlog.pglog._scan import find_openers
 

@@ -15,7 +15,7 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog._times import to_utc
-from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.serverlog.pglog.chosen_reader import new_ties
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES, Column, Rows, Table
 
@@ -81,7 +81,7 @@ class InOrder:
     """The tables of a whole source, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._ties, self._checkpoints, self._plans = Ties(), Checkpoints(), 0
+        self._ties, self._checkpoints, self._plans = new_ties(), Checkpoints(), 0
 
     def tables(self, chunk: Prepared) -> dict[str, Rows]:
         """The rows of the next chunk."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from citus_analysis.core.threads import in_order
@@ -13,7 +12,7 @@ from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
+from citus_analysis.formats.serverlog.pglog.chosen_reader import scanner
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -32,7 +31,7 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
         local: rules for its times.
         jobs: number of scanning threads.
     """
-    scan = partial(scan_fast, prefix=prefix, memory=Memory())
+    scan = scanner(prefix)
 
     def work(chunk: Chunk) -> Prepared:
         found = prepared(scan(chunk), local)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from citus_analysis.core.arrow_arrays import text_array
 from citus_analysis.formats.serverlog.pglog._details import DETAIL_SEVERITIES
-from citus_analysis.formats.serverlog.pglog._messages import redacted
+from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
+from citus_analysis.formats.serverlog.pglog.fallback.statements import describe_tokens, tokens_expr
 from citus_analysis.schema import TABLES
-from tests.formats.pglog.oracle.statements import describe_tokens, tokens_expr
 
 __all__ = [
     "add_body",
+    "add_body_of_text",
     "add_statements",
 ]
 
@@ -67,6 +71,22 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = frame.with_columns(message=redacted(frame.get_column("message")))
     return add_statements(frame).drop(_WORKING)
+
+
+def add_body_of_text(frame: pl.DataFrame) -> pl.DataFrame:
+    """Like :func:`add_body`, given `severity` and the whole `text`; a null text is an empty one."""
+    texts = frame.get_column("text").fill_null("")
+    return add_body(frame.with_columns(texts, _beginnings(texts).alias("excerpt")))
+
+
+def _beginnings(texts: pl.Series) -> pl.Series:
+    """As many whole characters of each text as :data:`MESSAGE_SCAN` bytes hold."""
+    array = text_array(texts)
+    _, bounds, data = array.buffers()
+    buffer = np.frombuffer(data or b"", np.uint8)
+    ends = np.frombuffer(bounds, np.int64)[array.offset : array.offset + len(array) + 1]
+    starts, lengths = ends[:-1], np.diff(ends)
+    return string_views(buffer, starts, cut_to_characters(buffer, starts, lengths, MESSAGE_SCAN))
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns, record_texts, scan_with
-from tests.formats.pglog.oracle.body import add_body
+from citus_analysis.formats.serverlog.pglog.fallback.body import add_body
 
 __all__ = ["scan"]
 

@@ -1,0 +1,121 @@
+"""What reads server logs: the compiled code, or the same in Python where the package came without compiled code.
+
+Modules outside `compiled/` and `fallback/` take these functions. Those in Python import polars, so they are imported
+only where they are needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix
+from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scanned
+from citus_analysis.formats.serverlog.pglog.compiled import library as native
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly, Rules
+from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
+    from citus_analysis.formats.serverlog.pglog.fallback.ties import PythonTies
+
+__all__ = [
+    "TIMES_SLOWER",
+    "Memory",
+    "SlowReaderWarning",
+    "add_body",
+    "count_heads",
+    "is_compiled",
+    "new_assembly",
+    "new_ties",
+    "scan_rows",
+    "scanner",
+]
+
+#: How much longer an ingest of server logs takes without compiled code, measured: docs/install.md.
+TIMES_SLOWER: Final = 30
+
+
+class SlowReaderWarning(UserWarning):
+    """The package came without compiled code, so that server logs are read by Python."""
+
+
+def is_compiled() -> bool:
+    """Whether the package has compiled code for this platform."""
+    return native.LIBRARY.is_file()
+
+
+@cache
+def _warn() -> None:
+    message = (
+        f"server logs are read by Python, which takes about {TIMES_SLOWER} times as long: this installation has no "
+        "compiled reader; install a wheel for your platform, or from the source with a C compiler"
+    )
+    warnings.warn(SlowReaderWarning(message), stacklevel=3)
+
+
+def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
+    """What gives the records of the chunks of one log."""
+    if is_compiled():
+        return partial(scan_fast, prefix=prefix, memory=Memory())
+    from citus_analysis.formats.serverlog.pglog.fallback.scanning import scan
+
+    _warn()
+    return partial(scan, prefix=prefix)
+
+
+def scan_rows(data: bytes, offset: int, form: str, memory: Memory) -> Scanned | None:
+    """The records of a chunk of csvlog or jsonlog; None if only the readers in Python can tell what the rows mean."""
+    if is_compiled():
+        return scan_rows_fast(data, offset, form, memory)
+    _warn()
+    return None
+
+
+def add_body(frame: pl.DataFrame) -> pl.DataFrame:
+    """Replace `text` by the columns read from it; the frame must have `severity` and `text`."""
+    if is_compiled():
+        return add_body_fast(frame)
+    from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
+
+    return add_body_of_text(frame)
+
+
+def count_heads(data: bytes, prefix: Prefix) -> int:
+    """The number of lines of `data` that begin a record."""
+    if is_compiled():
+        return native.count_heads(data, prefix)
+    from citus_analysis.formats.serverlog.pglog._scan import find_openers
+
+    return int(np.count_nonzero(find_openers(data, prefix).roles == RECORD)) if data else 0
+
+
+def new_ties() -> Ties | PythonTies:
+    """What ties the details of one log to their records."""
+    if is_compiled():
+        return Ties()
+    from citus_analysis.formats.serverlog.pglog.fallback.ties import PythonTies
+
+    return PythonTies()
+
+
+def new_assembly(rules: Rules) -> Assembly | PythonAssembly:
+    """What puts records together to executions.
+
+    Args:
+        rules: what the records mean.
+    """
+    if is_compiled():
+        return Assembly(rules)
+    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
+
+    _warn()
+    return PythonAssembly(rules)

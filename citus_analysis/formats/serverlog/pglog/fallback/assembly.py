@@ -1,0 +1,355 @@
+"""Records of server logs put together to what their sessions did, as `native/sessions.c` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NO_NUMBER,
+    NOTHING_THERE,
+    Assembled,
+    RecordColumns,
+    Rules,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
+from citus_analysis.formats.serverlog.pglog.fallback.executions import (
+    Backend,
+    Execution,
+    LocalExecution,
+    Missing,
+    Phase,
+    SentTask,
+    Session,
+    packed,
+)
+from citus_analysis.formats.serverlog.pglog.fallback.records import Record, records_in_order
+from citus_analysis.schema import SEVERITIES
+
+__all__ = ["PythonAssembly"]
+
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _NOTHING = range(len(RECORD_EVENTS))
+_ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
+_PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
+_NO_PORT: Final = np.iinfo(np.int32).min
+#: Names of phases as `phase_t` numbers them.
+_PARSE, _BIND, _EXECUTE = range(3)
+
+
+@dataclass
+class _Done:
+    """What was put together since it was last taken."""
+
+    executions: list[Execution] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    tasks: list[SentTask] = field(default_factory=list)
+    locals: list[LocalExecution] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+
+
+_ITEMS: Final[Mapping[str, str]] = {
+    "executions": "execution_t",
+    "phases": "phase_t",
+    "tasks": "sent_task_t",
+    "locals": "local_t",
+    "sessions": "session_t",
+    "missing": "missing_t",
+}
+
+
+class PythonAssembly:
+    """Puts records together to executions, as :class:`~...compiled.assembly.Assembly` does.
+
+    Args:
+        rules: what the records mean.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._words = {name: values.tolist() for name, values in rules.words.items()}
+        self._nodes, self._nodeids = rules.nodes.tolist(), rules.nodeids.tolist()
+        self._times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
+        self._backends: dict[tuple[int, int], Backend] = {}
+        self._done, self._sessions, self._executions = _Done(), 0, 0
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """First and last time of the records of each source; the smallest integer without one."""
+        return self._times
+
+    @property
+    def waiting(self) -> int:
+        """The number of executions that were put together since the last time that they were taken."""
+        return len(self._done.executions)
+
+    def add(self, columns: RecordColumns, source: int) -> bool:
+        """Records of one source, as they stand behind those before; false if they must be sorted by session first."""
+        sources = np.full(len(columns.words), source, np.uint32)
+        return all(self._take(record, in_order=True) for record in records_in_order(columns, sources, None))
+
+    def add_sorted(self, columns: RecordColumns, order: NDArray[np.int64], sources: NDArray[np.uint32]) -> None:
+        """Records in an order that is that of their sessions, each of its own source."""
+        for record in records_in_order(columns, sources, order):
+            self._take(record, in_order=False)
+
+    def end(self) -> None:
+        """No more records come."""
+        for backend in self._backends.values():
+            self._finish_session(backend)
+
+    def take(self) -> Assembled:
+        """What was put together since the last time."""
+        done, self._done = self._done, _Done()
+        return {name: packed(getattr(done, name), kind) for name, kind in _ITEMS.items()}
+
+    def _take(self, record: Record, *, in_order: bool) -> bool:
+        if record.pid is None:
+            return True
+        node = self._nodes[record.source]
+        place = record.source * self._rules.file_room + record.byte_offset
+        self._see_time(record)
+        backend = self._backends.get((node, record.pid))
+        if backend is None:
+            backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
+        line = NOTHING_THERE if record.session_line is None else record.session_line
+        if in_order and not _stands_behind(backend, record, place, line):
+            return False
+        self._place_record(backend, record, place, line)
+        event = self._event_of(record)
+        if event != _NOTHING:
+            self._add_event(backend, record, event)
+        return True
+
+    def _see_time(self, record: Record) -> None:
+        if record.log_time is None:
+            return
+        times = self._times[record.source]
+        if times[0] == NOTHING_THERE or record.log_time < times[0]:
+            times[0] = record.log_time
+        if times[1] == NOTHING_THERE or record.log_time > times[1]:
+            times[1] = record.log_time
+
+    def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
+        """Where a record stands in its session."""
+        step = 1 if NOTHING_THERE in (line, backend.line) else line - backend.line
+        restarted = backend.place is None or step <= 0
+        moved = not restarted and backend.place is not None and place < backend.place
+        if restarted or moved or step > 1:
+            self._begin_segment(backend, record, line, restarted=restarted, moved=moved)
+        backend.line, backend.place = line, place
+
+    def _begin_segment(self, backend: Backend, record: Record, line: int, *, restarted: bool, moved: bool) -> None:
+        """A piece of a session begins in which no record is missing."""
+        if restarted:
+            self._finish_session(backend)
+        else:
+            self._finish_execution(backend)
+        backend.anchored = restarted and line == 1
+        backend.opens = backend.closes = False
+        backend.opened, backend.xid = 0, NOTHING_THERE
+        if not backend.anchored and record.gpid is not None:
+            before = NO_NUMBER if restarted or moved or backend.place is None else backend.place
+            self._done.missing.append(Missing(record.gpid, before, backend.node))
+
+    def _event_of(self, record: Record) -> int:
+        word = record.word
+        event: int = self._words["untimed" if record.duration_us is None else "timed"][word]
+        own_shard = record.gpid is None and record.shard_id is not None
+        if event == _OPENER and self._rules.distributed and self._words["statements"][word] and own_shard:
+            return _LOCAL
+        return _ERROR if event == _NOTHING and record.severity in _ERRORS else event
+
+    def _add_event(self, backend: Backend, record: Record, event: int) -> None:
+        opens = event in (_OPENER, _TASK)
+        xid = NOTHING_THERE if record.local_xid is None else record.local_xid
+        after_opener = event != _LOCAL and backend.opens
+        closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
+        never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
+        # In a segment that begins in the middle of a statement, the xid tells where the next one begins.
+        midway = not backend.anchored and not backend.opened
+        fragment = midway and xid >= 0 and backend.xid >= 0 and xid != backend.xid
+        one = backend.current
+        if one is None or backend.closes or never_closed or fragment:
+            one = self._begin_execution(backend, record)
+        self._add_record(one, record, event, closes=closes)
+        if event != _LOCAL:
+            backend.opens = opens
+        backend.closes, backend.xid = closes, xid
+        backend.opened += opens
+
+    def _begin_execution(self, backend: Backend, record: Record) -> Execution:
+        self._finish_execution(backend)
+        nodeid = self._nodeids[record.source]
+        own = nodeid if nodeid == NOTHING_THERE else nodeid * self._rules.gpid_factor + backend.pid
+        backend.current = Execution(
+            source=record.source,
+            session=backend.session.session,
+            pid=backend.pid,
+            gpid=own if record.gpid is None else record.gpid,
+            is_child=record.gpid is not None,
+            anchored=backend.anchored,
+        )
+        return backend.current
+
+    def _add_record(self, one: Execution, record: Record, event: int, *, closes: bool) -> None:
+        one.last_offset = record.byte_offset
+        if event in (_OPENER, _WHOLE):
+            self._add_opener(one, record)
+        if event <= _DURATION:
+            _add_timed(one, record, event, closes=closes, parses=bool(self._words["parses"][record.word]))
+        if event == _TASK:
+            _add_task(one, record)
+        if event == _LOCAL:
+            _add_local(one, record)
+        if event == _ERROR:
+            one.failed = True
+            one.fatal |= record.severity != _PLAIN_ERROR
+        if closes:
+            one.closed, one.byte_offset = True, record.byte_offset
+            one.end_time, one.closing_xid = _known(record.log_time), _known(record.local_xid)
+        one.last_local = _known(record.shard_id) if event == _LOCAL else None
+
+    def _add_opener(self, one: Execution, record: Record) -> None:
+        one.opened = True
+        one.extended = bool(self._words["extended"][record.word])
+        one.opener_offset, one.opener_time = record.byte_offset, _known(record.log_time)
+        one.local_xid, one.shard_id = _known(record.local_xid), _known(record.shard_id)
+        one.statement_kind, one.other_shards = record.statement_kind, record.other_shards
+        one.has_fingerprint = record.statement_fingerprint is not None
+        one.statement_fingerprint = record.statement_fingerprint or 0
+
+    def _finish_execution(self, backend: Backend) -> None:
+        one, backend.current = backend.current, None
+        if one is None:
+            return
+        if one.opened and not backend.sampled:
+            backend.sampled = True
+            self._decide(backend)
+        if not one.counts_surely and (not one.failed or one.fatal):
+            return
+        if backend.sampled:
+            self._keep(backend, one)
+        else:
+            backend.undecided.append(one)
+
+    def _decide(self, backend: Backend) -> None:
+        """An error without a statement counts in a session of which a statement is logged: it may be seen later."""
+        for one in backend.undecided:
+            if one.counts_surely or (backend.sampled and one.failed and not one.fatal):
+                self._keep(backend, one)
+        backend.undecided.clear()
+
+    def _keep(self, backend: Backend, one: Execution) -> None:
+        """An execution that counts: it waits for the next one of its session, which may be of its transaction."""
+        one.session_seq = backend.kept
+        backend.kept += 1
+        session = backend.session
+        if session.executions == 0:
+            session.anchored = one.anchored
+        session.executions += 1
+        if one.start_time != NOTHING_THERE and (session.begins == NOTHING_THERE or one.start_time < session.begins):
+            session.begins = one.start_time
+        if one.is_child and one.opened and one.shard_id != NOTHING_THERE and not backend.on_shard_seen:
+            backend.on_shard_seen = True
+            one.first_on_shard = one.anchored
+        before = backend.held
+        if before is not None and one.local_xid > 0 and before.local_xid == one.local_xid:
+            before.in_transaction = one.in_transaction = True
+        self._put_out(before)
+        backend.held = one
+
+    def _finish_session(self, backend: Backend) -> None:
+        self._finish_execution(backend)
+        self._decide(backend)
+        self._put_out(backend.held)
+        if backend.session.executions:
+            self._done.sessions.append(backend.session)
+        self._sessions += 1
+        backend.session = Session(backend.node, self._sessions)
+        backend.held, backend.kept = None, 0
+        backend.sampled = backend.on_shard_seen = False
+
+    def _put_out(self, one: Execution | None) -> None:
+        if one is None:
+            return
+        _name_phases(one.timed)
+        kept = [local for local in one.locals if not _logged_again(one, local)]
+        one.has_locals = bool(kept)
+        items: tuple[Phase | SentTask | LocalExecution, ...] = (*one.timed, *one.tasks, *kept)
+        for item in items:
+            item.execution = self._executions
+        self._executions += 1
+        self._done.phases += one.timed
+        self._done.tasks += one.tasks
+        self._done.locals += kept
+        self._done.executions.append(one)
+
+
+def _known(number: int | None) -> int:
+    return NOTHING_THERE if number is None else number
+
+
+def _stands_behind(backend: Backend, record: Record, place: int, line: int) -> bool:
+    """Whether a record stands behind the others of its backend; numbers that go back begin a later session."""
+    if backend.place is not None and place <= backend.place:
+        return False
+    if line > 0 and backend.line != NOTHING_THERE and line <= backend.line:
+        if line != 1 or backend.timeless:
+            return False
+        backend.floor = backend.newest
+    time = record.log_time
+    if time is None:
+        backend.timeless = True
+    if backend.floor != NOTHING_THERE and (time is None or time <= backend.floor):
+        return False
+    if time is not None:
+        backend.newest = max(time, backend.newest)
+    return True
+
+
+def _add_timed(one: Execution, record: Record, event: int, *, closes: bool, parses: bool) -> None:
+    duration = record.duration_us or 0.0
+    one.phases += 1
+    one.duration_us += duration
+    time = record.log_time
+    if time is not None:
+        begin = time - int(duration)
+        one.start_time = begin if one.start_time == NOTHING_THERE else min(begin, one.start_time)
+    one.timed.append(Phase(record.byte_offset, _known(time), duration, record.source, closes, event, parses))
+
+
+def _add_task(one: Execution, record: Record) -> None:
+    one.has_tasks = True
+    port = _NO_PORT if record.worker_port is None else record.worker_port
+    told = _known(record.log_time), _known(record.shard_id), _known(record.task_us)
+    one.tasks.append(SentTask(record.byte_offset, *told, record.source, record.worker_host, port))
+
+
+def _add_local(one: Execution, record: Record) -> None:
+    """The first cached plan for a shard is logged twice in a row for one execution."""
+    shard = _known(record.shard_id)
+    if one.last_local == shard:
+        return
+    told = record.byte_offset, _known(record.log_time), shard, record.source, record.statement_kind
+    one.locals.append(LocalExecution(*told))
+
+
+def _name_phases(timed: Sequence[Phase]) -> None:
+    """What closes is execute, what comes last before is bind, the rest is parse, unless the records say it."""
+    for place, phase in enumerate(timed):
+        last = place + 1 == len(timed) or timed[place + 1].closes
+        parse = phase.parses if phase.event == _PREPARE else not last
+        phase.name = _EXECUTE if phase.closes else _PARSE if parse else _BIND
+
+
+def _logged_again(one: Execution, local: LocalExecution) -> bool:
+    """Whether a local execution was logged during bind and is logged once more behind the statement line."""
+    opener = one.opener_offset
+    if opener == NOTHING_THERE or local.byte_offset >= opener:
+        return False
+    return any(other.byte_offset >= opener and other.shard_id == local.shard_id for other in one.locals)

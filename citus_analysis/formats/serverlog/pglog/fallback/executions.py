@@ -1,0 +1,175 @@
+"""What is known of a backend and its statements while records are put together: :mod:`.assembly` in this folder.
+
+The members of each class are those of the structure of its name in `compiled/layout.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO_NUMBER, NOTHING_THERE
+from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
+
+__all__ = ["Backend", "Execution", "LocalExecution", "Missing", "Phase", "SentTask", "Session", "packed"]
+
+_FILLER: Final = "unused"
+
+
+@dataclass(slots=True)
+class Phase:
+    """A record with a duration; `event` and `parses` tell its name."""
+
+    byte_offset: int
+    log_time: int
+    duration_us: float
+    source: int
+    closes: bool
+    event: int
+    parses: bool
+    execution: int = 0
+    name: int = 0
+
+
+@dataclass(slots=True)
+class SentTask:
+    """A task that an execution sent to a worker."""
+
+    byte_offset: int
+    end_time: int
+    shard_id: int
+    task_us: int
+    source: int
+    host: int
+    port: int
+    execution: int = 0
+
+
+@dataclass(slots=True)
+class LocalExecution:
+    """An execution on a shard by the parent itself."""
+
+    byte_offset: int
+    log_time: int
+    shard_id: int
+    source: int
+    statement_kind: int
+    execution: int = 0
+
+
+@dataclass(slots=True)
+class Session:
+    """A session of a backend."""
+
+    node: int
+    session: int = 0
+    begins: int = NOTHING_THERE
+    executions: int = 0
+    anchored: bool = False
+
+
+@dataclass(slots=True)
+class Missing:
+    """Where records of a child session are missing."""
+
+    gpid: int
+    place: int
+    node: int
+
+
+@dataclass(slots=True)
+class Execution:
+    """An execution of a statement with what belongs to it; `last_local` is the shard of the record before, if any."""
+
+    source: int
+    session: int
+    pid: int
+    gpid: int
+    is_child: bool
+    anchored: bool
+    opener_offset: int = NOTHING_THERE
+    opener_time: int = NOTHING_THERE
+    byte_offset: int = NOTHING_THERE
+    end_time: int = NOTHING_THERE
+    last_offset: int = 0
+    start_time: int = NOTHING_THERE
+    shard_id: int = NOTHING_THERE
+    local_xid: int = NOTHING_THERE
+    closing_xid: int = NOTHING_THERE
+    session_seq: int = 0
+    statement_fingerprint: int = 0
+    duration_us: float = 0.0
+    phases: int = 0
+    other_shards: int = NO_NUMBER
+    opened: bool = False
+    closed: bool = False
+    extended: bool = False
+    failed: bool = False
+    fatal: bool = False
+    has_tasks: bool = False
+    has_locals: bool = False
+    in_transaction: bool = False
+    first_on_shard: bool = False
+    has_fingerprint: bool = False
+    statement_kind: int = NO_CODE
+    timed: list[Phase] = field(default_factory=list)
+    tasks: list[SentTask] = field(default_factory=list)
+    locals: list[LocalExecution] = field(default_factory=list)
+    last_local: int | None = None
+
+    @property
+    def counts_surely(self) -> bool:
+        """Whether it is a statement, whatever is seen later."""
+        return self.opened or self.has_tasks or (self.phases > 0 and self.failed)
+
+
+@dataclass(slots=True)
+class Backend:
+    """A process of a node, and the session that it serves.
+
+    Attributes:
+        line: number of the last record; `place` is where it stands, None before the first one.
+        newest: latest time of all records; `floor` of those before the last restart.
+        anchored: nothing is missing since the session began.
+        opened: statements that began since records were missing; `xid` is that of the last record.
+        current: that records are added to; `held` is complete, until the next one of the session is.
+        undecided: executions of a session of which no statement was seen yet.
+    """
+
+    node: int
+    pid: int
+    session: Session
+    line: int = NOTHING_THERE
+    place: int | None = None
+    newest: int = NOTHING_THERE
+    floor: int = NOTHING_THERE
+    timeless: bool = False
+    anchored: bool = False
+    sampled: bool = False
+    on_shard_seen: bool = False
+    opens: bool = False
+    closes: bool = False
+    opened: int = 0
+    xid: int = NOTHING_THERE
+    kept: int = 0
+    current: Execution | None = None
+    held: Execution | None = None
+    undecided: list[Execution] = field(default_factory=list)
+
+
+def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:
+    """Objects as an array of the structure that has their members.
+
+    Example:
+        >>> packed([Missing(gpid=7, place=-1, node=2)], "missing_t")[["gpid", "node"]].tolist()
+        [(7, 2)]
+    """
+    found = np.zeros(len(rows), np.dtype(structure(kind)))
+    for name in found.dtype.names or ():
+        if name != _FILLER:
+            found[name] = [getattr(row, name) for row in rows]
+    return found

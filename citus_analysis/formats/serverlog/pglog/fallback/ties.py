@@ -1,0 +1,44 @@
+"""Detail lines tied to their records, as :mod:`citus_analysis.formats.serverlog.pglog.compiled.detail_ties` does it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from citus_analysis.schema import SEVERITIES
+
+__all__ = ["PythonTies"]
+
+_TIED: Final = "record_byte_offset"
+_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
+
+
+class PythonTies:
+    """Ties the chunks of one source, in order; remembers each process's last record from chunk to chunk."""
+
+    def __init__(self) -> None:
+        #: Of each process: offset and number of its last record, and how many details were seen since.
+        self._last: dict[int | None, tuple[int, int | None, int]] = {}
+
+    def tie(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the next chunk with `record_byte_offset`."""
+        pids, lines, offsets = (rows.column(name).to_pylist() for name in ("pid", "session_line", "byte_offset"))
+        severities = rows.column("severity").indices.to_pylist()
+        tied = [
+            self._next(pid, line, None if severity >= _FIRST_DETAIL else offset)
+            for pid, line, offset, severity in zip(pids, lines, offsets, severities, strict=True)
+        ]
+        return rows.set_column(rows.schema.get_field_index(_TIED), _TIED, pa.array(tied, pa.int64()))
+
+    def _next(self, pid: int | None, line: int | None, record: int | None) -> int | None:
+        """What the next row of a process is tied to, given its offset if it is a record itself."""
+        if record is not None:
+            self._last[pid] = record, line, 0
+            return None
+        if pid not in self._last:
+            return None
+        target, record_line, seen = self._last[pid]
+        self._last[pid] = target, record_line, seen + 1
+        gapless = line is None or line - (-1 if record_line is None else record_line) == seen + 1
+        return target if gapless else None
