@@ -4,7 +4,8 @@ A C compiler of the machine does it where there is one, else that of the package
 time of the build: nobody needs to install a compiler.
 
 `CITUS_ANALYSIS_WHEEL` names the platform of a wheel for others, one of `TARGETS`; ziglang compiles for it on any
-machine, against the oldest C library that the platform's tag promises (`make wheels`).
+machine, against the oldest C library that the platform's tag promises (`make wheels`). The wheel for the platform `any`
+has nothing compiled: Python reads server logs there, and warns that it is slower.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ TARGETS = {
     "macosx_10_13_x86_64": "x86_64-macos.10.13",
     "macosx_11_0_arm64": "aarch64-macos.11.0",
 }
+#: Platform of the wheel without compiled code.
+PURE = "any"
 #: Warnings are errors where this repository is checked (`make native`), not for users, whose compilers may be newer.
 FLAGS = (
     "-std=c11",
@@ -70,8 +73,9 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
 
     def dependencies(self) -> list[str]:
         """What the build needs beside hatchling."""
-        if os.environ.get("CITUS_ANALYSIS_WHEEL"):
-            return ["ziglang>=0.13"]
+        other = os.environ.get("CITUS_ANALYSIS_WHEEL")
+        if other:
+            return [] if other == PURE else ["ziglang>=0.13"]
         with tempfile.TemporaryDirectory() as folder:
             command = compiler()
             return [] if command and can_compile(command, Path(folder)) else ["ziglang>=0.13"]
@@ -82,6 +86,9 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
             return
         root = Path(self.root)
         other = os.environ.get("CITUS_ANALYSIS_WHEEL")
+        if other == PURE and version != "editable":
+            build_data["tag"] = f"py3-none-{PURE}"
+            return
         if other and version != "editable":
             platform, target = other, TARGETS[other]
             suffix = ".dylib" if "macos" in target else ".so"

@@ -16,6 +16,8 @@ The tree::
         ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
         └── NotReadyError         3   the cluster, this machine or a program does not meet the experiment's needs
 
+One warning is issued with :mod:`warnings`: :class:`SlowReaderWarning`. Results carry their own in `warnings`.
+
 Every message is one line that names the file, the place in it if known, and the way out. Secrets in quoted text are
 redacted.
 
@@ -47,6 +49,7 @@ __all__ = [
     "PublishedDataError",
     "ReportError",
     "RunnerError",
+    "SlowReaderWarning",
     "UnknownNameError",
     "UsageError",
 ]
@@ -160,3 +163,7 @@ class NotReadyError(RunnerError):
     """A prerequisite of an experiment is missing; nothing was changed yet."""
 
     exit_code = 3
+
+
+class SlowReaderWarning(UserWarning):
+    """This installation has no compiled code, so that server logs are read by Python; said once a process."""

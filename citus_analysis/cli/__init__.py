@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 import click
 
-from citus_analysis.cli.endings import READER_LEFT, explain, print_traceback, say_nothing_more
+from citus_analysis.cli.endings import READER_LEFT, explain, plain_warnings, print_traceback, say_nothing_more
 from citus_analysis.core.displays import public
 
 __all__ = ["commands", "main"]
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     # At its exit the interpreter looks for garbage among all objects of all libraries: a fifth of a second.
     atexit.register(gc.freeze)
     try:
-        with _printing():
+        with _printing(), plain_warnings():
             code = commands.main(given, prog_name="citus-analysis", standalone_mode=False)
     except SystemExit:
         raise

@@ -6,15 +6,17 @@ import errno
 import os
 import sys
 import traceback
-from contextlib import suppress
-from typing import Final
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, TextIO
 
 import click
 
-from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.errors import CitusAnalysisError, SlowReaderWarning
 from citus_analysis.redaction import redact
 
-__all__ = ["READER_LEFT", "explain", "print_traceback", "say_nothing_more"]
+__all__ = ["READER_LEFT", "explain", "plain_warnings", "print_traceback", "say_nothing_more"]
 
 INTERRUPTED: Final = 130
 READER_LEFT: Final = 141
@@ -29,6 +31,29 @@ _REFUSALS: Final = frozenset(
 _REPORT: Final = (
     "a defect of citus-analysis; please report the command, its output with --debug, and the output of doctor"
 )
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print what the library warns of in one line on stderr; warnings of other packages as Python prints them."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, SlowReaderWarning):
+                _line(f"warning: {message}")
+            else:
+                others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def explain(error: BaseException) -> int:

@@ -82,8 +82,11 @@ def _version_of(package: str) -> str | None:
 
 
 def _scanner() -> Part:
-    from citus_analysis.formats.serverlog.pglog import compiled_scanner
+    from citus_analysis.formats.serverlog.pglog import TIMES_SLOWER, compiled_scanner, is_compiled
 
+    if not is_compiled():
+        costs = f"fast reading of server logs (Python takes about {TIMES_SLOWER} times as long)"
+        return Part("compiled scanner", None, costs, "install the wheel for your platform, or with a C compiler")
     try:
         found = compiled_scanner()
     except ImportError as error:

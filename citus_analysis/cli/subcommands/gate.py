@@ -10,6 +10,7 @@ import click
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
+from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from citus_analysis.stats import Gate
@@ -19,9 +20,7 @@ __all__ = ["command"]
 
 @click.command("gate")
 @over_configurations
-@click.option(
-    "--baseline", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Dataset to be judged by."
-)
+@click.option("--baseline", required=True, type=place_of, metavar="DIR", help="Dataset to be judged by.")
 @METRICS_OPTION
 @click.option(
     "--format",
@@ -32,8 +31,8 @@ __all__ = ["command"]
     help="markdown: a comment for a pull request; junit: for CI servers.",
 )
 def command(
-    folder: Path,
-    baseline: Path,
+    folder: Path | str,
+    baseline: Path | str,
     metrics: tuple[str, ...],
     chosen: Chosen,
     as_json: bool,
@@ -47,7 +46,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import gate
 
-    if folder.resolve() == baseline.resolve():
+    if _resolved(folder) == _resolved(baseline):
         raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
     try:
         found = gate(open_dataset(folder), open_dataset(baseline), metrics, **chosen)
@@ -56,6 +55,10 @@ def command(
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error
     _print(found, "json" if as_json else form)
     return found.exit_code
+
+
+def _resolved(place: Path | str) -> Path | str:
+    return place.resolve() if isinstance(place, Path) else place.rstrip("/")
 
 
 def _print(found: Gate, form: str) -> None:

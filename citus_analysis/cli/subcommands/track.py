@@ -9,12 +9,13 @@ import click
 from citus_analysis.cli.output import print_json, printable
 from citus_analysis.cli.run_options import AS_JSON, METRICS_OPTION, ONLY, POOL, SHARE, column_names, column_values
 from citus_analysis.core.defaults import CHANGE_ALPHA
+from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("track")
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=place_of)
 @METRICS_OPTION
 @POOL
 @ONLY
@@ -24,7 +25,7 @@ __all__ = ["command"]
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
 @AS_JSON
 def command(
-    folders: tuple[Path, ...],
+    folders: tuple[Path | str, ...],
     metrics: tuple[str, ...],
     pool: tuple[str, ...],
     only: tuple[str, ...],
@@ -56,7 +57,7 @@ def printable_lines(text: str) -> str:
 
 
 def _report(
-    folders: tuple[Path, ...],
+    folders: tuple[Path | str, ...],
     out: Path,
     metrics: tuple[str, ...],
     pool: tuple[str, ...],

@@ -13,7 +13,8 @@ only if needed. The filled memory goes as Arrow arrays to the Parquet writer, wh
 fast in the pass, but costs half a second in each process and most of a minute of compilation on each machine. The C
 code is built when the package is installed, by the machine's compiler or by one that pip fetches for the build, and
 called through ctypes, so that it depends on no version of Python. Its results are defined by an implementation in
-Python with regular expressions, `tests/formats/pglog/oracle`, with which the tests compare it.
+Python with regular expressions (`fallback/`), with which the tests compare it, and which reads where there is no
+compiled code.
 
 - `_prefix`: `log_line_prefix` to elements and a regular expression;
 - `_detect`: the prefix of a log; `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
@@ -21,6 +22,7 @@ Python with regular expressions, `tests/formats/pglog/oracle`, with which the te
 - `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details tied to their records;
+- `fallback/`: the same in Python; `chosen_reader`: which of the two reads;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_pieces`, `_times`, `_checkpoints`: results in the order of the source;
 - `_stretches`: a log read in stretches by several processes.
@@ -49,11 +51,12 @@ from citus_analysis.formats.serverlog.pglog._pieces import Prepared
 from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.serverlog.pglog._read import prepared_chunks
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
+from citus_analysis.formats.serverlog.pglog.chosen_reader import TIMES_SLOWER, is_compiled
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["FORMAT", "STUDY_PREFIX", "PgLog", "compiled_scanner"]
+__all__ = ["FORMAT", "STUDY_PREFIX", "TIMES_SLOWER", "PgLog", "compiled_scanner", "is_compiled"]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 

@@ -25,7 +25,7 @@ from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD
-from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.serverlog.pglog.chosen_reader import new_ties
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import SEVERITIES, Rows
 
@@ -111,7 +111,7 @@ class _Apart:
 
     def __init__(self, seam: Seam, before: Iterable[Prepared], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
-        self._ties, self._known = Ties(), np.empty(0, np.int64)
+        self._ties, self._known = new_ties(), np.empty(0, np.int64)
         for chunk in before:
             self._are_tied(self._ties.tie(chunk.rows))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from citus_analysis.errors import SlowReaderWarning
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TIMES_SLOWER",
     "Memory",
-    "SlowReaderWarning",
     "add_body",
     "count_heads",
     "is_compiled",
@@ -40,12 +40,8 @@ __all__ = [
     "scanner",
 ]
 
-#: How much longer an ingest of server logs takes without compiled code, measured: docs/install.md.
-TIMES_SLOWER: Final = 30
-
-
-class SlowReaderWarning(UserWarning):
-    """The package came without compiled code, so that server logs are read by Python."""
+#: How much longer the scan of a large log takes without compiled code (docs/install.md).
+TIMES_SLOWER: Final = 15
 
 
 def is_compiled() -> bool:
@@ -55,6 +51,7 @@ def is_compiled() -> bool:
 
 @cache
 def _warn() -> None:
+    """Say it once."""
     message = (
         f"server logs are read by Python, which takes about {TIMES_SLOWER} times as long: this installation has no "
         "compiled reader; install a wheel for your platform, or from the source with a C compiler"
