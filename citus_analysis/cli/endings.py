@@ -48,7 +48,7 @@ def plain_warnings() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, SlowReaderWarning):
-                _line(f"warning: {message}")
+                _line(str(message), "warning")
             else:
                 others(message, category, filename, lineno, file, line)
 
@@ -105,7 +105,7 @@ def _refused(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {reason} (make room, check permissions, or choose another place)"
 
 
-def _line(message: str) -> None:
+def _line(message: str, kind: str = "error") -> None:
     from citus_analysis.cli.output import printable
 
-    click.echo(f"error: {printable(redact(message))}", err=True)
+    click.echo(f"{kind}: {printable(redact(message))}", err=True)

@@ -25,7 +25,7 @@ from citus_analysis.spans.read.records import FILE_ROOM, WORDS, word_of
 
 if TYPE_CHECKING:
     from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly
-    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
+    from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
 
 __all__ = ["GPID_NODE_FACTOR", "TextNumbers", "frame_of", "new_assembly", "record_columns"]
 

@@ -13,7 +13,7 @@ from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._detect import find_prefix
 from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
-from citus_analysis.formats.serverlog.pglog.fallback.scanning import scan
+from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 from citus_analysis.schema import TABLES, Rows
 
 

@@ -24,8 +24,8 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf
 from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads, last_record
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
 from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
-from citus_analysis.formats.serverlog.pglog.fallback.scanning import scan
-from citus_analysis.formats.serverlog.pglog.fallback.statements import _VERBS, describe
+from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
+from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import _VERBS, describe
 from citus_analysis.formats.sources import content as _content
 from citus_analysis.schema import SEVERITIES
 from tests.recordings import RECORDED

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
 from citus_analysis.schema import TABLES
 
 EVENTS = TABLES["log_events"].parsed()
@@ -27,11 +28,14 @@ def targets(rows: list[Row], cuts: list[int]) -> list[int | None]:
         },
         schema_overrides={"pid": pl.Int32, "byte_offset": pl.Int64},
     )
-    ties, found = Ties(), list[int | None]()
     whole = EVENTS.batch(frame)
-    for begin, end in pairwise([0, *cuts, len(rows)]):
-        found += ties.tie(whole.slice(begin, max(end - begin, 0)))["record_byte_offset"].to_pylist()
-    return found
+    pieces = [whole.slice(begin, max(end - begin, 0)) for begin, end in pairwise([0, *cuts, len(rows)])]
+    compiled, in_python = (
+        [target for piece in pieces for target in ties.tie(piece)["record_byte_offset"].to_pylist()]
+        for ties in (Ties(), PythonTies())
+    )
+    assert compiled == in_python
+    return compiled
 
 
 def test_a_detail_belongs_to_the_last_record_of_its_process_unless_a_line_is_missing() -> None:

@@ -25,8 +25,8 @@ from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add
 if TYPE_CHECKING:
     import polars as pl
 
-    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
-    from citus_analysis.formats.serverlog.pglog.fallback.ties import PythonTies
+    from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
+    from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
 
 __all__ = [
     "TIMES_SLOWER",
@@ -63,7 +63,7 @@ def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
     """What gives the records of the chunks of one log."""
     if is_compiled():
         return partial(scan_fast, prefix=prefix, memory=Memory())
-    from citus_analysis.formats.serverlog.pglog.fallback.scanning import scan
+    from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 
     _warn()
     return partial(scan, prefix=prefix)
@@ -99,7 +99,7 @@ def new_ties() -> Ties | PythonTies:
     """What ties the details of one log to their records."""
     if is_compiled():
         return Ties()
-    from citus_analysis.formats.serverlog.pglog.fallback.ties import PythonTies
+    from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
 
     return PythonTies()
 
@@ -112,7 +112,7 @@ def new_assembly(rules: Rules) -> Assembly | PythonAssembly:
     """
     if is_compiled():
         return Assembly(rules)
-    from citus_analysis.formats.serverlog.pglog.fallback.assembly import PythonAssembly
+    from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
 
     _warn()
     return PythonAssembly(rules)

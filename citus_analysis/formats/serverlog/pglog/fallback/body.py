@@ -15,7 +15,7 @@ from citus_analysis.core.arrow_arrays import text_array
 from citus_analysis.formats.serverlog.pglog._details import DETAIL_SEVERITIES
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
-from citus_analysis.formats.serverlog.pglog.fallback.statements import describe_tokens, tokens_expr
+from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe_tokens, tokens_expr
 from citus_analysis.schema import TABLES
 
 __all__ = [

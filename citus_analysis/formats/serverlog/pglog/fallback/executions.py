@@ -1,4 +1,4 @@
-"""What is known of a backend and its statements while records are put together: :mod:`.assembly` in this folder.
+"""What is known of a backend and its statements while records are put together: `python_assembly.py`.
 
 The members of each class are those of the structure of its name in `compiled/layout.py`.
 """

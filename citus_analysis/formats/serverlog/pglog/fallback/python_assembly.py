@@ -27,7 +27,7 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     Session,
     packed,
 )
-from citus_analysis.formats.serverlog.pglog.fallback.records import Record, records_in_order
+from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
 from citus_analysis.schema import SEVERITIES
 
 __all__ = ["PythonAssembly"]
