@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_url", "place_of"]
+__all__ = ["is_url", "place_of", "resolved_place"]
 
 #: A scheme, as in `s3://bucket/key`.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -31,3 +31,13 @@ def place_of(text: str) -> Path | str:
         's3://bucket/out'
     """
     return text if is_url(text) else Path(text)
+
+
+def resolved_place(place: Path | str) -> Path | str:
+    """What all ways to name a folder or a URL have in common.
+
+    Example:
+        >>> resolved_place("s3://bucket/out/"), resolved_place(Path("/tmp/../tmp")) == Path("/tmp").resolve()
+        ('s3://bucket/out', True)
+    """
+    return place.resolve() if isinstance(place, Path) else place.rstrip("/")

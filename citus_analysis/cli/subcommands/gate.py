@@ -10,7 +10,7 @@ import click
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
-from citus_analysis.texts.urls import place_of
+from citus_analysis.texts.urls import place_of, resolved_place
 
 if TYPE_CHECKING:
     from citus_analysis.stats import Gate
@@ -46,7 +46,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import gate
 
-    if _resolved(folder) == _resolved(baseline):
+    if resolved_place(folder) == resolved_place(baseline):
         raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
     try:
         found = gate(open_dataset(folder), open_dataset(baseline), metrics, **chosen)
@@ -55,10 +55,6 @@ def command(
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error
     _print(found, "json" if as_json else form)
     return found.exit_code
-
-
-def _resolved(place: Path | str) -> Path | str:
-    return place.resolve() if isinstance(place, Path) else place.rstrip("/")
 
 
 def _print(found: Gate, form: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import plotly.graph_objects as go
@@ -14,6 +13,7 @@ from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.plots import plot_track
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import p_text, with_interval
+from citus_analysis.texts.urls import place_of, resolved_place
 from citus_analysis.tracking import Track, TrackedChange, TrackedSeries
 
 __all__ = [
@@ -37,15 +37,15 @@ def tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
         InsufficientDataError: there is only one.
         DatasetError: a folder holds no dataset.
     """
-    named = [Path(one.strip()) for one in datasets.split(",") if one.strip()]
-    known = {path.resolve() for path in named}
-    paths = [*named, *([] if Path(dataset).resolve() in known else [Path(dataset)])]
-    if len(paths) < 2:
+    named = [place_of(one.strip()) for one in datasets.split(",") if one.strip()]
+    newest = place_of(dataset)
+    places = [*named, *([] if resolved_place(newest) in map(resolved_place, named) else [newest])]
+    if len(places) < 2:
         raise InsufficientDataError(
             "changes over time take several datasets",
             way_out="name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT",
         )
-    return [open_dataset(path) for path in paths]
+    return [open_dataset(place) for place in places]
 
 
 def column_values(text: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 from citus_analysis.formats.serverlog.pglog import _stretches
+from citus_analysis.report import tracked_datasets
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows
@@ -291,6 +293,16 @@ def test_commands_take_urls(s3: Store, url: str, one: Path, tmp_path: Path) -> N
     ingest([one], pgbench)
     assert '"comparisons"' in run("compare", pgbench, "--metric", "throughput_ops_s", "--by", "threads", "--json")
     assert "0 superseded" in run("vacuum", url)
+    ingest([one], tmp_path / "before")
+    judged = CliRunner().invoke(commands, ["gate", pgbench, "--baseline", str(tmp_path / "before"), "--json"])
+    assert judged.exit_code in (0, 4)
+    assert json.loads(judged.output)["checks"]
+    itself = CliRunner().invoke(commands, ["gate", pgbench, "--baseline", f"{pgbench}/"])
+    assert "judged by itself" in str(itself.exception)
+    assert [
+        series["metric"] for series in json.loads(run("track", str(tmp_path / "before"), pgbench, "--json"))["series"]
+    ]
+    assert [one.path for one in tracked_datasets(pgbench, f"{tmp_path / 'before'},{pgbench}/")][1:] == [pgbench]
 
 
 def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
