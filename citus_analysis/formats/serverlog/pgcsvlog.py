@@ -33,8 +33,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
-from citus_analysis.formats.serverlog.pglog.chosen_reader import Memory, add_body, scan_rows
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from citus_analysis.core.arrow_arrays import filled
-from citus_analysis.formats.serverlog.pglog import chosen_reader
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -20,6 +19,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     Rules,
 )
 from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_NUMBERS
+from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS
 from citus_analysis.spans.read.records import FILE_ROOM, WORDS, word_of
 

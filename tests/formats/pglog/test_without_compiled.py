@@ -16,8 +16,8 @@ from citus_analysis.cli import commands
 from citus_analysis.cli.endings import plain_warnings
 from citus_analysis.errors import SlowReaderWarning
 from citus_analysis.formats import Content, Hints, format_named
-from citus_analysis.formats.serverlog.pglog import chosen_reader
 from citus_analysis.formats.serverlog.pglog.compiled import library
+from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
 from citus_analysis.spans import Traces, build_traces
 from tests.formats.pglog.logs import Read, gathered
 from tests.recordings import RECORDED

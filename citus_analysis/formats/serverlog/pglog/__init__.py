@@ -22,7 +22,7 @@ compiled code.
 - `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details tied to their records;
-- `fallback/`: the same in Python; `chosen_reader`: which of the two reads;
+- `fallback/`: the same in Python, and which of the two reads;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_pieces`, `_times`, `_checkpoints`: results in the order of the source;
 - `_stretches`: a log read in stretches by several processes.
@@ -51,8 +51,8 @@ from citus_analysis.formats.serverlog.pglog._pieces import Prepared
 from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.serverlog.pglog._read import prepared_chunks
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
-from citus_analysis.formats.serverlog.pglog.chosen_reader import TIMES_SLOWER, is_compiled
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import TIMES_SLOWER, is_compiled
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 

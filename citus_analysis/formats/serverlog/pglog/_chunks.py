@@ -16,8 +16,8 @@ import numpy as np
 
 from citus_analysis.formats.serverlog.pglog._prefix import Heads, Prefix
 from citus_analysis.formats.serverlog.pglog._records import CONTINUED, RECORD, Chunk
-from citus_analysis.formats.serverlog.pglog.chosen_reader import is_compiled
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import is_compiled
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
 
 __all__ = ["Chunk", "chunks"]

@@ -17,8 +17,8 @@ from citus_analysis.formats.serverlog.pglog._prefix import (
     Prefix,
     compile_prefix,
 )
-from citus_analysis.formats.serverlog.pglog.chosen_reader import count_heads
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import count_heads
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.redaction import redact
 

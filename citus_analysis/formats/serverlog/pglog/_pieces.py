@@ -15,7 +15,7 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog._times import to_utc
-from citus_analysis.formats.serverlog.pglog.chosen_reader import new_ties
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_ties
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES, Column, Rows, Table
 

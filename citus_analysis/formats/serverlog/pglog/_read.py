@@ -12,7 +12,7 @@ from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
-from citus_analysis.formats.serverlog.pglog.chosen_reader import scanner
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import scanner
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 

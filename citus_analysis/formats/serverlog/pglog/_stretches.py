@@ -25,7 +25,7 @@ from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD
-from citus_analysis.formats.serverlog.pglog.chosen_reader import new_ties
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_ties
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import SEVERITIES, Rows
 
