@@ -234,7 +234,8 @@ def run_length(tables: RunTables) -> Iterator[Weighted]:
         stated = f"{readable(run['runtime_ms'] / 1e3)} s"
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
         if samples < ENOUGH_SAMPLES:
-            text = f"about {counted(round(samples), 'sample')} per second-by-second series: start-up weighs, utilisation is coarse"
+            series = f"about {counted(round(samples), 'sample')} per second-by-second series"
+            text = f"{series}: start-up weighs, utilisation is coarse"
             yield about("amber", "run_length", run, expected, stated, text, -samples)
         else:
             yield about("green", "run_length", run, expected, stated, "long enough", -samples)

@@ -54,18 +54,19 @@ def firsts(values: NDArray[np.generic]) -> Indices:
     return np.flatnonzero(changes(values))
 
 
-def single(values: NDArray[np.generic]) -> Flags:
+def single(values: Integers) -> Flags:
     """Which values stand only once, in whatever order.
 
     Example:
         >>> single(np.array([4, 4, 7])).tolist(), single(np.array([7, 4, 7])).tolist()
         ([False, False, True], [False, True, False])
     """
-    if np.any(values[1:] < values[:-1]):
+    if bool(np.any(np.less(values[1:], values[:-1]))):
         _, number, counts = np.unique(values, return_inverse=True, return_counts=True)
         return np.asarray(counts[number] == 1)
     changed = changes(values)
-    return changed & np.append(changed[1:], values=True)[: len(values)]
+    last: Flags = np.append(changed[1:], values=True)[: len(values)]
+    return changed & last
 
 
 def counted(begins: Flags) -> NDArray[np.uint32]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 
@@ -88,8 +87,9 @@ def same_traces(build: Callable[[], Traces], uncompiled: Callable[[], None]) -> 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_doctor_says_what_it_costs(compiled: bool, uncompiled: Callable[[], None]) -> None:
-    with nullcontext() if compiled else nullcontext(uncompiled()):
-        said = CliRunner().invoke(commands, ["doctor"]).output
+    if not compiled:
+        uncompiled()
+    said = CliRunner().invoke(commands, ["doctor"]).output
     assert ("missing: no fast reading of server logs" in said) != compiled
 
 
