@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.units import US_PER_S
 
@@ -88,7 +89,7 @@ class Selection:
         texts = {name: str(value) for name in FILTERS if name != "shard" and (value := values.get(name))}
         shard = _number("shard", values.get("shard"))
         chosen = cls(order=order, descending=bool(values.get("descending", True)))
-        parts: dict[str, Any] = {**texts, **sides, "shard": None if shard is None else int(shard)}
+        parts: JsonObject = {**texts, **sides, "shard": None if shard is None else int(shard)}
         return replace(chosen, **parts)
 
     def document(self) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -29,7 +29,7 @@ def has_interval(low: str = "low", high: str = "high") -> pl.Expr:
 
 def error_bars(
     frame: pl.DataFrame, centre: str, low: str = "low", high: str = "high", **style: object
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Plotly's error bars from the ends of intervals; none where a row has no interval."""
     known, middle = has_interval(low, high), pl.col(centre)
     lengths = frame.select(

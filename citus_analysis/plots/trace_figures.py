@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, new_figure, text
@@ -185,12 +186,12 @@ def _remotes_within_tasks(placed: pl.DataFrame) -> pl.DataFrame:
 
 def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
     """Depth first, children in order of time, with an indented label that is unique per span."""
-    children: dict[int | None, list[dict[str, Any]]] = {}
+    children: dict[int | None, list[JsonObject]] = {}
     known = set(placed["span_id"])
     for row in placed.sort("begin", "byte_offset").iter_rows(named=True):
         parent = row["parent_span_id"] if row["parent_span_id"] in known else None
         children.setdefault(parent, []).append(row)
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
 
     def walk(parent: int | None, depth: int) -> None:
         for row in children.get(parent, []):

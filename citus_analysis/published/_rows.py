@@ -6,17 +6,18 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import polars as pl
 
+from citus_analysis.core.open_types import FrameRow
 from citus_analysis.published._metrics import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, stated_range
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]
 
-Cells: TypeAlias = Mapping[str, Any]
+Cells: TypeAlias = FrameRow
 
 #: What tells the rows of one table apart.
 _SUBJECT: Final = ("source", "table", "row", "system", "workload")

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
+from citus_analysis.core.open_types import Untyped
 from citus_analysis.redaction._forms import FORMS
 from citus_analysis.redaction._names import MARKERS, SUSPICIOUS, is_suspicious, names_secret
 from citus_analysis.redaction._values import MASK
@@ -103,7 +104,7 @@ def redact_values(value: object, name: str = "") -> object:
     return redact(value) if isinstance(value, str) else value
 
 
-def redacted_items(values: Mapping[Any, Any] | Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def redacted_items(values: Mapping[Untyped, Untyped] | Sequence[Untyped]) -> Iterator[tuple[Untyped, Untyped]]:
     """Keys or indexes of one level with their values; values that a neighbour marks as secrets are hidden.
 
     `name: PGPASSWORD` hides the `value` beside it, and `--password` the item that follows in a list.

@@ -24,8 +24,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.core.output_files import naming
 from citus_analysis.redaction import redact_values
 
@@ -53,7 +54,7 @@ class Entry:
     time: str
     subject: str
     state: str
-    detail: dict[str, Any]
+    detail: JsonObject
 
 
 class Journal:
@@ -76,7 +77,7 @@ class Journal:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._catch_up()
-        shown = cast("dict[str, Any]", redact_values(detail))
+        shown = cast("JsonObject", redact_values(detail))
         line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, shown)))
         with naming(self.path), self.path.open("ab") as file:
             file.truncate(self._read_bytes)  # what follows was cut off by a crash

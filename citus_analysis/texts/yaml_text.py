@@ -16,10 +16,11 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
+from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import FormatError
 
 __all__ = ["YAML_LIMIT_BYTES", "parse_yaml"]
@@ -36,7 +37,7 @@ _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> Any:  # noqa: ANN401 - a document is whatever it says
+def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> Untyped:
     """The one document in `data`, as Python's plain types; None if it is empty.
 
     Args:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import Any, Final
+from typing import Final, Protocol
 
 from citus_analysis.core.extras import required
 from citus_analysis.errors import DatasetError, InputError, UsageError
@@ -48,7 +48,19 @@ class Cluster:
 
     executor: Executor
     workers: int
-    on_each: Callable[..., dict[str, Any]]
+    on_each: Callable[..., dict[str, object]]
+
+
+class _Client(Protocol):
+    """What is used of Dask's client, which has no types."""
+
+    def get_executor(self, **options: object) -> Executor: ...
+
+    def nthreads(self) -> Mapping[str, int]: ...
+
+    def run(self, function: Callable[..., object], *arguments: object, on_error: str) -> Mapping[str, object]: ...
+
+    def wait_for_workers(self, n_workers: int, timeout: float) -> None: ...
 
 
 @contextmanager
@@ -89,7 +101,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
+def _client(address: str) -> Iterator[_Client]:
     import distributed
 
     local = _LOCAL.fullmatch(address)
@@ -120,7 +132,7 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _require_workers(client: Any, address: str) -> None:  # noqa: ANN401 - Dask's client has no types
+def _require_workers(client: _Client, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=_WORKERS_S)
     except TimeoutError as error:
@@ -128,7 +140,7 @@ def _require_workers(client: Any, address: str) -> None:  # noqa: ANN401 - Dask'
         raise InputError("the scheduler has no workers", path=address, way_out=way_out) from error
 
 
-def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401 - Dask's client has no types
+def _require_same(client: _Client, same: Callable[[], str]) -> None:
     """Refuse workers without this package, or with another version of it or of its formats."""
     here = _version()
     for worker, found in _answers(client, metadata.version, _PACKAGE).items():
@@ -147,14 +159,14 @@ def _require_same(client: Any, same: Callable[[], str]) -> None:  # noqa: ANN401
             raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", way_out=way_out)
 
 
-def _answers(client: Any, *call: object) -> dict[str, Any]:  # noqa: ANN401 - Dask's client has no types
+def _answers(client: _Client, function: Callable[..., object], *arguments: object) -> dict[str, object]:
     """The result of a function, or its exception, of each worker that is alive.
 
     Raises:
         InputError: none answers.
     """
     for _ in range(_TRIES):
-        answers = dict(client.run(*call, on_error="return"))
+        answers = dict(client.run(function, *arguments, on_error="return"))
         living = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
         # A worker that died since the last look at the list is no reason to refuse the others; it may come again.
         if living and len(living) == len(answers):

@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Final
 
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
@@ -27,7 +28,7 @@ from citus_analysis.texts.printable import printable
 
 __all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
 
-Facts = dict[str, Any]
+Facts = JsonObject
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.dataset.discover.identity import FACTS, Facts, convert_facts, plain_name
 from citus_analysis.errors import FormatError, InputError, UsageError
@@ -211,7 +211,7 @@ def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
     return re.compile("".join((*pieces, re.escape(pattern[end:]))))
 
 
-def split_facts(facts: Mapping[str, Any]) -> tuple[Facts, dict[str, str]]:
+def split_facts(facts: Mapping[str, object]) -> tuple[Facts, dict[str, str]]:
     """Facts about the file's identity, and options for its format."""
     identity = {name: value for name, value in facts.items() if name in FACTS}
     return identity, {name: str(value) for name, value in facts.items() if name not in FACTS}

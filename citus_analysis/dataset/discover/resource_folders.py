@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from citus_analysis.dataset.discover.identity import Facts, Identity, convert_facts, name_facts
 from citus_analysis.dataset.discover.labels import Labels, split_facts
@@ -28,7 +28,7 @@ class _Resource:
     folder: Path
     facts: Facts = field(default_factory=dict)
     stated: Facts = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass
@@ -141,7 +141,7 @@ def _stated(block: object, path: Path) -> Facts:
         raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
 
 
-def _system(config: Mapping[str, Any]) -> Facts:
+def _system(config: Mapping[str, object]) -> Facts:
     if isinstance(config.get("system"), str):
         return {"system": config["system"]}
     if config.get("citus_version"):
@@ -149,7 +149,7 @@ def _system(config: Mapping[str, Any]) -> Facts:
     return {"system": "postgresql"} if config.get("postgres_version") else {}
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, str]:
+def _options(config: Mapping[str, object]) -> dict[str, str]:
     settings = config.get("settings")
     settings = settings if isinstance(settings, dict) else {}
     stated = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from citus_analysis.texts.counted_words import counted, noun_for
 
@@ -82,7 +82,7 @@ class IngestSummary:
             return 3
         return 1 if self.failed or self.rejected or self.conflicts else 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For JSON."""
         files = [{"path": path, "reason": reason} for path, reason in self.unrecognised_files]
         lists = {"messages": list(self.messages), "unrecognised_files": files, "hints": list(self.hints)}

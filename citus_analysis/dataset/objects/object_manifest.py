@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
@@ -131,10 +131,10 @@ class ObjectManifest(Manifest):
         self._note(dropped - made, made, time.time())
         super().commit(*states, gone=gone, emptied=emptied)
 
-    def _write(self, entries: list[dict[str, Any]]) -> None:
+    def _write(self, entries: list[dict[str, object]]) -> None:
         self._put(entries, whole=False)
 
-    def _put(self, entries: list[dict[str, Any]], *, whole: bool) -> None:
+    def _put(self, entries: list[dict[str, object]], *, whole: bool) -> None:
         facts = {"whole": whole, "writer": self._writer, "superseded": self.superseded if whole else {}}
         data = f"{one_commit(entries)}{json.dumps(facts)}\n".encode("ascii")
         if not self.place.create(_name(self._last + 1), data):

@@ -7,23 +7,24 @@ profile, role of the machine). A URL that holds credentials is refused, because 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from citus_analysis.core.extras import required
+from citus_analysis.core.open_types import JsonMapping, JsonObject, Untyped
 from citus_analysis.errors import CitusAnalysisError, DatasetError, UsageError
 from citus_analysis.redaction import names_secret, redact
 
 __all__ = ["ObjectPlace", "Stored", "reaching"]
 
 #: Seconds until a store that does not answer is given up, and how often a request is repeated.
-_S3_OPTIONS: Final[dict[str, Any]] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
+_S3_OPTIONS: Final[JsonObject] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Words in a store's answer that say that there is no room.
 _FULL_WORDS: Final = ("quota", "insufficientstorage", "no space", "507")
@@ -80,12 +81,12 @@ class ObjectPlace:
         return cls(url.rstrip("/"))
 
     @cached_property
-    def fs(self) -> Any:  # noqa: ANN401 - fsspec has no types
+    def fs(self) -> Untyped:
         """The file system of the store."""
         import fsspec
 
         scheme = urlsplit(self.url).scheme
-        options: dict[str, Any] = {"use_listings_cache": False}
+        options: JsonObject = {"use_listings_cache": False}
         if scheme in {"s3", "s3a"}:
             required("s3fs", "cluster", "a dataset at an s3:// URL")
             options["config_kwargs"] = _S3_OPTIONS
@@ -221,7 +222,7 @@ def _is_conflict(error: Exception) -> bool:
     return isinstance(error, OSError) and any(word in words for word in ("precondition", "conditionalrequestconflict"))
 
 
-def _changed(info: Mapping[str, Any]) -> float:
+def _changed(info: JsonMapping) -> float:
     """When an object was written; stores name the time differently."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
         value = info.get(name)

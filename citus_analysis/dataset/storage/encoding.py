@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from citus_analysis.core.column_types import FLAG, HASH, REAL
@@ -87,7 +87,7 @@ def stored_metadata(table: Table) -> dict[str, bytes]:
 
 
 @cache
-def writer_options(table: Table, *, compress: bool = True) -> dict[str, Any]:
+def writer_options(table: Table, *, compress: bool = True) -> dict[str, object]:
     """Options of the Parquet writer for the columns of a table.
 
     Args:

@@ -17,14 +17,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from blake3 import blake3
 
+from citus_analysis.core.open_types import JsonMapping, JsonObject
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
@@ -90,7 +91,7 @@ class SourceState:
     noise_bytes: int | None = None
     rejected_bytes: int | None = None
     rejected: int = 0
-    identity: dict[str, Any] = field(default_factory=dict)
+    identity: JsonObject = field(default_factory=dict)
     is_client: bool = False
     run_id: str | None = None
     recognised_by: str = ""
@@ -129,7 +130,7 @@ class Manifest:
     _version: int = _VERSION
     _lines: int = 0
     _end: int = 0
-    _held: list[dict[str, Any]] | None = None
+    _held: list[JsonObject] | None = None
     _status: tuple[int, int, int] | None = None
 
     @classmethod
@@ -179,7 +180,7 @@ class Manifest:
         """All entries."""
         return [*self.sources.values(), *self.derived.values()]
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[JsonObject]:
         """All entries as they are written."""
         return [_entry(state) for state in self.states()]
 
@@ -261,7 +262,7 @@ class Manifest:
         sync_folder(self.folder)
         self._version, self._lines, self._end = _VERSION, len(lines), len(data)
 
-    def _write(self, entries: list[dict[str, Any]]) -> None:
+    def _write(self, entries: list[JsonObject]) -> None:
         if self._version != _VERSION:
             # The entries are already applied, so that they are part of the rewritten manifest.
             with writing(self.path, "byte 0"):
@@ -301,7 +302,7 @@ class Manifest:
     def _damaged(self, number: int) -> DatasetError:
         return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
 
-    def _apply(self, entry: Mapping[str, Any]) -> None:
+    def _apply(self, entry: JsonMapping) -> None:
         if "gone" in entry:
             self.sources.pop(entry["gone"], None)
             return
@@ -326,17 +327,17 @@ def _status_of(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _entry(state: SourceState | DerivedState) -> dict[str, Any]:
+def _entry(state: SourceState | DerivedState) -> JsonObject:
     # Not `asdict`, which makes deep copies.
     return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
 
 
-def one_commit(entries: list[dict[str, Any]]) -> str:
+def one_commit(entries: list[JsonObject]) -> str:
     """The text of a manifest that consists of one commit: a line that names its version, and one with the entries."""
     return f"{json.dumps(_HEADERS[_VERSION])}\n{_line(entries)}\n"
 
 
-def _line(entries: list[dict[str, Any]]) -> str:
+def _line(entries: list[JsonObject]) -> str:
     # ASCII only: names that are not UTF-8 contain lone surrogates, which can only be written as escapes.
     text = json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return text.join((_beginning(text.encode("ascii")), _AFTER))

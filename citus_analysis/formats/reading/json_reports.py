@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
@@ -43,7 +43,7 @@ _TAIL: Final = 64
 class JsonReport:
     """One decoded object of `statistics`."""
 
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     sample: int
     since_boot: bool
 

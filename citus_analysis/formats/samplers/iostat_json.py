@@ -71,7 +71,8 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
     )
     cpus = [(report.sample, report.content.get("avg-cpu")) for report in reports]
     cpu = [{"sample": sample, "sampler": "iostat", **_cpu(load)} for sample, load in cpus if isinstance(load, dict)]
-    disks = [(report.sample, disk) for report in reports for disk in report.content.get("disk") or ()]
+    listed = [(report.sample, report.content.get("disk")) for report in reports]
+    disks = [(sample, disk) for sample, disks in listed if isinstance(disks, list) for disk in disks]
     device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
     frames = {"cpu_samples": _frame(cpu), "device_samples": with_derived_await(_frame(device))}
     return {

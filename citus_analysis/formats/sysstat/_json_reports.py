@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -40,7 +40,7 @@ class Moment:
         place: values of `offset` (any number that grows), `sample`, `sample_time` and `since_boot`.
     """
 
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     place: Mapping[str, object]
 
 
@@ -113,7 +113,7 @@ def _rows(
             yield {**place, **text, **values}
 
 
-def _objects(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+def _objects(content: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
     network = content.get("network")
     found = content.get(name, network.get(name) if isinstance(network, dict) else None)
     for thing in found if isinstance(found, list) else [found]:
@@ -121,7 +121,7 @@ def _objects(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any
             yield thing
 
 
-def _flat(thing: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _flat(thing: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Numbers of an object and of the objects in it."""
     for name, value in thing.items():
         if isinstance(value, dict):

@@ -8,7 +8,7 @@ follow the samples, are noise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -66,7 +66,7 @@ def _time_of(stamp: object) -> str | None:
     return f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None
 
 
-def _is_utc(stamp: Mapping[str, Any] | object) -> bool:
+def _is_utc(stamp: Mapping[str, object] | object) -> bool:
     return isinstance(stamp, dict) and stamp.get("utc") == 1
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
+from citus_analysis.core.open_types import FrameRow
 from citus_analysis.published.checks._registry import Finding, Severity
 
 __all__ = ["Cells", "RunTables", "Weighted", "about"]
 
-Cells = Mapping[str, Any]
+Cells = FrameRow
 
 
 class Weighted(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from os import fspath
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from citus_analysis.bottleneck.measured_resources import study_resources
 from citus_analysis.core.frames import TableSource
+from citus_analysis.core.open_types import JsonMapping
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.published import published
@@ -25,7 +26,7 @@ from citus_analysis.spans.analyse.profile import profiled_statements, profiled_t
 
 __all__ = ["check_choices"]
 
-Values = Mapping[str, Any]
+Values = JsonMapping
 
 #: Parameter -> the open interval that its value must lie in.
 _WITHIN: Final = {"alpha": (0.0, 1.0), "level": (0.0, 1.0), "margin": (0.0, float("inf"))}

@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from citus_analysis.core.open_types import JsonMapping, JsonObject
 from citus_analysis.dataset.ingesting.helper_process import say
 from citus_analysis.errors import ReportError
 from citus_analysis.redaction import redact
@@ -100,7 +100,7 @@ def finish(executed: Path, name: str, index: str | None) -> Finished | OSError |
     return Finished(title, _findings(document))
 
 
-def _without_places(document: dict[str, Any]) -> dict[str, Any]:
+def _without_places(document: JsonObject) -> JsonObject:
     """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
     document["metadata"].pop("papermill", None)
     for cell in document["cells"]:
@@ -115,7 +115,7 @@ def _lines(source: str | list[str]) -> list[str]:
     return source.splitlines(keepends=True) if isinstance(source, str) else source
 
 
-def _title(document: Mapping[str, Any], name: str) -> str:
+def _title(document: JsonMapping, name: str) -> str:
     for cell in document["cells"]:
         for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
             if line.startswith("# "):
@@ -123,7 +123,7 @@ def _title(document: Mapping[str, Any], name: str) -> str:
     return name
 
 
-def _findings(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _findings(document: JsonMapping) -> tuple[str, ...]:
     """The sentences shown by :meth:`Page.findings`, for the index page."""
     for cell in document["cells"]:
         for output in cell.get("outputs", ()):

@@ -26,9 +26,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from citus_analysis.core import defaults
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import UnknownNameError, UsageError
 
@@ -143,9 +144,9 @@ def find_notebook(name: str) -> Path:
     return paths[name]
 
 
-def load_notebook(path: Path) -> dict[str, Any]:
+def load_notebook(path: Path) -> JsonObject:
     """A notebook as its JSON document."""
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    document: JsonObject = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
@@ -218,7 +219,7 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
     return {key: known[key].convert(value) for key, value in given.items()}
 
 
-def strip_notebook(document: dict[str, Any]) -> dict[str, Any]:
+def strip_notebook(document: JsonObject) -> JsonObject:
     """A notebook without what makes version control noisy: outputs, counters, stray metadata; stable cell ids."""
     cells = []
     for number, cell in enumerate(document["cells"]):

@@ -12,12 +12,13 @@ from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import plotly.graph_objects as go
 import polars as pl
 from IPython.display import display
 
+from citus_analysis.core.open_types import JsonObject
 from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
@@ -150,7 +151,7 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("; ") for name in lists)
 
 
-def _title(document: dict[str, Any]) -> str:
+def _title(document: JsonObject) -> str:
     title: str = document["layout"].get("title", {}).get("text") or "figure"
     return title
 
@@ -159,5 +160,5 @@ def _show(html: str, plain: str) -> None:
     _display({"text/html": html, "text/plain": plain}, {})
 
 
-def _display(data: dict[str, Any], metadata: dict[str, Any]) -> None:
+def _display(data: JsonObject, metadata: JsonObject) -> None:
     display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call] # IPython is partly typed

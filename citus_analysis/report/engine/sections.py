@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import mistune
 
+from citus_analysis.core.open_types import JsonMapping
 from citus_analysis.report.engine.figure_data import slim
 
 __all__ = [
@@ -40,7 +41,7 @@ _HEADING: Final = re.compile(r"^## +(?P<title>.+?) *$\n?", re.MULTILINE)
 #: Raw HTML in a notebook's prose is shown as text.
 _MARKDOWN: Final = mistune.create_markdown(escape=True, plugins=["table"])
 
-Json = Mapping[str, Any]
+Json = JsonMapping
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pydantic import ValidationError
 
+from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import redact_values
 from citus_analysis.runner.execution.ledger import Ledger
@@ -142,7 +143,7 @@ def _as_read_today(document: Mapping[str, object]) -> Mapping[str, object]:
     return _without_secrets(read)
 
 
-def _differences(before: Any, now: Any, place: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:  # noqa: ANN401 - JSON
+def _differences(before: Untyped, now: Untyped, place: str = "") -> Iterator[tuple[str, tuple[Untyped, Untyped]]]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in dict.fromkeys([*before, *now]):
             inner = f"{place}.{name}" if place else str(name)

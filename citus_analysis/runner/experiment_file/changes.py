@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import FormatError, UsageError
 from citus_analysis.texts.yaml_text import parse_yaml
 
@@ -34,7 +35,7 @@ def changed_document(document: Mapping[str, object], changes: Mapping[str, str])
     changed = copy.deepcopy(dict(document))
     for place, text in changes.items():
         *way, last = _steps(place)
-        inner: Any = changed
+        inner: Untyped = changed
         for step in way:
             inner = _inside(inner, step, place)
         inner[_index(inner, last, place)] = _value(text, place)
@@ -47,7 +48,7 @@ def _steps(place: str) -> list[str]:
     return [*steps[:2], ".".join(steps[2:])] if free else steps
 
 
-def _inside(outer: Any, step: str, place: str) -> Any:  # noqa: ANN401 - whatever YAML holds
+def _inside(outer: Untyped, step: str, place: str) -> Untyped:
     index = _index(outer, step, place)
     if isinstance(outer, dict) and outer.get(index) is None:
         outer[index] = {}

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -205,6 +205,6 @@ def _beginning(path: Path) -> bytes:
         return file.read(YAML_LIMIT_BYTES + 1)
 
 
-def experiment_schema() -> dict[str, Any]:
+def experiment_schema() -> dict[str, object]:
     """The JSON schema of experiment files, for editors."""
     return Experiment.model_json_schema()

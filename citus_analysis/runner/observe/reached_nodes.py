@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import polars as pl
 
+from citus_analysis.core.open_types import JsonMapping
 from citus_analysis.runner.observe.snapshots import Snapshot
 from citus_analysis.runner.records.run_results import read_client
 
@@ -85,7 +86,7 @@ class Reached:
         return {name: fact for name, fact in facts.items() if fact}
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> Self:
+    def read(cls, facts: JsonMapping) -> Self:
         """From what :meth:`as_facts` gave."""
         return cls(
             tuple(facts.get("queried_nodes", ())),

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status, TracesData
 
+from citus_analysis.core.open_types import FrameRow
 from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
@@ -195,7 +196,7 @@ def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
     return bytes(data.SerializeToString())
 
 
-def _span(row: dict[str, Any]) -> Span:
+def _span(row: FrameRow) -> Span:
     return Span(
         trace_id=bytes.fromhex(row["traceId"]),
         span_id=bytes.fromhex(row["spanId"]),

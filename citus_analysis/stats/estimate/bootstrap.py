@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
+from citus_analysis.core.open_types import Untyped
 from citus_analysis.stats._validate import Seed, as_sample, check_level, generator
 from citus_analysis.stats.results import Interval
 
@@ -30,7 +31,7 @@ _NO_SPREAD: Final = "all values are equal: the interval has no width, which says
 
 def bca_interval(
     samples: Sequence[ArrayLike],
-    statistic: Callable[..., Any],
+    statistic: Callable[..., Untyped],
     *,
     level: float = LEVEL,
     resamples: int = RESAMPLES,
@@ -68,7 +69,7 @@ def bca_interval(
 
 
 def _bca_ends(
-    arrays: list[Floats], statistic: Callable[..., Any], level: float, resamples: int, seed: Seed
+    arrays: list[Floats], statistic: Callable[..., Untyped], level: float, resamples: int, seed: Seed
 ) -> tuple[float, float]:
     from scipy import stats
 
