@@ -2,8 +2,11 @@
 #define INTERNAL static inline
 
 #include "body.c"
+#include "csv_rows.c"
+#include "json_rows.c"
 #include "line.c"
 #include "prefix.c"
+#include "row.c"
 #include "rows.c"
 #include "scanner.c"
 #include "sessions.c"
