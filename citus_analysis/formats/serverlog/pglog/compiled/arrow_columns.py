@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
-from citus_analysis.formats.serverlog.pglog.compiled.library import Column, gather
+from citus_analysis.formats.serverlog.pglog.compiled.library import gather
+from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column
 from citus_analysis.schema import TABLES
 
 __all__ = ["category_array", "gathered_texts", "joined_numbers", "number_array", "spread_texts"]

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
-from citus_analysis.formats.serverlog.pglog.compiled.library import Addresses, TiedBy, TieTable
+from citus_analysis.formats.serverlog.pglog.compiled.tie_table import Addresses, TiedBy, TieTable
 
 __all__ = ["Ties"]
 

@@ -12,6 +12,7 @@ from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column, Output
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, arrays_of, batch_of
 from citus_analysis.schema import SEVERITIES
 
@@ -52,10 +53,10 @@ def _with_room(text: Bytes, rooms: Rooms) -> Bytes:
     return room
 
 
-def _tied(out: native.Output) -> pa.Array:
+def _tied(out: Output) -> pa.Array:
     """The offset of the record for each detail, which is its own."""
     severities = out.columns["severity"].values[: out.rows].view(np.uint8)
     details = severities >= _FIRST_DETAIL
     valid = np.packbits(details, bitorder="little")
-    offsets = native.Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
+    offsets = Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
     return number_array(offsets, out.rows)

@@ -28,6 +28,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, cu
 from citus_analysis.formats.serverlog.pglog.compiled.layout import NUMBER_COLUMNS
 from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import program_of
 from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Output
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def arrays_of(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+def arrays_of(buffer: Bytes, out: Output) -> dict[str, pa.Array]:
     """The columns that have values: of `log_events`, and `clock` and `zone`."""
     rows, columns = out.rows, {name: column for name, column in out.columns.items() if column.count or not out.rows}
     arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}
@@ -132,7 +133,7 @@ def arrays_of(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
     return arrays
 
 
-def _texts(buffer: Bytes, out: native.Output) -> dict[str, pa.Array]:
+def _texts(buffer: Bytes, out: Output) -> dict[str, pa.Array]:
     """The distinct texts of each column, all copied at once."""
     places = np.concatenate(list(out.texts.values()))
     texts = gathered_texts(buffer, places)

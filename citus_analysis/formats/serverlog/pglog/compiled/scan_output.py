@@ -1,0 +1,142 @@
+"""Columns that the compiled scanner fills: memory for them, and what it wrote."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
+from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+    CODE_COLUMNS,
+    MAX_SHARDS,
+    NUMBER_COLUMNS,
+    OUT_OF_MEMORY,
+    TEXT_COLUMNS,
+    structure,
+)
+from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+
+__all__ = ["Column", "Output", "bits"]
+
+_ALIGNMENT: Final = 64
+
+#: Every column, with the type of its values.
+_COLUMNS: Final[dict[str, type]] = {
+    **NUMBER_COLUMNS,
+    **dict.fromkeys(TEXT_COLUMNS, np.int32),
+    **dict.fromkeys(CODE_COLUMNS, np.uint8),
+}
+#: Codes into lists kept elsewhere. Rows without a value hold 0, which is also a valid code; use the validity mask.
+_CODED: Final = frozenset({*CODE_COLUMNS, *TEXT_COLUMNS})
+_OUTPUT, _COLUMN = map(structure, ("output_t", "column_t"))
+
+#: Every record has these, so the scanner does not mark them.
+_EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
+#: Lists, with the largest number of elements that a record can add.
+_LISTS: Final = {"messages": 1, "strays": 1, "shards": MAX_SHARDS - 1}
+
+
+@dataclass
+class Column:
+    """Values of a column and their validity.
+
+    Attributes:
+        values: one per row; invalid rows hold arbitrary values, but always a valid number of a text.
+        valid: one bit per row, the lowest first.
+        count: number of valid rows.
+    """
+
+    values: npt.NDArray[np.generic]
+    valid: Bytes
+    count: int = 0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.generic], rows: int) -> Self:
+        """An empty column with space for the rows."""
+        return cls(values, bits(rows))
+
+    def marked(self) -> int:
+        """The number of its bits that are set."""
+        return int(np.bitwise_count(self.valid).sum())
+
+
+class Output:
+    """Output of a scan: columns, distinct texts, messages, stray lines, further shards.
+
+    Attributes:
+        columns: by name; texts and messages are numbers into the lists below.
+        texts: begin and end of each distinct text in the chunk, by column.
+        messages: begin and end of each message.
+        strays: begin and end of each run of stray lines.
+        shards: row and number of each shard that a statement names after its first.
+        rows: number of records.
+        blank_bytes: bytes of the blank lines at the source's beginning.
+        record_bytes: bytes of the records.
+    """
+
+    def __init__(self, rows: int, rooms: Rooms) -> None:
+        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows, rooms)}
+        self.columns["capped"] = Column.of(bits(rows), rows)
+        # Most of these stay short, so reused memory would be mostly unused.
+        self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
+        self._lists: dict[str, Integers] = {
+            name: np.empty((most * rows + 1, 2), np.int64) for name, most in _LISTS.items()
+        }
+        self._structure = _OUTPUT()
+        for name, column in self.columns.items():
+            field = _COLUMN(column.values.ctypes.data, column.valid.ctypes.data)
+            if name in TEXT_COLUMNS:
+                self._structure.texts[TEXT_COLUMNS.index(name)] = field
+            else:
+                setattr(self._structure, name, field)
+        self._structure.distinct_texts[:] = [array.ctypes.data for array in self._texts]
+        for name, array in self._lists.items():
+            setattr(self._structure, name, array.ctypes.data)
+
+    def fill(self, scan: Callable[..., int], *source: object) -> int:
+        """Fill the columns by a function of the scanner, given what it reads; its answer.
+
+        Raises:
+            MemoryError: the memory does not suffice.
+        """
+        structure = self._structure
+        answer = scan(*source, ctypes.byref(structure))
+        if answer == OUT_OF_MEMORY:
+            raise MemoryError
+        if answer:
+            return answer
+        self.rows = int(structure.rows)
+        for name, column in self.columns.items():
+            column.count = self.rows if name in _EVERYWHERE else column.marked()
+        self.texts = {
+            name: places[:count]
+            for name, places, count in zip(TEXT_COLUMNS, self._texts, structure.text_counts, strict=True)
+        }
+        self.messages = self._lists["messages"][: structure.message_count]
+        self.strays = self._lists["strays"][: structure.stray_count]
+        self.shards = self._lists["shards"][: structure.shard_count]
+        self.blank_bytes = int(structure.blank_bytes)
+        self.record_bytes = int(structure.record_bytes)
+        return 0
+
+
+def bits(rows: int) -> Bytes:
+    """One zero bit for each row."""
+    return np.zeros(rows // 8 + 1, np.uint8)
+
+
+def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    """The columns in reused memory; columns of codes begin as zeros."""
+    names = sorted(_COLUMNS, key=lambda name: name not in _CODED)
+    sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
+    room, begin = rooms.room(sum(sizes)), 0
+    room[: sum(sizes[: len(_CODED)])] = 0
+    for name, size in zip(names, sizes, strict=True):
+        yield name, room[begin : begin + size].view(_COLUMNS[name])
+        begin += size
