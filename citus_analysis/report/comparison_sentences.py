@@ -17,7 +17,7 @@ __all__ = ["alone_sentences", "comparison_sentences", "order_warnings"]
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """What each variant does beside the base, in three to six sentences; the clearest differences come first."""
+    """Each variant beside the base in three to six sentences; the clearest differences come first."""
     total, base = study.ratios.height, base_words(study.base)
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
@@ -55,7 +55,7 @@ def _compared(study: ComparisonPanels, base: str) -> list[str]:
 
 
 def order_warnings(study: ComparisonPanels) -> list[str]:
-    """What it means that runs were made one set after the other; nothing where all were made in turns."""
+    """A warning where runs were made one set after the other; nothing where all were made in turns."""
     apart = study.ratios.filter(pl.col("order") == APART)
     if apart.is_empty():
         return []

@@ -18,7 +18,7 @@ __all__ = ["profile_sentences", "profile_warnings"]
 
 
 def profile_sentences(study: ProfileStudy) -> list[str]:
-    """What statements spend their time on, how a larger cluster changes it, and how many statements this rests on."""
+    """Sentences on the parts of a statement's time, their change with the cluster, and the number of statements."""
     found = [sentence for kind in study.kinds() for sentence in _composition(study, kind)]
     findings = [*found, *_sizes(study), *_places(study)]
     return [*findings[:5], _entered(study)]
@@ -168,7 +168,7 @@ def _missing_records(study: ProfileStudy) -> list[str]:
 def _hidden_commits(study: ProfileStudy) -> list[str]:
     """The times that contain the commit's WAL flush."""
     shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
-    # What is missing in C is in L, and what is missing in T is missing in P: each is said once.
+    # Time that C lacks is in L, and time that T lacks is lacking in P: each is said once.
     shown = shown.filter(pl.col("quantity").cast(pl.String).is_in(["T", "C"]))
     keys = ["statement_kind", "executed", "family"]
     notes = []

@@ -130,7 +130,7 @@ def _perf(study: ResourceStudy) -> str:
 
 
 def throttling_warnings(held: pl.DataFrame) -> list[str]:
-    """What it means that the kernel held the servers to a share of CPU time; nothing where it did not.
+    """The effect of a limit that the kernel held the servers to; nothing where there was none.
 
     Args:
         held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.

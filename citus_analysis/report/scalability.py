@@ -225,7 +225,7 @@ def check_base(selection: Selection, axis: Axis, base: int) -> None:
     """Refuse a base that nothing was measured at.
 
     Raises:
-        UnknownNameError: no run has that number of workers or threads; 0 stands for none.
+        UnknownNameError: no run has that number of workers or threads; 0 means none.
     """
     measured = selection.runs[axis].drop_nulls().unique().sort()
     if base and base not in measured:

@@ -74,7 +74,7 @@ def _growth(group: Group, axis: Axis) -> Iterator[str]:
 
 
 def _decided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list[str]:
-    """What was found to differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
+    """Sizes that differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
     found = [panel for panel in panels if panel.curve.growth.verdict in ("faster", "slower")]
     if not found:
         return []
@@ -148,7 +148,7 @@ def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
 
 
 def hardware_sentence(selection: Selection) -> list[str]:
-    """What the runs were made on, in one sentence; none if nothing says so."""
+    """The hardware of the runs in one sentence; none if no description states it."""
     if not selection.hardware:
         return []
     machines, *rests = zip(*(text.partition("; ")[::2] for text in selection.hardware), strict=True)

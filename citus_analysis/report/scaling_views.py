@@ -46,7 +46,7 @@ def _group_figure(study: ScalingPanels, group: Group, quantity: Quantity) -> go.
 
 
 def _used(order: list[str], rows: pl.DataFrame) -> list[str]:
-    """The order of all lines, cut behind the last one that is drawn: colours stay, and marks keep close together."""
+    """The order of all lines, cut after the last one that is drawn: colours stay, and marks keep close together."""
     drawn = set(rows["series"])
     last = max((place for place, name in enumerate(order) if name in drawn), default=-1)
     return order[: last + 1]

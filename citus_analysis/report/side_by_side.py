@@ -138,8 +138,8 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
     """
     runs = selection.runs.drop_nulls("operation")
     apart = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
-    told = ("operation", "phase", "workload", *_SIZE, *VARIANT)
-    named = ["operation", "variant", *_SIZE, *(name for name in apart if name not in told)]
+    named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
+    named = ["operation", "variant", *_SIZE, *(name for name in apart if name not in named_elsewhere)]
     means = summarise_runs(runs, METRIC, by=named, level=level, method=method)
     cells = [with_interval(*row) for row in means.select("mean", "low", "high").iter_rows()]
     return (
@@ -216,14 +216,14 @@ def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: f
 
 
 def overhead_sentences(found: RunComparison | None) -> list[str]:
-    """What monitoring costs, in words: one sentence per operation and size."""
+    """The cost of monitoring in words: one sentence per operation and size."""
     if found is None:
         return []
     words = {
         "faster": "is faster with monitoring than without it",
         "slower": "is slower with monitoring than without it",
         "equivalent": "is the same with monitoring and without it",
-        "inconclusive": "may or may not change with monitoring: these runs cannot tell",
+        "inconclusive": "may or may not change with monitoring; these runs do not decide it",
     }
     return [
         f"{_place(c, found.runs)}: throughput {words[c.verdict]} ({times_of(c)} times, {range_of(c)})." for c in found

@@ -103,8 +103,8 @@ def trace_iteration(
 ) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
-    The clocks of nodes are told by the pairs of all groups, so the sessions of each are looked at twice, or three
-    times where no exact pair tells the clocks; the records are read once. With sessions laid aside, memory is bounded
+    The clocks of nodes follow from the pairs of all groups, so the sessions of each are looked at twice, or three
+    times where no exact pair gives the clocks; the records are read once. With sessions laid aside, memory is bounded
     by the records of the three largest groups, and a twentieth of that for each group.
 
     Args:
@@ -128,7 +128,7 @@ def trace_iteration(
     at_once = min(len(groups), jobs)
     read_group = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
     read = list(in_order(iter(groups), read_group, at_once, "facts"))
-    facts, kept = [told for told, _ in read], deque(again for _, again in read)
+    facts, kept = [facts for facts, _ in read], deque(again for _, again in read)
     del read
     coverage = _coverage(facts)
     verdicts, clocks = judge(
@@ -136,7 +136,7 @@ def trace_iteration(
         coverage,
         lambda exact: in_order(zip(kept, exact, strict=True), _rest, at_once, "rest"),
     )
-    # Each alone in a list, so that whoever works on a group can let go of it.
+    # Each alone in a list, so that the work on a group can release it.
     each = (([kept.popleft()], verdict) for verdict in verdicts)
     counts = []
     trace_group = partial(_traced, clocks=clocks, nodes=nodes, distributed=distributed)
@@ -149,7 +149,7 @@ def trace_iteration(
 
 
 def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
-    """Build the traces of one iteration whose records were taken in as they stand in their logs.
+    """Build the traces of one iteration whose records were taken in in the order of their logs.
 
     Args:
         records: the pass, at its end.
@@ -179,7 +179,7 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
 
 
-#: Columns of pairs that only pair them, and those that only tell who owns a child.
+#: Columns of pairs that only pair them, and those that only name the owner of a child.
 _OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed", "stream_shard", "ambiguous", "task")
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
@@ -203,7 +203,7 @@ def _paired(groups: list[Sessions], nodes: pl.DataFrame) -> tuple[pl.DataFrame, 
 
 @dataclass(frozen=True)
 class _Links:
-    """What links the pieces of a pass; each frame by execution."""
+    """Links between the pieces of a pass; each frame by execution."""
 
     pairs: pl.DataFrame
     owners: pl.DataFrame
@@ -226,7 +226,7 @@ def _between(frame: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a group of sessions tells about all of them.
+    """Facts from a group of sessions that concern all groups.
 
     Attributes:
         claims: of its pairs.
@@ -240,7 +240,7 @@ class _Facts:
 
 
 def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool) -> tuple[_Facts, _Again]:
-    """What a group tells, and what gives its sessions again."""
+    """The facts of a group, and a function that gives its sessions again."""
     sessions = read_sessions(load(), nodes, distributed=distributed)
     ordered = pair_by_order(sessions)
     facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage)
@@ -260,7 +260,7 @@ def _laid_aside(bring: Callable[[], Sessions]) -> _Again:
 
 
 def _rest(group: tuple[_Again, Flags]) -> Rest:
-    """What is left over of a group's sequences once the pairs that are proven are taken out."""
+    """The rest of a group's sequences, without the pairs that are proven."""
     again, exact = group
     _, ordered = again()
     return ordered.rest(exact)
@@ -275,7 +275,7 @@ def _sources(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
-    """What :attr:`Sessions.coverage` tells, of all groups."""
+    """:attr:`Sessions.coverage` of all groups."""
     return (
         pl.concat([one.coverage for one in facts])
         .group_by("node")

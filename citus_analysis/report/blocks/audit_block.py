@@ -113,7 +113,7 @@ def _badge(severity: str, count: int, *, besides: bool) -> str:
 
 
 def _shared_sentence(check: str, result: AuditResult) -> str:
-    """What is doubtful about (nearly) every run, and what to do."""
+    """Doubts that (nearly) all runs share, and the remedies."""
     found = _of_runs(result)
     doubtful = found.filter(check=check, severity="amber")["run"].n_unique()
     runs = found["run"].n_unique()

@@ -106,11 +106,11 @@ def _axis_text(column: str, value: object) -> str:
 
 def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     name = pl.col("name")
-    told = settings.filter(~name.str.contains(_OF_RUNS), ~name.str.contains(_OF_NODES), pl.col("value") != "")
-    told = told.filter(~name.str.contains(_OF_SINGLE_RUNS))
-    systems = told["resource"].n_unique()
+    stated = settings.filter(~name.str.contains(_OF_RUNS), ~name.str.contains(_OF_NODES), pl.col("value") != "")
+    stated = stated.filter(~name.str.contains(_OF_SINGLE_RUNS))
+    systems = stated["resource"].n_unique()
     server = name.str.starts_with(_SETTING)
-    for kind, part in (("machine", told.filter(~server)), ("server", told.filter(server))):
+    for kind, part in (("machine", stated.filter(~server)), ("server", stated.filter(server))):
         for (key,), rows in part.sort("name").group_by("name", maintain_order=True):
             shown = str(key).removeprefix(_SETTING)
             words = _NAMES.get(shown, shown.replace("_", " ").capitalize())

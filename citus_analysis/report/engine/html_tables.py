@@ -39,7 +39,7 @@ _SEVERAL: Final = 3
 _SPARED: Final = 5
 #: Tables of more columns are printed across the sheet.
 _WIDE: Final = 9
-#: Columns whose names in tables are short -> what a reader is told.
+#: Columns whose names in tables are short -> the words that a reader sees.
 _HEADINGS: Final = {
     "cpu_per_node": "cores per node",
     "drivers": "load generators",
@@ -57,7 +57,7 @@ _HEADINGS: Final = {
 }
 #: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
 _TOLD: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
-#: Decimals up to which all values of a column are shown as they are, without zeros behind them.
+#: Decimals up to which all values of a column are shown as they are, without trailing zeros.
 _EXACT: Final = 2
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")

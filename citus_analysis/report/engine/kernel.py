@@ -77,7 +77,7 @@ class Kernel:
         except NoAnswerError as error:
             raise ReportError("the process that executes it ended", path=source.name) from error
         if failure is not None:
-            # Nobody knows what a failed notebook left behind.
+            # A failed notebook may have left variables and threads in the process.
             self._end()
             raise _as_error(failure, source.name)
 

@@ -112,7 +112,7 @@ def _from_python(value: object, kind: str) -> Scalar | None:
     return None
 
 
-#: Reports in the order in which they tell a story; others follow by name.
+#: Reports in the order of the index; others follow by name.
 _STORY: Final = ("scalability", "comparison", "profile", "resources", "published", "bottleneck", "server", "track")
 
 #: Parameter of reports over several datasets: their folders, split by commas.

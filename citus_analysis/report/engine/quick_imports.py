@@ -29,7 +29,7 @@ def without_optional_libraries() -> Iterator[None]:
         False
     """
     absent = [name for name in _OPTIONAL if name not in sys.modules]
-    # The import system raises ImportError for a name that stands for None.
+    # The import system raises ImportError for a name that is None.
     sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type] # documented, but not in the type
     try:
         yield

@@ -56,7 +56,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Block:
-    """What a section shows: HTML, or figures side by side with one caption.
+    """HTML, or figures side by side with one caption, in a section.
 
     Attributes:
         html: the block as HTML; empty for figures.
@@ -129,7 +129,7 @@ def sections_of(notebook: Json) -> Sections:
 
 
 def facts_of(notebook: Json) -> dict[str, str]:
-    """What a notebook said of its data (:meth:`Page.footer`); empty where it said nothing."""
+    """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty where it has shown none."""
     facts: dict[str, str] = {}
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):

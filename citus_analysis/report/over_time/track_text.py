@@ -65,7 +65,7 @@ def column_values(text: str) -> dict[str, object]:
 
 
 def track_sentences(found: Track) -> list[str]:
-    """What changed and when, in three to six sentences: the latest changes first."""
+    """The changes and their times in three to six sentences, the latest first."""
     runs, judged = sum(one.found.n for one in found.series), [one for one in found.series if one.found.judged]
     looked = f"{counted(runs, 'run')} of {counted(len(found.datasets), 'dataset')} make {len(found.series)} series"
     first = f"{looked}, of which {len(judged)} are long enough to show a change."
@@ -74,7 +74,7 @@ def track_sentences(found: Track) -> list[str]:
     if more := len(latest) - len(sentences):
         sentences.append(f"{counted(more, 'change')} more {'is' if more == 1 else 'are'} in the table.")
     if not latest:
-        sentences = ["No series changed its level."] if judged else ["Whether any changed cannot be told."]
+        sentences = ["No series changed its level."] if judged else ["The series are too short to show a change."]
     chance = f"A quiet series of independent runs raises a false alarm with a chance of {found.alpha * 100:g} %."
     return [first, *sentences, chance]
 

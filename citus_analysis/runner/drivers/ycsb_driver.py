@@ -116,7 +116,7 @@ class Ycsb:
         return []
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
-        """End it, for what it does alone is not the load's; its last status line tells what it did."""
+        """End it, for what it does alone is not the load's; its last status line counts its operations."""
         if is_timed:
             processes.wait(monitor, timeout_s=_GRACE_S)
         processes.stop(monitor)

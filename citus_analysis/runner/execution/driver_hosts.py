@@ -90,7 +90,7 @@ class DriverHosts:
 
 
 def host_problem(host: DriverHost, home: Path) -> tuple[str | None, str]:
-    """What a machine lacks for a load generator, and what is there.
+    """Parts of a load generator that a machine has and lacks.
 
     Raises:
         RunnerError: it cannot be reached.

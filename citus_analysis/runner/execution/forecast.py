@@ -22,7 +22,7 @@ def forecast(experiment: Experiment, choice: Choice, out: Path | None) -> tuple[
     Args:
         experiment: what to run; where it leaves the workers of a Citus cluster open, the cluster is asked.
         choice: which runs.
-        out: the folder of an experiment that was begun: what ended there is left out and tells durations; None or a
+        out: the folder of an experiment that was begun: its ended runs are left out and give durations; None or a
             new folder: all runs.
 
     Raises:

@@ -37,7 +37,7 @@ _POLL_S: Final = 0.05  # between the end of the main clients and that of everyth
 _TELL_S: Final = 0.5
 _MANY: Final = 10**9  # record numbers
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
-_LONGEST_PROBE_S: Final = 15  # of the load that tells how fast the monitor is to be
+_LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
 _STILL_RISING: Final = 1.2
 

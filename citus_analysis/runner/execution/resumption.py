@@ -1,4 +1,4 @@
-"""What lets an experiment be carried on: its document in the journal, runs opened again, iterations added.
+"""Carry an experiment on: its document in the journal, runs opened again, iterations added.
 
 What is measured may not change between two calls on one folder; where it is measured from may: addresses, accounts
 and ways to reach a node, folders of programs, the description, and the limits of patience.
@@ -83,7 +83,7 @@ def begun_experiment(journal: Journal, tree: Path) -> Experiment:
 
 @dataclass(frozen=True)
 class Carried:
-    """What a choice means for an experiment as it stands.
+    """The effect of a choice on an experiment in its present state.
 
     Attributes:
         chosen: runs of the plan, those that ended included.

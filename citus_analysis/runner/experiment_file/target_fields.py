@@ -72,7 +72,7 @@ class ClusterTarget(Part):
     connect_to: Literal["workers", "coordinator", "all"] = Field(
         "workers", description="nodes the load generators connect to (query from any node)"
     )
-    hardware: str | None = Field(None, description="machines of the nodes, in words; no query tells them")
+    hardware: str | None = Field(None, description="machines of the nodes, in words; no query returns them")
     cpu_per_node: float | None = Field(
         None, gt=0, description="cores that each node may use, where they are held to it (control groups, containers)"
     )

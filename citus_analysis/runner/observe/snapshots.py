@@ -195,7 +195,7 @@ def _activity_query(connection: Connection) -> sql.Composed:
 
 
 def _view_query(connection: Connection, view: str) -> sql.Composed:
-    """All of a view but texts; with the evictions and the last reset of pg_stat_statements where the server tells."""
+    """All of a view but texts; with evictions and the last reset of pg_stat_statements where the server has them."""
     columns = [name for name in _columns_of(connection, view) if name not in _LEFT_OUT]
     facts, source = sql.SQL(""), sql.SQL("")
     if view == "pg_stat_statements" and _columns_of(connection, "pg_stat_statements_info"):

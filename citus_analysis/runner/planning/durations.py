@@ -40,7 +40,7 @@ class Estimate:
             return f"about {duration_text(self.seconds)}, from {self.ended} ended run{'s' * (self.ended > 1)}"
         if self.exact_limits:
             return f"at least {duration_text(self.seconds)}, from warmup_s and limits.duration_s"
-        return f"at most {duration_text(self.seconds)}, from limits.timeout_s; the first ended run tells more"
+        return f"at most {duration_text(self.seconds)}, from limits.timeout_s; a first ended run shows more"
 
 
 @dataclass(frozen=True)

@@ -305,5 +305,5 @@ def _set_up(experiment: Experiment, protocol: str | None, settings: tuple[tuple[
 
 def _setting_suffix(name: str, value: Setting) -> str:
     shown = name.rsplit(".", maxsplit=1)[-1].replace("_", "") + setting_text(value)
-    # A sign and a decimal point tell values apart.
+    # A sign and a decimal point distinguish values.
     return "".join(character for character in shown if character.isalnum() or character in "-.")

@@ -1,7 +1,7 @@
 """Files that a load generator leaves beside its output: found by pattern, their format checked.
 
-Files of a format go to `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` tells `ingest` which run they belong
-to. Files without one go to `RESOURCE/.left/`: hidden folders are not ingested.
+Files of a format go to `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` names their run for
+`ingest`. Files without one go to `RESOURCE/.left/`: hidden folders are not ingested.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class LogFile:
     Attributes:
         size: bytes.
         modified: seconds since 1970.
-        head: its first bytes, which tell a file that goes on from one that was begun anew under its name.
+        head: its first bytes: they differ if another file was begun under its name.
     """
 
     size: int

@@ -1,1 +1,1 @@
-"""What traces say: profiles, composition of response times, tails."""
+"""Analyses of traces: profiles, composition of response times, tails."""

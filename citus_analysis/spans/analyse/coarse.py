@@ -90,7 +90,7 @@ def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) ->
 
 
 def _note(symbol: str) -> pl.Expr:
-    """What P contains besides the parent's own work, and how well it is known."""
+    """The parts of P besides the parent's own work, and how well it is known."""
     if symbol != "P":
         return pl.lit(None, pl.String)
     made, known = pl.col("connect_us").is_not_null(), pl.col("parent_us").is_not_null()
@@ -102,7 +102,7 @@ def _note(symbol: str) -> pl.Expr:
             pl.format("connections were made by {} of {}: {} µs of P's mean", made.sum(), known.sum(), share)
         ),
         pl.when(several.any()).then(
-            pl.format("tasks overlap as far as times of 1 ms tell: P's mean is between {} and {} µs", low, high)
+            pl.format("tasks overlap, and times have a resolution of 1 ms: P's mean is between {} and {} µs", low, high)
         ),
     )
     said = pl.concat_str(*parts, separator="; ", ignore_nulls=True)

@@ -1,4 +1,4 @@
-"""What T is made of: at each percentile, per statement, and along the critical path of several tasks."""
+"""The composition of T: at each percentile, per statement, and along the critical path of several tasks."""
 
 from __future__ import annotations
 

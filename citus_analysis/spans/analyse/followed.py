@@ -1,4 +1,4 @@
-"""Single statements behind the profile: how T is composed up to its tail, and traces to look at."""
+"""Single statements of a profile: the composition of T up to its tail, and traces to look at."""
 
 from __future__ import annotations
 

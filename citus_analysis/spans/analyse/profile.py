@@ -209,7 +209,7 @@ def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
 
 
 def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame) -> pl.DataFrame:
-    """What the monitor clients of the sampled runs report, with the kind of statement that each operation sends."""
+    """Latencies that the monitor clients of the sampled runs report, with the kind of statement of each operation."""
     sampled = statements.select("resource", "run_id").unique()
     setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
     sent = pl.col("operation").replace_strict(SENT_BY, default=None, return_dtype=pl.String)

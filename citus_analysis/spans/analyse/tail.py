@@ -1,4 +1,4 @@
-"""What distinguishes the slowest statements from the others."""
+"""Properties that distinguish the slowest statements from the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flame graphs and heat maps of statements draw: one row for each drawn cell."""
+"""The cells of flame graphs and heat maps of statements: one row for each drawn cell."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def export_otlp(
         spans: rows of table `spans`; lazy rows are read a group of traces at a time.
         statements: rows of table `statements`: failure and place of execution of each trace.
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
-        nodes: rows of table `nodes`: host and port of each node. Without them the node's name stands for its host.
+        nodes: rows of table `nodes`: host and port of each node. Without them the node's name is taken for its host.
 
     Returns:
         Number of spans written, and of those left out because they have no time.
@@ -115,7 +115,7 @@ def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.
 def _described(
     spans: pl.DataFrame, statements: pl.DataFrame, nodes: pl.DataFrame | None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The spans of each node with the columns behind OTLP fields and attributes."""
+    """The spans of each node with the columns of OTLP's fields and attributes."""
     facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind")
     described = spans.join(facts, on="trace_id", how="left").join(
         _places(spans, nodes), on=["resource", "node"], how="left", nulls_equal=True

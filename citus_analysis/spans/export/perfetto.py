@@ -179,7 +179,7 @@ def _arrows(timed: pl.DataFrame) -> pl.DataFrame:
     The trace processor leaves out arrows that lead back in time, which 1 ms of resolution is enough for: those leave
     the statement as late as that takes, and meet the execution where it is by then.
     """
-    # What lasts until t is over at t, and an arrow takes time.
+    # A slice that lasts until t is over at t, and an arrow takes time.
     end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
     remotes = timed.filter(pl.col("kind") == "remote").select(
         to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"

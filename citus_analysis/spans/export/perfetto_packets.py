@@ -5,7 +5,7 @@ tasks overlap, so each of a statement's tasks has a track of its own below the t
 share one). Arrows lead from a task to its remote execution: both name the same flow.
 
 Backends are independent of each other, so the spans come in groups of backends, and no more than one group is held.
-The reader sorts events by time and leaves those of equal times as they stand in the file. Within a group the ends
+The reader sorts events by time and leaves those of equal times in the order of the file. Within a group the ends
 therefore come first, the innermost before the outer, and then the beginnings, the outermost first.
 
 Source: the definitions of `TracePacket`, `TrackEvent`, `TrackDescriptor`, `DebugAnnotation` and `InternedData` in
@@ -65,7 +65,7 @@ _ANNOTATIONS: Final = {
 
 
 class Sink(Protocol):
-    """What bytes are written to: a file, or a compressor before one."""
+    """The target of bytes: a file, or a compressor before one."""
 
     def write(self, data: bytes, /) -> int:
         """Write some bytes."""
@@ -197,7 +197,7 @@ def _nanoseconds(column: str) -> pl.Expr:
 
 
 def _in_order(events: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Ends, beginnings and moments, in the order in which they stand where their times are equal."""
+    """Ends, beginnings and moments, in the order that they keep where their times are equal."""
     lasts = (pl.col("kind") != "local") & (pl.col("end_ns") > pl.col("begin_ns"))
     slices = events.filter(lasts)
     depths = slices["depth"].unique().sort().to_list()

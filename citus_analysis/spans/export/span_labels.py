@@ -1,4 +1,4 @@
-"""What viewers call a span, and which spans may overlap others of their backend."""
+"""Names of spans in viewers, and the spans that may overlap others of their backend."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class Selection:
-    """What an export is to hold.
+    """The traces that an export holds.
 
     Attributes:
         run_id: traces of this run; None for all.

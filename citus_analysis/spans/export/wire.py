@@ -68,7 +68,7 @@ def varints(numbers: npt.NDArray[np.uint64], bytes_each: int) -> Bytes:
 
 
 def tag(number: int, wire_type: int) -> bytes:
-    """What stands before a field."""
+    """The key before a field."""
     return varint(number << 3 | wire_type)
 
 

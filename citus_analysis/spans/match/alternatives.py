@@ -52,7 +52,7 @@ class Paired:
     """Tasks and children of two nodes as order pairs them, stream by stream.
 
     Attributes:
-        stream: a number for the stream of each pair; those of one stand together.
+        stream: a number for the stream of each pair; pairs of one stream are neighbours.
         bounds: what each pair says about the offset.
         length: of each task, microseconds.
         more_tasks: per stream whether it has tasks beyond its last pair.
@@ -123,7 +123,7 @@ def _early(parts: Sequence[Paired], logs: LogSpan) -> list[tuple[Paired, int, in
 
 
 def _shifted(part: Paired, line: ClockLine, task: Indices, child: Indices) -> Bounds:
-    """What tasks paired with other children say about the offset, relative to the line."""
+    """The offset by tasks paired with other children, relative to the line."""
     ends, length, own = part.bounds.time, part.length, part.bounds
     base = line.at(ends[task])
     child_ends = own.low[child] + ends[child]

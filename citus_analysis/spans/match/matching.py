@@ -3,13 +3,13 @@
 Tasks and children are paired by order (:mod:`citus_analysis.spans.match.pairing`). That needs no clock, but both
 sequences must be complete from their beginning: only then is a pair `exact`. A stream is *proven* when
 
-- the parent's session and all child sessions of that gpid stand in the logs from their first line without a gap;
+- the parent's session and all child sessions of that gpid are in the logs from their first line without a gap;
 - a child log that begins while sessions are under way began before the parent's session did;
 - no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
-  nodes do not tell another offset;
+  nodes do not show another offset;
 - what one side has more than the other lies after the end of the other's log;
 - no other offset of the clocks would pair it otherwise and fit as well
-  (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction tell the offset.
+  (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction show the offset.
 
 Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.match.alignment`);
 those pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both
@@ -62,7 +62,7 @@ class Clocks:
     Attributes:
         exact: per (parent node, child node) the offset, from the exact pairs.
         guessed: the offset that tasks and children of two nodes agree on, where no pair is exact.
-        undecided: pairs of nodes whose offset could not be told.
+        undecided: pairs of nodes whose offset remained unknown.
         doubtful: pairs of nodes where another offset fits as well as the one that order shows.
     """
 
@@ -78,7 +78,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is believed of the pairs of a group of sessions.
+    """The judgement of the pairs of a group of sessions.
 
     Attributes:
         exact: the pairs that are proven.
@@ -122,7 +122,7 @@ def judge(
     Args:
         claims: of all groups of sessions.
         coverage: as in :attr:`Sessions.coverage`, of all sessions.
-        rests: what the pairs that are proven leave over in each group; asked for only where no pair tells a clock.
+        rests: sequences without the proven pairs, by group; asked for only where no pair gives a clock.
     """
     lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
     verdicts = _without_doubt(claims, lines, coverage, [_proven(one, lines, coverage) for one in claims])
@@ -138,15 +138,15 @@ def judge(
 
 
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
-    """The clocks that chosen pairs tell."""
+    """The clocks that follow from chosen pairs."""
     bounds: dict[NodePair, list[Bounds]] = {}
     sessions: dict[NodePair, list[NDArray[np.int64]]] = {}
     for one, flags in zip(claims, chosen, strict=True):
         gpid = one.streams["gpid"].to_numpy()
         for key, rows in one.by_nodes.items():
-            told = rows[flags[rows]]
-            bounds.setdefault(key, []).append(one.bounds.take(told))
-            sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, told, side="right") - 1])
+            facts = rows[flags[rows]]
+            bounds.setdefault(key, []).append(one.bounds.take(facts))
+            sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, facts, side="right") - 1])
     fitted = {}
     for key, parts in bounds.items():
         session = np.concatenate(sessions[key])
@@ -197,12 +197,12 @@ def _without_doubt(
 
 
 def _contradicted(key: NodePair, lines: _Lines) -> bool:
-    """Whether the pairs in the other direction tell another offset between the same two clocks."""
+    """Whether the pairs in the other direction show another offset between the same two clocks."""
     other = lines.get(key[::-1])
     if other is None:
         return False
     back = other.reversed()
-    # Steps are told by the pairs around them, each direction by its own.
+    # Steps follow from the pairs around them, each direction from its own.
     both = [(piece, back.piece_at(piece.reference)) for piece in lines[key].pieces]
     apart = [max(one.offset_low - two.offset_high, two.offset_low - one.offset_high) for one, two in both]
     return max(apart) > 2 * TOLERANCE_US
@@ -220,7 +220,7 @@ def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
         how="left",
         maintain_order="left",
     )
-    # What one side has more than the other must lie beyond the end of the other's log.
+    # Records that only one side has must lie beyond the end of the other's log.
     lost_children = pl.col("surplus_task") + pl.col("offset") < pl.col("log_ends") - TOLERANCE_US
     lost_tasks = pl.col("surplus_child") - pl.col("offset") < pl.col("parent_log_ends") - TOLERANCE_US
     # Where sessions were under way when a log began, only a session that began later is whole.
@@ -232,13 +232,13 @@ def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
 
 
 def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, ClockLine]:
-    """The offset that most tasks and children agree on, of pairs of nodes that no exact pair tells."""
+    """The offset that most tasks and children agree on, of pairs of nodes without an exact pair."""
     # Complete logs leave nothing to guess.
     from citus_analysis.spans.match.streams import guess_clock
 
     streams = _streams(_own(rest))
     found = {}
-    # Pairs of nodes that have shared streams only tell nothing.
+    # Pairs of nodes with shared streams only give no offset.
     for key in (one for one in unknown if one in streams):
         witnesses = [
             (streams[other], between)
@@ -251,7 +251,7 @@ def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[Nod
 
 
 def _joined(rests: Iterable[Rest]) -> Rest:
-    """What several groups of sessions leave over; their streams are different ones."""
+    """The rests of several groups of sessions; their streams are different ones."""
     tasks, children, begin = [], [], 0
     for rest in rests:
         tasks.append(rest.tasks.with_columns(pl.col("stream") + begin))

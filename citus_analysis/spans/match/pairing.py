@@ -88,7 +88,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Claims:
-    """What pairs say: all that their judgement needs, a twentieth of what their records take.
+    """The facts of pairs that their judgement needs: a twentieth of the memory of their records.
 
     Attributes:
         by_nodes: the pairs of each pair of nodes.
@@ -153,7 +153,7 @@ class Ordered:
     child: Indices
 
     def claims(self, sessions: Sessions) -> Claims:
-        """What the pairs say."""
+        """The facts of the pairs."""
         task, child = self.tasks, self.children
         first = firsts(self.stream)
         streams = (
@@ -170,7 +170,7 @@ class Ordered:
         return Claims(self._by_nodes(), self._bounds(), shorter, length, first, streams, self._shared())
 
     def rest(self, exact: Flags) -> Rest:
-        """What has no proven partner, given which pairs are proven."""
+        """Tasks and children without a proven partner, given which pairs are proven."""
         tasks, children = self.tasks, self.children
         task, child = np.ones(len(tasks.row), np.bool_), np.ones(len(children.row), np.bool_)
         task[self.task[exact]], child[self.child[exact]] = False, False

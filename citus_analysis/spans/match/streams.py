@@ -64,7 +64,7 @@ class Streams:
         )
 
     def votes(self, centre: float) -> Bounds:
-        """What all pairs of a task with a child near a time say about the offset."""
+        """The offsets that all pairs of a task with a child near a time permit."""
         near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
         stream = self._stream_of_child
         sizes = np.diff(self._first_task)[stream]

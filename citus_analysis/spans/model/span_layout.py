@@ -40,7 +40,7 @@ def lay_out(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _leaves(spans: pl.DataFrame) -> pl.DataFrame:
-    """What occupies a backend: phases, and executions without phases of their own."""
+    """Spans that occupy a backend: phases, and executions without phases of their own."""
     phases = spans.filter(pl.col("kind") == "phase")
     whole = spans.filter(pl.col("kind").is_in(["statement", "remote"]))
     return pl.concat([phases, whole.join(phases, left_on="span_id", right_on="parent_span_id", how="anti")])

@@ -64,8 +64,8 @@ def statement_profile(
     )
     failed = failures.select("execution", failed_shard="shard_id")
     joined = parents.drop("shard_id")
-    for told in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
-        joined = join_executions(joined, told)
+    for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
+        joined = join_executions(joined, facts)
     counted = joined.with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
     return _finish(counted, distributed=distributed)
 
@@ -198,12 +198,12 @@ def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
         child_us="child_duration_us",
     )
     alone = pl.Series(single(tasks["execution"].to_numpy()))
-    told = _of_one_task(tasks.filter(alone))
+    facts = _of_one_task(tasks.filter(alone))
     if not alone.all():
-        told = pl.concat([told, _of_several_tasks(tasks.filter(~alone))])
+        facts = pl.concat([facts, _of_several_tasks(tasks.filter(~alone))])
     # The first task of a session's child on a shard makes its connection.
     connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
-    return join_executions(told, connecting)
+    return join_executions(facts, connecting)
 
 
 def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:

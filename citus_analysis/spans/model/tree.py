@@ -1,6 +1,6 @@
 """The span tree of every statement: statement -> phases -> tasks and local executions -> remote executions.
 
-A function that was called on a child sends tasks of its own: they stand below the remote execution.
+A function that was called on a child sends tasks of its own: they are below the remote execution.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def span_tree(
 def owners_of_children(
     pairs: pl.DataFrame, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
 ) -> pl.DataFrame:
-    """What owns the children of statements, told without the statements; children send no tasks themselves.
+    """The owners of the children of statements, found without the statements; children send no tasks themselves.
 
     Args:
         pairs: as for :func:`span_tree`.
@@ -143,7 +143,7 @@ def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, id
 
 
 def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """What owns tasks that children sent: their own executions."""
+    """The owners of tasks that children sent: their own executions."""
     return _children(sessions, owners, identifiers).select(
         "execution",
         "trace_id",
@@ -214,7 +214,7 @@ def _owners_of_children(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
-    """A failed task has no record and so no span: its child stands right below the statement."""
+    """A failed task has no record and so no span: its child is directly below the statement."""
     return failures.join(roots, on="execution", how="inner").select(
         execution="child",
         trace_id="trace_id",
@@ -225,7 +225,7 @@ def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataF
 
 
 def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """Everything that children executed; what belongs to no known task stands at the root of a trace of its own."""
+    """Everything that children executed; executions of no known task are roots of traces of their own."""
     on_shard = pl.col("shard_id").is_not_null()
     return _children(sessions, owners, identifiers).with_columns(
         kind=pl.lit("remote", _KIND),

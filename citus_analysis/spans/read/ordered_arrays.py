@@ -1,4 +1,4 @@
-"""Operations on arrays whose equal keys stand together: no hashing, no sorting beyond the first."""
+"""Operations on arrays whose equal keys are neighbours: no hashing, no sorting beyond the first."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def firsts(values: NDArray[np.generic]) -> Indices:
 
 
 def single(values: Integers) -> Flags:
-    """Which values stand only once, in whatever order.
+    """Which values occur only once, in whatever order.
 
     Example:
         >>> single(np.array([4, 4, 7])).tolist(), single(np.array([7, 4, 7])).tolist()
@@ -75,7 +75,7 @@ def counted(begins: Flags) -> NDArray[np.uint32]:
 
 
 def places(begins: Flags) -> Indices:
-    """How many elements of its group stand before each element, given where groups begin.
+    """How many elements of its group precede each element, given where groups begin.
 
     Example:
         >>> places(np.array([True, False, False, True])).tolist()
@@ -137,34 +137,34 @@ def pick(frame: pl.DataFrame, rows: Indices) -> pl.DataFrame:
     return frame[at]
 
 
-def join_executions(rows: pl.DataFrame, told: pl.DataFrame, *, known_only: bool = False) -> pl.DataFrame:
-    """Rows with what is told of their executions, in the order of the rows.
+def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool = False) -> pl.DataFrame:
+    """Rows with the facts of their executions, in the order of the rows.
 
-    Executions of a piece have numbers without gaps, so what is told of one is looked up by its number; a join hashes
+    Executions of a piece have numbers without gaps, so the facts of one are looked up by its number; a join hashes
     all of them, which takes three times as long.
 
     Args:
         rows: with `execution`.
-        told: `execution` and further columns, which `rows` does not have.
-        known_only: leave out rows of whose execution nothing is told; else that is null.
+        facts: `execution` and further columns, which `rows` does not have.
+        known_only: leave out rows of executions without facts; else these are null.
 
     Example:
-        >>> rows, told = pl.DataFrame({"execution": [7, 9, 7]}), pl.DataFrame({"execution": [7], "a": ["x"]})
-        >>> join_executions(rows, told)["a"].to_list(), join_executions(rows, told, known_only=True).height
+        >>> rows, facts = pl.DataFrame({"execution": [7, 9, 7]}), pl.DataFrame({"execution": [7], "a": ["x"]})
+        >>> join_executions(rows, facts)["a"].to_list(), join_executions(rows, facts, known_only=True).height
         (['x', None, 'x'], 2)
     """
     how: Literal["inner", "left"] = "inner" if known_only else "left"
-    at = _places_of(rows["execution"].to_numpy(), told["execution"].to_numpy())
+    at = _places_of(rows["execution"].to_numpy(), facts["execution"].to_numpy())
     if at is None:
-        return rows.join(told, on="execution", how=how, maintain_order="left")
+        return rows.join(facts, on="execution", how=how, maintain_order="left")
     if known_only and (at < 0).any():
         known = np.flatnonzero(at >= 0)
         rows, at = pick(rows, known), at[known]
-    return rows.hstack(pick(told.drop("execution"), at))
+    return rows.hstack(pick(facts.drop("execution"), at))
 
 
 def _places_of(wanted: Integers, numbers: Integers) -> Indices | None:
-    """Where each wanted number stands; -1 where it does not. None if a number stands twice or they lie far apart."""
+    """The place of each wanted number, or -1. None if a number occurs twice or they lie far apart."""
     if not len(numbers):
         return np.full(len(wanted), -1, np.intp)
     first, last = int(numbers.min()), int(numbers.max())

@@ -64,13 +64,13 @@ def _of_kind(*names: str) -> Flags:
 
 
 def _untimed_events() -> NDArray[np.uint8]:
-    """What a record without a duration is."""
+    """The kind of a record without a duration."""
     opener = np.where(_of_kind("execute", "statement"), _OPENER, _NOTHING)
     return np.where(_of_kind("task"), _TASK, opener).astype(np.uint8)
 
 
 def _timed_events() -> NDArray[np.uint8]:
-    """What a record with a duration is: one that names its phase (parse, bind) or its statement as well, or neither."""
+    """The kind of a record with a duration: it names its phase (parse, bind) or its statement, too, or neither."""
     timed = _of_kind("duration", "parse", "bind", "execute", "statement")
     prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
     named = np.where(prepares, _PREPARE, np.where(runs, _WHOLE, _DURATION))
@@ -127,7 +127,7 @@ USED: Final = (
     "statement_fingerprint",
     "other_shards",
 )
-#: Columns of `log_events` that tell which file a record stands in, and when.
+#: Columns of `log_events` that name the file of a record, and its time.
 FILE_COLUMNS: Final = (*_IDENTITY, "log_time")
 #: Columns of `log_events` that traces are built from.
 TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
@@ -151,7 +151,7 @@ def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def number_files(events: pl.DataFrame) -> LogFiles:
-    """Number the files that records stand in."""
+    """Number the files of records."""
     # Files follow each other: their names are compared with the one before, not hashed.
     begin = firsts(events["source_id"].rle_id().to_numpy())
     times = events["log_time"].to_physical().fill_null(_NEVER).to_numpy()
@@ -171,7 +171,7 @@ def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices
     if pids.null_count():
         rows = rows[pids.is_not_null().to_numpy()[rows]]
     pid = pids.fill_null(0).to_numpy()
-    # Files are few, and so are nodes; the rows of one stand together.
+    # Files are few, and so are nodes; the rows of one are neighbours.
     node = files.table["node"].rank("dense").to_numpy()
     begins = firsts(node[files.of_record][rows]) if files.table.height > 1 else np.zeros(min(len(rows), 1), np.intp)
     of_node = [stable_order(pid, part) for part in np.split(rows, begins[1:])]

@@ -48,11 +48,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Sessions:
-    """What the sessions of one iteration did.
+    """Executions, tasks and phases of the sessions of one iteration.
 
     Attributes:
         sources: one row per log file; `source` is its number in the other frames.
-        executions: one row per statement execution; `is_child` tells those on behalf of another session.
+        executions: one row per statement execution; `is_child` marks those on behalf of another session.
         tasks: one row per task record of a parent, `execution` is its statement, which ends at `statement_offset` of
             `statement_source`.
         locals: one row per execution on a shard by the parent itself.
@@ -76,7 +76,7 @@ class Sessions:
 def are_distributed(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFrame) -> bool:
     """Whether servers form a Citus cluster: its nodes are known, or records report tasks or global pids.
 
-    A shard's name tells nothing: a partition `public.events_202401` looks like one.
+    A shard's name proves nothing: a partition `public.events_202401` looks like one.
 
     Args:
         events: `log_events` of all its servers.
@@ -99,7 +99,7 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     Args:
         events: `log_events` of one resource and iteration.
         nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
-        distributed: see :func:`are_distributed`; these records tell where it is None.
+        distributed: see :func:`are_distributed`; where it is None, these records decide.
     """
     is_cluster = are_distributed(events, nodes) if distributed is None else distributed
     files = number_files(events)
@@ -158,16 +158,16 @@ _OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "local_x
 def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """Executions with these numbers, as in :class:`Sessions`."""
     named = ("source", "session", "pid", "phases", "duration_us", "last_offset", "session_seq")
-    told = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
-    flags = told.with_columns(pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
+    facts = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
+    flags = facts.with_columns(pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
     return flags.with_columns(
         execution=pl.Series(numbers.astype(np.uint32)),
-        node=files["node"].cast(_NODE).gather(told["source"]),
+        node=files["node"].cast(_NODE).gather(facts["source"]),
         extended=pl.when("opened").then("extended"),
         duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
-        statement_kind=_kinds(told["statement_kind"]),
+        statement_kind=_kinds(facts["statement_kind"]),
         statement_fingerprint=pl.when("has_fingerprint").then("statement_fingerprint"),
-        other_shards=texts.shards.named(told["other_shards"], pl.String),
+        other_shards=texts.shards.named(facts["other_shards"], pl.String),
     ).drop("has_fingerprint")
 
 
@@ -188,17 +188,17 @@ def tasks_of(
         nodes: rows of table `nodes` of the resource.
         texts: that the records name.
     """
-    told = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
+    facts = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
     owner = frame_of(owners, ("anchored", "session", "failed", "pid", "is_child"), ("gpid",)).with_columns(
         pl.col("anchored", "failed", "is_child").cast(pl.Boolean),
         statement_source=pl.Series(owners["source"]),
         statement_offset=pl.Series(np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])),
         statement_seq=pl.Series(owners["session_seq"]),
     )
-    tasks = told.hstack(owner).with_columns(
+    tasks = facts.hstack(owner).with_columns(
         pl.col("end_time").cast(_US),
-        parent_node=files["node"].cast(_NODE).gather(told["source"]),
-        host=texts.hosts.named(told["host"], pl.Categorical),
+        parent_node=files["node"].cast(_NODE).gather(facts["source"]),
+        host=texts.hosts.named(facts["host"], pl.Categorical),
         port=pl.when(pl.col("port") != np.iinfo(np.int32).min).then("port"),
     )
     hosts = (
@@ -211,14 +211,14 @@ def tasks_of(
 
 def _locals(items: NDArray[np.void]) -> pl.DataFrame:
     """Executions on the parent's own shards."""
-    told = frame_of(items, ("execution", "source", "statement_kind", "byte_offset"), ("shard_id", "log_time"))
-    return told.with_columns(pl.col("log_time").cast(_US), statement_kind=_kinds(told["statement_kind"]))
+    facts = frame_of(items, ("execution", "source", "statement_kind", "byte_offset"), ("shard_id", "log_time"))
+    return facts.with_columns(pl.col("log_time").cast(_US), statement_kind=_kinds(facts["statement_kind"]))
 
 
 def _phases(items: NDArray[np.void]) -> pl.DataFrame:
-    told = frame_of(items, ("execution", "source", "byte_offset", "duration_us", "closes", "name"), ("log_time",))
-    return told.with_columns(
-        pl.col("log_time").cast(_US), pl.col("closes").cast(pl.Boolean), name=told["name"].cat.to(_PHASES)
+    facts = frame_of(items, ("execution", "source", "byte_offset", "duration_us", "closes", "name"), ("log_time",))
+    return facts.with_columns(
+        pl.col("log_time").cast(_US), pl.col("closes").cast(pl.Boolean), name=facts["name"].cat.to(_PHASES)
     )
 
 
@@ -229,8 +229,8 @@ def place(offset: str) -> pl.Expr:
 
 def begins_of(done: Assembled) -> pl.DataFrame:
     """When sessions began, as in :class:`Sessions`."""
-    told = frame_of(done["sessions"], ("session",), ("begins",))
-    return told.select("session", session_begins=pl.col("begins").cast(pl.Float64))
+    facts = frame_of(done["sessions"], ("session",), ("begins",))
+    return facts.select("session", session_begins=pl.col("begins").cast(pl.Float64))
 
 
 def gaps_of(done: Assembled, files: pl.DataFrame) -> pl.DataFrame:
@@ -241,7 +241,7 @@ def gaps_of(done: Assembled, files: pl.DataFrame) -> pl.DataFrame:
 
 
 def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, copied: pl.Series) -> pl.DataFrame:
-    """What the logs of each node hold, as in :class:`Sessions`.
+    """The extent of each node's logs, as in :class:`Sessions`.
 
     Args:
         done: all sessions.

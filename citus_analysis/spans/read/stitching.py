@@ -1,8 +1,8 @@
-"""The records of a backend in their order, each once, whatever files they stand in.
+"""The records of a backend in their order, each once, whatever files they are in.
 
 A server's log is rotated, copied while it is rotated, and put together again by hand: files overlap, lines stand in
-two of them or twice in one, and a file may sort behind one that is younger. What a record says, its time and its
-number in the session (`%l`) tell that two lines are the same record, and `%l` tells where a session goes on.
+two of them or twice in one, and a file may sort after one that is younger. The text of a record, its time and its
+number in the session (`%l`) show that two lines are the same record, and `%l` where a session goes on.
 """
 
 from __future__ import annotations

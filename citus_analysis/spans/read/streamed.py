@@ -1,6 +1,6 @@
-"""Sessions of an iteration in pieces: records are taken in as they stand in their logs, and each is looked at once.
+"""Sessions of an iteration in pieces: records are taken in in the order of their logs, and each is looked at once.
 
-What a piece holds ended in the logs at about the same time. What pairs tasks and children, which is a small part of it,
+Executions of a piece ended in the logs at about the same time. The facts that pair tasks and children, a small part,
 is collected over all pieces; the rest is laid aside until the pairs are known.
 """
 
@@ -58,7 +58,7 @@ _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
 class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by session instead
-    """Records of a backend do not stand in order, or tasks are sent on behalf of others."""
+    """Records of a backend are not in order, or tasks are sent on behalf of others."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Pass:
                 self._lay_aside(done)
 
     def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
-        """What ended in the records, piece by piece; the last one holds the rest, which may be nothing."""
+        """The executions that ended, piece by piece; the last piece holds the rest, which may be empty."""
         assembly = self._assembly
         for source, columns in batches:
             if not assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
@@ -133,9 +133,9 @@ class Pass:
             (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
         )
         linked = np.flatnonzero(of_child | (executions["failed"] == 1))
-        told = executions_of(chosen_items(executions, linked), self._first + linked, self.files, self._texts)
-        self._collect(self._linked, told.drop(_UNLINKED))
-        self._failed.append(told.drop(_UNLINKED).filter("failed"))
+        facts = executions_of(chosen_items(executions, linked), self._first + linked, self.files, self._texts)
+        self._collect(self._linked, facts.drop(_UNLINKED))
+        self._failed.append(facts.drop(_UNLINKED).filter("failed"))
         owners = chosen_items(executions, done["tasks"]["execution"] - np.uint32(self._first))
         if owners["is_child"].any():
             raise NotInOrder
@@ -180,7 +180,7 @@ class Pass:
         )
 
     def sessions(self, piece: Piece) -> Sessions:
-        """What a piece holds, without tasks."""
+        """The content of a piece without its tasks."""
         done = piece.bring()
         none = pl.DataFrame()
         numbers = np.arange(piece.first, piece.first + piece.count)

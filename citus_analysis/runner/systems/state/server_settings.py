@@ -24,7 +24,7 @@ __all__ = [
     "read_by_node",
 ]
 
-#: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue tells; pg_dump has the same list.
+#: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue lists; pg_dump has the same list.
 _LISTS_OF_NAMES: Final = frozenset(
     {
         "local_preload_libraries",
