@@ -114,12 +114,24 @@ def create_view(schema: str, table: Table) -> list[str]:
     ]
 
 
-def placement(schema: str, table: Table) -> str:
-    """The statement by which Citus places a table: by run, or on every node where the table has no runs."""
-    where = literal(f"{identifier(schema)}.{identifier(base_name(table.name))}")
-    if DISTRIBUTED_BY in table:
-        return f"SELECT create_distributed_table({where}, {literal(DISTRIBUTED_BY)}, colocate_with => 'none')"
-    return f"SELECT create_reference_table({where})"
+def placement(schema: str, table: Table, beside: str | None) -> str:
+    """The statement by which Citus places a table: by run, or on every node where the table has no runs.
+
+    Args:
+        schema: name of the database's schema.
+        table: the table.
+        beside: name of a table of the schema that is distributed by run already: rows of a run then are on the same
+            node in both, so that they can be joined there. None: there is none.
+    """
+    where = literal(_qualified(schema, table.name))
+    if DISTRIBUTED_BY not in table:
+        return f"SELECT create_reference_table({where})"
+    other = "none" if beside is None else _qualified(schema, beside)
+    return f"SELECT create_distributed_table({where}, {literal(DISTRIBUTED_BY)}, colocate_with => {literal(other)})"
+
+
+def _qualified(schema: str, name: str) -> str:
+    return f"{identifier(schema)}.{identifier(base_name(name))}"
 
 
 def statements_of(schema: str, tables: Sequence[str]) -> Iterator[str]:
@@ -135,9 +147,11 @@ def statements_of(schema: str, tables: Sequence[str]) -> Iterator[str]:
     """
     yield f"CREATE SCHEMA IF NOT EXISTS {identifier(schema)}"
     yield create_states(schema)
+    beside = None
     for name in tables:
         yield from create_table(schema, TABLES[name])
-        yield f"-- where the extension citus exists: {placement(schema, TABLES[name])}"
+        yield f"-- where the extension citus exists: {placement(schema, TABLES[name], beside)}"
+        beside = beside or (name if DISTRIBUTED_BY in TABLES[name] else None)
         if name in DERIVED:
             yield from create_view(schema, TABLES[name])
 

@@ -195,13 +195,15 @@ def _prepare(server: Server, schema: str, tables: Sequence[str], *, distributed:
     found = _columns(server, schema)
     if STATES not in found:
         server.run(create_states(schema))
+    beside = _distributed(server, schema) if distributed else None
     for name in tables:
         table, base = TABLES[name], base_name(name)
         absent = [column for column in table if column.name not in found.get(base, {})]
         if base not in found:
             _run_all(server, create_table(schema, table))
             if distributed:
-                server.run(placement(schema, table))
+                server.run(placement(schema, table, beside))
+                beside = beside or (name if DISTRIBUTED_BY in table else None)
         else:
             _require_types(schema, table, found[base])
             for column in absent:
@@ -209,6 +211,16 @@ def _prepare(server: Server, schema: str, tables: Sequence[str], *, distributed:
                 server.run(f"ALTER TABLE {where} ADD COLUMN {identifier(column.name)} {server_type(column)}")
         if name in DERIVED and (absent or name not in found):
             _run_all(server, create_view(schema, table))
+
+
+def _distributed(server: Server, schema: str) -> str | None:
+    """A table of the schema that is distributed already; None if there is none."""
+    query = f"""
+        SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+        WHERE p.partmethod = 'h' AND c.relnamespace = {literal(identifier(schema))}::regnamespace ORDER BY 1
+    """  # noqa: S608 - quoted
+    found = {str(row[0]) for row in server.rows(query)}
+    return next((name for name in TABLES if base_name(name) in found), None)
 
 
 def _columns(server: Server, schema: str) -> dict[str, dict[str, str]]:

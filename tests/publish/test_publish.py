@@ -18,10 +18,11 @@ from citus_analysis.core.column_types import HASH
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.publish import Published, publish_dataset
-from citus_analysis.publish.definitions import DERIVED, base_name
+from citus_analysis.publish.definitions import DERIVED, DISTRIBUTED_BY, base_name
 from citus_analysis.runner.systems.programs import copy_for_account, find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.schema import TABLES
+from tests.citus_cluster import citus_cluster
 from tests.recordings import RECORDED
 
 pytestmark = pytest.mark.server
@@ -203,3 +204,39 @@ def test_a_server_that_is_not_there_is_one_line(dataset: Dataset, monkeypatch: p
 
 def test_rows_of_derived_tables_are_behind_views() -> None:
     assert {base_name(name) for name in DERIVED}.isdisjoint(TABLES)
+
+
+def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(raw: Path, tmp_path: Path) -> None:
+    for resource in ("w2-t16-insert", "w2-pgbench"):
+        shutil.copytree(raw / resource, tmp_path / "raw" / resource)
+    ingest([tmp_path / "raw"], tmp_path / "out")
+    dataset = open_dataset(tmp_path / "out")
+    with citus_cluster(tmp_path / "servers") as cluster:
+        url = f"postgresql://{SUPERUSER}@{LOOPBACK}:{cluster.nodes()[0].port}/postgres"
+        # Some of the tables: making the shards of each takes a second.
+        chosen = ("runs", "spans", "clients", "nodes", "log_events")
+        # One by one, as tables that a later version has are added.
+        for name in chosen:
+            first = publish_dataset(dataset, url, tables=[name])
+            assert first.distributed
+            assert first.rows == {name: dataset.tables()[name]}
+        for name in chosen:
+            expected = rows_of(dataset, name)
+            if DISTRIBUTED_BY in expected.columns:
+                expected = expected.with_columns(pl.col(DISTRIBUTED_BY).fill_null(""))
+            found = published_rows(url, "citus_analysis", name)
+            assert found.sort(expected.columns, nulls_last=True).equals(
+                expected.sort(expected.columns, nulls_last=True)
+            ), name
+        kinds = "SELECT string_agg(DISTINCT citus_table_type, ',' ORDER BY citus_table_type) FROM citus_tables WHERE"
+        spans = "table_name = 'citus_analysis._spans'::regclass"
+        assert one(url, f"{kinds} {spans}") == "distributed"
+        assert one(url, f"{kinds} table_name = 'citus_analysis.nodes'::regclass") == "reference"
+        assert one(url, f"SELECT distribution_column FROM citus_tables WHERE {spans}") == DISTRIBUTED_BY
+        # What belongs to one run is joined where it is.
+        joined = "SELECT count(*) FROM citus_analysis.spans JOIN citus_analysis.runs USING (run_id)"
+        assert one(url, joined) == dataset.table("spans").filter(pl.col("run_id").is_not_null()).height
+        assert publish_dataset(dataset, url, tables=chosen).rows == {}
+        ingest([tmp_path / "raw"], tmp_path / "out", meta={"workers": "7"})
+        publish_dataset(open_dataset(tmp_path / "out"), url, tables=chosen)
+        assert one(url, "SELECT string_agg(DISTINCT workers::text, ',') FROM citus_analysis.runs") == "7"

@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.errors import RunnerError
-from citus_analysis.runner import parse_experiment
-from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
-from citus_analysis.runner.planning.plan import make_plan
 from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, free_port
+from tests.citus_cluster import citus_cluster
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 
@@ -22,18 +18,8 @@ SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 @pytest.fixture
 def citus(tmp_path: Path) -> Iterator[Embedded]:
     """A coordinator and two workers of somebody else's."""
-    target = EmbeddedTarget(postgres="system")
-    try:
-        programs = find_programs(target.postgres, target.version)
-    except RunnerError:
-        pytest.skip("needs PostgreSQL with Citus: install both from their packages")
-    if not programs.has_extension("citus"):
-        pytest.skip("needs PostgreSQL with Citus: install both from their packages")
-    cluster = Embedded(target, tmp_path / "theirs")
-    matrix = {"workloads": ["c"], "workers": [2]}
-    cluster.prepare(make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0].configuration)
-    yield cluster
-    cluster.stop()
+    with citus_cluster(tmp_path / "theirs") as cluster:
+        yield cluster
 
 
 @pytest.fixture
