@@ -27,7 +27,11 @@ __all__ = ["ObjectPlace", "Stored", "reaching"]
 _S3_OPTIONS: Final[JsonObject] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Words in a store's answer that say that there is no room.
-_FULL_WORDS: Final = ("quota", "insufficientstorage", "no space", "507")
+_FULL_WORDS: Final = ("quota", "insufficientstorage", "insufficient storage", "storagefull", "no space", "507")
+#: Words that say that the clocks of the machine and of the store differ: a request is valid for some minutes.
+_SKEWED_WORDS: Final = ("skewed", "difference between the request time")
+#: Words that say that there was no answer in time.
+_SLOW_WORDS: Final = ("timeout", "timed out")
 #: Words that say that the credentials are missing or wrong.
 _DENIED_WORDS: Final = ("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken")
 _DENIED: Final = "check the credentials of this process: environment, profile, or role of the machine"
@@ -212,8 +216,14 @@ def _in_words(error: Exception, url: str) -> DatasetError:
         return DatasetError("is not there", path=url, way_out="check the bucket and the path")
     if (isinstance(error, OSError) and error.errno in _FULL) or any(word in words for word in _FULL_WORDS):
         return DatasetError("the store has no room", path=url, way_out="make room and ingest again; the rest is kept")
+    if any(word in words for word in _SKEWED_WORDS):
+        problem = "the clock of this machine and that of the store differ by more than the store allows"
+        return DatasetError(problem, path=url, way_out="set the clock (NTP)")
     if isinstance(error, PermissionError) or any(word in words for word in _DENIED_WORDS):
         return DatasetError(f"the store refuses access ({text})", path=url, way_out=_DENIED)
+    if isinstance(error, TimeoutError) or any(word in words for word in _SLOW_WORDS):
+        way_out = "look whether it is overloaded, and ingest again: what is committed is kept"
+        return DatasetError("the store does not answer in time", path=url, way_out=way_out)
     return DatasetError(f"the store cannot be used: {text}", path=url, way_out="check that it runs and is reachable")
 
 

@@ -24,6 +24,30 @@ SECRET: Final = "verysecretkey"
 BUCKET: Final = "bench"
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What a server answers to requests that write, from a number of them on.
+
+    Attributes:
+        status: status line.
+        code: S3's word for the error.
+        message: its explanation.
+        after: requests that are still answered as usual.
+        delay_s: seconds until it answers.
+    """
+
+    status: str
+    code: str
+    message: str
+    after: int = 0
+    delay_s: float = 0.0
+
+    def answer(self, start_response: Any) -> list[bytes]:
+        time.sleep(self.delay_s)
+        start_response(self.status, [("Content-Type", "application/xml")])
+        return [f"<Error><Code>{self.code}</Code><Message>{self.message}</Message></Error>".encode()]
+
+
 @dataclass
 class Store:
     """A running server.
@@ -31,10 +55,22 @@ class Store:
     Attributes:
         endpoint: its URL.
         sent: bytes of objects that it sent.
+        written: requests that wrote, since there is a fault.
+        fault: what it answers instead of working.
     """
 
     endpoint: str
     sent: int = 0
+    written: int = 0
+    fault: Fault | None = None
+
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        self.fault, self.written = fault, 0
+        try:
+            yield
+        finally:
+            self.fault = None
 
     def place(self, name: str) -> str:
         return f"s3://{BUCKET}/{name}"
@@ -68,6 +104,11 @@ def moto() -> Iterator[Store]:
     store = Store("")
 
     def counting(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if store.fault is not None and environ["REQUEST_METHOD"] in {"PUT", "POST"}:
+            store.written += 1
+            if store.written > store.fault.after:
+                yield from store.fault.answer(start_response)
+                return
         for piece in dispatcher(environ, start_response):
             if environ["REQUEST_METHOD"] == "GET" and ".parquet" in environ.get("PATH_INFO", ""):
                 store.sent += len(piece)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fsspec
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -18,7 +19,7 @@ from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset, ingest, open_dataset, vacuum
 from citus_analysis.dataset.discover import url_sources
 from citus_analysis.dataset.discover.walk import Found
-from citus_analysis.dataset.objects import object_lease, object_manifest
+from citus_analysis.dataset.objects import object_lease, object_manifest, object_place
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
 from citus_analysis.dataset.objects.object_reading import ObjectReader
@@ -31,7 +32,7 @@ from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 from citus_analysis.formats.serverlog.pglog import _stretches
 from citus_analysis.report import tracked_datasets
 from citus_analysis.schema import TABLES
-from tests.dataset.beyond.s3_servers import SECRET, Store
+from tests.dataset.beyond.s3_servers import SECRET, Fault, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows
 from tests.formats.pglog.logs import line
 
@@ -318,6 +319,8 @@ def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
     [
         (OSError(28, "No space left on device"), "the store has no room .*ingest again"),
         (OSError(5, "QuotaExceeded: the bucket is full"), "the store has no room"),
+        (PermissionError("The difference between the request time and the current time is too large"), "set the clock"),
+        (TimeoutError(), "does not answer in time"),
         (PermissionError("Access Denied"), "refuses access .*check the credentials"),
         (RuntimeError("Unable to locate credentials"), "refuses access"),
         (FileNotFoundError("The specified bucket does not exist"), "is not there"),
@@ -328,6 +331,51 @@ def test_errors_of_stores_are_one_line(error: Exception, words: str) -> None:
     with pytest.raises(DatasetError, match=words) as caught, reaching("s3://bench/out"):
         raise error
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault("403 Forbidden", "QuotaExceeded", "Bucket quota exceeded", after=3), "the store has no room .*again"),
+        pytest.param(
+            Fault("507 Insufficient Storage", "XMinioStorageFull", "Storage backend has reached its minimum", after=3),
+            "the store has no room .*ingest again",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Fault("403 Forbidden", "ExpiredToken", "The provided token has expired", after=3),
+            r"refuses access \(.*expired.*\) .*check the credentials",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Fault("403 Forbidden", "RequestTimeTooSkewed", "The difference between the request time and the current"),
+            "clock of this machine and that of the store differ .*set the clock",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            Fault("200 OK", "", "", after=3, delay_s=4.0),
+            "does not answer in time .*ingest again",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["quota", "full", "expired", "clock", "slow"],
+)
+def test_a_store_that_fails_is_one_line_and_the_next_ingest_completes_it(
+    fault: Fault, words: str, s3: Store, one: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    url = s3.place(f"fails-{request.node.callspec.id}")
+    options = {"connect_timeout": 5, "read_timeout": 0.5, "retries": {"max_attempts": 0}}
+    if fault.delay_s:
+        monkeypatch.setattr(object_place, "_S3_OPTIONS", options)
+    monkeypatch.setattr(object_lease, "ABANDONED_S", 0.2)
+    fsspec.filesystem("s3").clear_instance_cache()
+    with s3.failing(fault), pytest.raises(DatasetError, match=words) as caught:
+        ingest([one], url)
+    assert "\n" not in str(caught.value)
+    fsspec.filesystem("s3").clear_instance_cache()
+    monkeypatch.undo()
+    assert ingest([one], url).exit_code == 0
+    assert open_dataset(url).table("runs").height
 
 
 def test_nothing_of_the_extras_is_imported_by_a_local_ingest(one: Path, tmp_path: Path) -> None:
