@@ -32,7 +32,7 @@ from citus_analysis.dataset.ingesting.derive import (
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derived_by_pieces
 from citus_analysis.dataset.ingesting.pool import Pool, batches
 from citus_analysis.dataset.ingesting.read_source import Outcome
-from citus_analysis.dataset.ingesting.reading_stretches import STRETCH_BYTES, read_in_stretches
+from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.recognise import (
     find_duplicates,
     name_sources,
@@ -122,7 +122,7 @@ def ingest(
         found = walk(paths)
         gauge = _Gauge(progress)
         known = store.load()
-        look = partial(recognise_task, format, STRETCH_BYTES)
+        look = partial(recognise_task, format, stretch_bytes(sum(file.bytes for file in found.files), pool.jobs))
         if pool.cluster is None:
             pool.start_helpers(len(found.files) - len(known.sources))
             look = partial(recognise, forced=forced, remembered=_remembered(known) if forced is None else {})

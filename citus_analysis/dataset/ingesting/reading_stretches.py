@@ -23,10 +23,27 @@ from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 
-__all__ = ["STRETCH_BYTES", "Stretch", "read_in_stretches", "read_stretch"]
+__all__ = ["Stretch", "read_in_stretches", "read_stretch", "stretch_bytes"]
 
-#: Length of a stretch: it takes some seconds, so that handing it out is a small part, and workers end together.
-STRETCH_BYTES: Final = 128 * 2**20
+#: Lengths of a stretch: reading one takes a part of a second at least, so that handing it out is a small part of that.
+_LEAST_BYTES: Final = 16 * 2**20
+_MOST_BYTES: Final = 128 * 2**20
+#: Stretches for each worker, so that none waits long for the last.
+_SHARES: Final = 4
+
+
+def stretch_bytes(total: int, workers: int) -> int:
+    """Length of the stretches that large files are cut into.
+
+    Args:
+        total: bytes of all files.
+        workers: number of workers.
+
+    Example:
+        >>> stretch_bytes(10**9, 4), stretch_bytes(10**12, 4)
+        (62500000, 134217728)
+    """
+    return min(_MOST_BYTES, max(_LEAST_BYTES, total // (_SHARES * workers)))
 
 
 @dataclass(frozen=True)
