@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from citus_analysis.core.arrow_arrays import nulls
-from citus_analysis.core.column_types import ColumnType
+from citus_analysis.core.column_types import TEXT, ColumnType
 from citus_analysis.units import unit_of
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Table:
         return tuple(_Conversions.to(column) for column in self.columns)
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """Rows as a record batch of this table's Arrow schema; absent columns become null.
+        """Rows as a record batch of this table's Arrow schema; absent columns become null, texts may stay categories.
 
         Between formats and files, rows are converted by this method alone, and once: rows of this schema are returned
         as they are.
@@ -242,7 +242,17 @@ class Table:
         self.require_known(given)
         columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]
         # Arrays of another type are cast here.
-        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(columns, schema=self._with_categories(columns))
+
+    def _with_categories(self, columns: list[pa.Array]) -> pa.Schema:
+        """The schema, with texts as categories where they are given so."""
+        import pyarrow as pa
+
+        schema = self._arrow
+        for at, (column, values) in enumerate(zip(self.columns, columns, strict=True)):
+            if column.type == TEXT and pa.types.is_dictionary(values.type):
+                schema = schema.set(at, schema.field(at).with_type(values.type))
+        return schema
 
     def no_rows(self) -> pa.RecordBatch:
         """No rows of this table.
@@ -268,8 +278,12 @@ class Table:
 
 
 def _array(values: pl.Series, column: Column) -> pa.Array:
+    import polars as pl
+
     if values.null_count() == len(values):
         return nulls(column.type.arrow, len(values))
+    if column.type == TEXT and values.dtype == pl.Categorical:
+        return values.rechunk().to_arrow()
     # Cast through the category, so that an invalid value fails here and not when the dataset is read.
     typed = values if values.dtype == column.dtype else values.cast(column.dtype)
     return typed.rechunk().to_arrow()

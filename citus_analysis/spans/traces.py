@@ -156,7 +156,8 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         jobs: pieces that are worked on at the same time.
 
     Returns:
-        As :func:`trace_iteration`, the statements and spans of each piece.
+        As :func:`trace_iteration`, the statements and spans of each piece. Texts that identify their rows (source,
+        node, resource, run) are categories, which are stored as the texts of the tables.
     """
     known = records.failed()
     sources, identifiers = known.sources, Identifiers(known.sources)
@@ -172,8 +173,8 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         statements = statement_profile(sessions, own, failing, identifiers, distributed=records.distributed)
         spans = span_tree(sessions, statements, own, failing, identifiers, of_children)
         del sessions
-        statements = _conform("statements", statements.drop("execution"), sources)
-        return _traces(statements=statements, spans=_conform("spans", spans, sources))
+        statements = _identified("statements", statements.drop("execution"), sources)
+        return _traces(statements=statements, spans=_identified("spans", spans, sources))
 
     yield from in_order(iter(records.pieces), traced, min(len(records.pieces), jobs), "traces")
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
@@ -308,11 +309,21 @@ def _traces(**tables: pl.DataFrame) -> Traces:
 
 def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     """Sort by time, name the sources again and bring the frame to its table."""
+    return TABLES[name].conform(_identified(name, frame, sources))
+
+
+def _identified(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """As :func:`_conform`, with texts that name the sources as categories: numbers, which are not laid out by row."""
     # The order is found first and the columns gathered then: a third of the time of
     # sorting them, if they are in one piece. Rows come nearly in order, which numpy uses.
     ordered = frame.rechunk()[pl.Series(np.lexsort([_keys(frame[key]) for key in _ORDER]).astype(np.uint32))]
-    identity = sources.drop("source", "first_time").select(pl.col(n).cast(TABLES[name][n].dtype) for n in _IDENTITY)
-    return TABLES[name].conform(ordered.drop("source").hstack(identity[ordered["source"]]))
+    rows = TABLES[name].conform(ordered.drop("source"))
+    return rows.with_columns(_identity(sources)[ordered["source"]])
+
+
+def _identity(sources: pl.DataFrame) -> pl.DataFrame:
+    """What identifies the rows of each source."""
+    return sources.select(pl.col(_IDENTITY)).with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 
 #: Rows of traces are sorted by these, the last one first.

@@ -35,7 +35,12 @@ def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
 
 def stacked(records: Pass) -> Traces:
     pieces = list(trace_pass(records))
-    return Traces(**{name: pl.concat([getattr(piece, name) for piece in pieces]) for name in vars(pieces[0])})
+    return Traces(
+        **{
+            name: pl.concat([TABLES[name].conform(getattr(piece, name)) for piece in pieces])
+            for name in vars(pieces[0])
+        }
+    )
 
 
 @pytest.mark.parametrize("resource", ["w2-t4-insert", "w2-multishard", "w2-txn-update", "w2-binary-t16-insert"])
