@@ -27,8 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
+from citus_analysis.spans.read.ordered_arrays import firsts, stable_order
 
-__all__ = ["RESOLUTION_US", "SAME_CLOCK", "TOLERANCE_US", "Bounds", "ClockLine", "fit_clock", "most_agreed_offset"]
+__all__ = [
+    "RESOLUTION_US",
+    "SAME_CLOCK",
+    "TOLERANCE_US",
+    "Bounds",
+    "ClockLine",
+    "fit_clock",
+    "load_solver",
+    "most_agreed_offset",
+]
 
 #: Times in server logs are truncated to milliseconds.
 RESOLUTION_US: Final = 1000.0
@@ -191,7 +201,8 @@ def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
     """
     edges = np.concatenate([bounds.low, bounds.high])
     steps = np.concatenate([np.ones(len(bounds)), -np.ones(len(bounds))])
-    order = np.lexsort((-steps, edges))
+    # Of equal edges the lower bounds come first, as they stand first here.
+    order = np.argsort(edges, kind="stable")
     depth = np.cumsum(steps[order])
     best = int(np.argmax(depth))
     offset = float((edges[order[best]] + edges[order[min(best + 1, len(order) - 1)]]) / 2)
@@ -253,10 +264,29 @@ def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
         return bounds
     begin, end = bounds.time.min(), bounds.time.max()
     place = ((bounds.time - begin) * ((bins - 1) / max(end - begin, 1.0))).astype(np.intp)
-    by_low = np.lexsort((-bounds.low, place))
-    by_high = np.lexsort((bounds.high, place))
-    first = np.flatnonzero(np.diff(place[by_low], prepend=-1))
-    return bounds.take(np.unique(np.concatenate([by_low[first], by_high[first]])))
+    order = stable_order(place, np.arange(len(place)))
+    first = firsts(place[order])
+    chosen = (_firsts_of_least(values[order], first) for values in (-bounds.low, bounds.high))
+    return bounds.take(np.unique(order[np.concatenate(list(chosen))]))
+
+
+def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where the least value of each group stands first, given where groups begin.
+
+    Example:
+        >>> _firsts_of_least(np.array([2.0, 1.0, 1.0, 0.0, 3.0]), np.array([0, 3])).tolist()
+        [1, 3]
+    """
+    least = np.repeat(np.minimum.reduceat(values, first), np.diff(first, append=len(values)))
+    at = np.flatnonzero(values == least)
+    group = np.searchsorted(first, at, side="right")
+    return np.asarray(at[firsts(group)])
+
+
+def load_solver() -> None:
+    """Import what :func:`fit_clock` needs, a quarter of a second, while other threads do other things."""
+    import scipy.optimize
+    import scipy.sparse  # noqa: F401
 
 
 def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
