@@ -6,7 +6,8 @@ overlap. Of each it measures, whole processes, in the same run:
 
 - `LC_ALL=C grep -c 'duration: '`;
 - `citus-analysis ingest` with one and with two threads: reading, traces, statements, match quality, clock offsets;
-- its peak resident memory, and how many rows and exact pairs there are.
+- its peak resident memory, and how many rows and exact pairs there are;
+- what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`).
 
 Ratios are kept of wall time and of CPU time, which other work on the machine changes less.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,7 +26,7 @@ from typing import Final
 import polars as pl
 
 from benchmarks._hour import SHAPES, overlapping, write_hour
-from benchmarks.pglog import Cost, measured, recorded_logs
+from benchmarks.pglog import Cost, environment, measured, recorded_logs
 from citus_analysis.dataset import open_dataset
 
 RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
@@ -45,6 +47,13 @@ def ingested(source: Path, out: Path, jobs: int) -> Cost:
     command = [sys.executable, "-m", "citus_analysis", "ingest", str(source), "--out", str(out), "--jobs", str(jobs)]
     # 1: done, with something to say.
     return measured(command, (0, 1))
+
+
+def floor(source: Path, out: Path) -> dict[str, object]:
+    """What the parts of an ingest take alone."""
+    command = [sys.executable, "-m", "benchmarks._floor", str(source), str(out)]
+    told = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True).stdout
+    return dict(json.loads(told))
 
 
 def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
@@ -73,6 +82,7 @@ def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
     # Not the rows themselves: what this process holds counts as the peak of those it starts.
     row["spans"] = dataset.scan("spans").select(pl.len()).collect().item()
     row["tasks"], row["exact"] = dataset.table("match_quality").select("tasks", "exact").sum().row(0)
+    row |= floor(source, out)
     shutil.rmtree(source)
     shutil.rmtree(out)
     return row
