@@ -161,7 +161,7 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     """
     known = records.failed()
     sources, identifiers = known.sources, Identifiers(known.sources)
-    pairs, clocks, counts = _paired(list(records.linked()), records.nodes)
+    pairs, clocks, counts = _paired(list(records.linked()), records.nodes, jobs)
     failures = link_failures(known, clocks)
     quality = match_quality(counts, clocks, _sources([sources]), known.coverage)
     owners = _by_execution(owners_of_children(pairs, known.executions, failures, identifiers))
@@ -185,21 +185,26 @@ _OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
-def _paired(groups: list[Sessions], nodes: pl.DataFrame) -> tuple[pl.DataFrame, Clocks, list[pl.DataFrame]]:
+def _paired(groups: list[Sessions], nodes: pl.DataFrame, jobs: int) -> tuple[pl.DataFrame, Clocks, list[pl.DataFrame]]:
     """Pairs of all tasks, the clocks, and what :func:`count_matches` counts; the groups are used up."""
-    claims = [pair_by_order(group).claims(group) for group in groups]
+    at_once = min(len(groups), jobs)
+    claims = list(in_order(iter(groups), lambda group: pair_by_order(group).claims(group), at_once, "claims"))
     verdicts, clocks = judge(
         claims,
         groups[0].coverage,
         lambda exact: (pair_by_order(group).rest(own) for group, own in zip(groups, exact, strict=True)),
     )
     del claims
-    pairs, counts = [], []
-    for verdict in verdicts:
-        matching = matched(pair_by_order(groups.pop(0)), verdict, clocks)
-        pairs.append(matching.pairs.drop(_OF_PAIRING))
-        counts.append(count_matches(nodes, matching))
-    return pl.concat(pairs), clocks, counts
+
+    def match(group: tuple[list[Sessions], Verdict]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        held, verdict = group
+        matching = matched(pair_by_order(held.pop()), verdict, clocks)
+        return matching.pairs.drop(_OF_PAIRING), count_matches(nodes, matching)
+
+    # Each alone in a list, so that whoever works on a group can let go of it.
+    each = (([groups.pop(0)], verdict) for verdict in verdicts)
+    found = list(in_order(each, match, at_once, "pairs"))
+    return pl.concat(pairs for pairs, _ in found), clocks, [counts for _, counts in found]
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
             try:
                 chosen = (tables.resource, iteration)
-                records = take_in(parts, tables.folder, chosen, nodes, Path(name), distributed=distributed)
+                records = take_in(parts, tables.folder, chosen, nodes, Path(name), distributed=distributed, jobs=jobs)
             except NotInOrder:
                 pass
             else:

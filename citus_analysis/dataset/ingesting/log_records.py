@@ -19,7 +19,7 @@ import polars as pl
 
 from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.core.column_types import TEXT
-from citus_analysis.core.threads import work_ahead
+from citus_analysis.core.threads import in_order, work_ahead
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
@@ -54,6 +54,7 @@ def take_in(
     folder: Path,
     *,
     distributed: bool,
+    jobs: int = 1,
 ) -> Pass:
     """The records of one iteration, taken in.
 
@@ -64,6 +65,7 @@ def take_in(
         nodes: rows of table `nodes` of the resource.
         folder: for what is laid aside.
         distributed: the servers form a cluster.
+        jobs: parts that are read at the same time.
 
     Raises:
         NotInOrder: the records must be sorted by session.
@@ -83,7 +85,7 @@ def take_in(
     if distributed and rows > IN_MEMORY:
         Thread(target=load_solver, name="solver", daemon=True).start()
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
-    with closing(work_ahead(_columns(dataset, own, iteration), "records")) as batches:
+    with closing(work_ahead(_columns(dataset, own, iteration, jobs), "records")) as batches:
         records.take_in(batches)
     pa.default_memory_pool().release_unused()
     return records
@@ -122,14 +124,18 @@ def _told_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | No
 
 
 def _columns(
-    dataset: Path, parts: Sequence[tuple[int, Part]], iteration: int | None
+    dataset: Path, parts: Sequence[tuple[int, Part]], iteration: int | None, jobs: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    for source, part in parts:
-        rows = _of_iteration(_read(dataset, part, ["iteration", *USED]), iteration)
-        # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
-        for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
-            some = rows.slice(begin, TAKEN_AT_ONCE)
-            yield source, {name: some.column(name) for name in USED}
+    def read(one: tuple[int, Part]) -> tuple[int, pa.RecordBatch]:
+        source, part = one
+        return source, _of_iteration(_read(dataset, part, ["iteration", *USED]), iteration)
+
+    with closing(in_order(iter(parts), read, jobs, "parts")) as pieces:
+        for source, rows in pieces:
+            # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
+            for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
+                some = rows.slice(begin, TAKEN_AT_ONCE)
+                yield source, {name: some.column(name) for name in USED}
 
 
 @contextmanager
