@@ -1,7 +1,8 @@
 """A month of samples: sar's text, `sadf -d` and dool's CSV, each read by its format, beside `grep -c` of the same file.
 
 `python -m benchmarks.samplers [--out FILE]` makes the files of the recordings of the tests: each section of the text
-has its real lines for every 10 minutes of 30 days. The best of three runs counts; CPU seconds, of all threads, are
+has its real lines for every 10 minutes of 30 days; the snapshots of a server and a host are taken each second for some
+hours, with counters that grow. The best of three runs counts; CPU seconds, of all threads, are
 kept beside wall time, because other work on the machine changes them less.
 """
 
@@ -22,6 +23,7 @@ from typing import Final
 from citus_analysis.formats import Content, Hints, format_named
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "samplers"
+SNAPSHOTS: Final = DATA.parent / "snapshots"
 RESULTS: Final = Path(__file__).parent / "results" / "samplers.json"
 _START: Final = datetime(2026, 11, 1, 0, 10, 1)
 _RUNS: Final = 3
@@ -66,6 +68,41 @@ def month_of_dool() -> str:
     return "\n".join([*head[:6], *(f"{time:%b-%d %T}{rest}" for time in times)]) + "\n"
 
 
+def hours_of_activity() -> str:
+    """Snapshots of `pg_stat_activity`: the sessions of a recorded one each second."""
+    header, *rows = (SNAPSHOTS / "activity-citus-12.1-pg15.csv").read_text(encoding="utf-8").splitlines()
+    first = [row.partition(",")[2] for row in rows if row.partition(",")[0] == rows[0].partition(",")[0]]
+    times = [f"{_START + timedelta(seconds=step, microseconds=237_872)}+00" for step in range(3600)]
+    return "\n".join([header, *(f"{time},{rest}" for time in times for rest in first)]) + "\n"
+
+
+def hours_of_statements() -> str:
+    """Snapshots of `pg_stat_statements`: the recorded entries under 100 databases, calls and rows growing."""
+    header, *rows = (SNAPSHOTS / "pg_stat_statements-pg15.csv").read_text(encoding="utf-8").splitlines()
+    names = header.split(",")
+    dbid, calls = names.index("dbid"), names.index("calls")
+    cells = [row.split(",") for row in rows if row.partition(",")[0] == rows[0].partition(",")[0]]
+    found = [header]
+    for step in range(60):
+        for database in range(100):
+            for row in cells:
+                row[0], row[dbid] = f"{_START + timedelta(seconds=step)}+00", str(16_384 + database)
+                row[calls] = str(1000 + step)
+                found.append(",".join(row))
+    return "\n".join(found) + "\n"
+
+
+def hours_of_host() -> str:
+    """Samples of `/proc` and control groups: a recorded one each second, with its counters of pressure growing."""
+    text = (SNAPSHOTS / "host-linux-6.18.out").read_text(encoding="utf-8")
+    lines = text[: text.index("sampled", 1)].splitlines()[1:]
+    body = "\n".join(lines)
+    times = (_START + timedelta(seconds=step) for step in range(7200))
+    return "".join(
+        f"sampled {time}.063761128\n{body.replace('total=', f'total={step + 1}')}\n" for step, time in enumerate(times)
+    )
+
+
 def best(work: Callable[[], object]) -> tuple[float, float]:
     """Least wall time and CPU time of some runs."""
     costs = []
@@ -86,7 +123,14 @@ def read(name: str, path: Path) -> None:
 def measure(folder: Path) -> dict[str, float]:
     """Figures of each format."""
     found: dict[str, float] = {}
-    made = {"sar": month_of_sar, "sadf_csv": month_of_sadf, "dstat": month_of_dool}
+    made = {
+        "sar": month_of_sar,
+        "sadf_csv": month_of_sadf,
+        "dstat": month_of_dool,
+        "activity": hours_of_activity,
+        "server_views": hours_of_statements,
+        "host_counters": hours_of_host,
+    }
     for name, make in made.items():
         path = folder / f"{name}.out"
         path.write_text(make(), encoding="utf-8")

@@ -22,10 +22,19 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.samplers._pressure_lines import (
+    PERCENT_OF_US,
+    PRESSURE_VALUES,
+    growth,
+    pressure_fields,
+    seconds_passed,
+)
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.schema import PRESSURES, TABLES
@@ -34,20 +43,24 @@ __all__ = ["FORMAT", "HostCounters"]
 
 _SAMPLED: Final = r"^sampled (\S+ \S+)$"
 _BEGINS: Final = re.compile(rb"^(?:absent: [^\n]*\n)*sampled [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}")
-_PRESSURE: Final = (
-    rf"^/proc/pressure/({'|'.join(PRESSURES)}):(some|full) "
-    r"avg10=([0-9.]+) avg60=([0-9.]+) avg300=([0-9.]+) total=([0-9]{1,18})$"
-)
-_NET: Final = r"^/proc/net/dev:\s*([^\s:]+(?::[^\s:]+)*):\s*" + r"\s+".join([r"([0-9]{1,18})"] * 16) + "$"
-_THROTTLE: Final = (
-    r"^(/sys/fs/cgroup/[^:]*cpu\.stat):"
-    r"(nr_periods|nr_throttled|throttled_time|throttled_usec|usage_usec) ([0-9]{1,18})$"
-)
-_KNOWN: Final = r"^(?:/proc/pressure/|/proc/net/dev:|/sys/fs/cgroup/|absent: )"
+#: Counters of an interface in /proc/net/dev.
+_NET_NUMBERS: Final = 16
+_COUNTERS: Final = ("nr_periods", "nr_throttled", "throttled_time", "throttled_usec", "usage_usec")
+#: Beginning of a line -> kind of its row, and the pattern that it has to fit. A pattern without groups is found several
+#: times as fast as one with groups.
+_FILES: Final = {
+    "/proc/pressure/": ("pressure", rf"^/proc/pressure/(?:{'|'.join(PRESSURES)}):{PRESSURE_VALUES}$"),
+    "/proc/net/dev:": (
+        "net",
+        rf"^/proc/net/dev: ?[^\s:]+(?::[^\s:]+)*: ?[0-9]{{1,18}}(?: [0-9]{{1,18}}){{{_NET_NUMBERS - 1}}}$",
+    ),
+    "/sys/fs/cgroup/": ("throttle", rf"^/sys/fs/cgroup/[^:]*cpu\.stat:(?:{'|'.join(_COUNTERS)}) [0-9]{{1,18}}$"),
+}
+_KINDS: Final = ("begins", "noise", "pressure", "net", "throttle", "strange", "foreign")
+_CODES: Final = {kind: code for code, kind in enumerate(_KINDS)}
+_KIND: Final = pl.Enum(_KINDS)
 #: Lines of these files without data for the tables.
-_NOISE: Final = (
-    r"^(?:|/proc/net/dev:(?:Inter-\|.*| face \|.*)|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+|absent: .*)$"
-)
+_NOISE: Final = r"^(?:/proc/net/dev:(?:Inter-\|.*| face \|.*)|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+)$"
 #: Column of net_samples -> number of the field in /proc/net/dev, from 1, and what a unit of it counts for.
 _NET_FIELDS: Final = {
     "receive_kb_s": (1, 1024),
@@ -59,8 +72,6 @@ _NET_FIELDS: Final = {
     "transmit_errors_per_s": (11, 1),
     "transmit_drops_per_s": (12, 1),
 }
-_US: Final = 1_000_000
-_PERCENT_OF_US: Final = 100 / _US
 _SHARED: Final = ["sample", "sample_time"]
 
 
@@ -88,15 +99,15 @@ class HostCounters(Format):
             if block.oversized:
                 yield reject_oversized(block)
                 continue
-            fresh = _judged(_placed(line_frame(block.data, block.offset), samples)).with_columns(
+            fresh = _judged(_placed(compact_lines(block.data, block.offset), samples)).with_columns(
                 fresh=pl.lit(value=True)
             )
             lines = fresh if held is None else pl.concat([held.with_columns(fresh=pl.lit(value=False)), fresh])
             held = lines.filter(pl.col("sample") == pl.col("sample").max())
-            samples += int(fresh["begins"].sum())
+            samples += int((fresh["kind"] == "begins").sum())
             tables = {name: read(lines) for name, read in _READERS.items()}
             clean = fresh.filter(pl.col("reason").is_null())
-            noise = int(clean.filter("noise")["length"].sum())
+            noise = int(clean.filter(kind="noise")["length"].sum())
             yield Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(fresh))
 
 
@@ -105,54 +116,50 @@ def _whole_samples(data: bytes, _offset: int) -> int:
     return data.rfind(b"\nsampled ") + 1
 
 
+def _kinds(text: pl.Series) -> pl.Series:
+    """What each line is; only lines of a file are compared with the pattern of its lines."""
+    codes = np.full(len(text), _CODES["foreign"], np.uint8)
+    codes[((text == "") | text.str.starts_with("absent: ")).to_numpy()] = _CODES["noise"]
+    times = np.flatnonzero(text.str.starts_with("sampled "))
+    codes[times[text.gather(times).str.contains(_SAMPLED).to_numpy()]] = _CODES["begins"]
+    for beginning, (kind, pattern) in _FILES.items():
+        own = np.flatnonzero(text.str.starts_with(beginning))
+        fits = text.gather(own).str.contains(pattern).to_numpy()
+        codes[own[fits]] = _CODES[kind]
+        others = own[~fits]
+        known = text.gather(others).str.contains(_NOISE).to_numpy()
+        codes[others] = np.where(known, _CODES["noise"], _CODES["strange"])
+    return pl.Series("kind", codes).replace_strict(range(len(_KINDS)), _KINDS, return_dtype=_KIND)
+
+
 def _placed(lines: pl.DataFrame, samples: int) -> pl.DataFrame:
-    """Lines with `begins`, `noise`, and the `sample` and `sample_time` that they belong to."""
-    text = pl.col("text")
-    begins = text.str.contains(_SAMPLED)
-    placed = lines.with_columns(
-        begins=begins,
-        noise=text.str.contains(_NOISE) & ~text.str.contains(_THROTTLE),
-        sample=begins.cast(pl.Int32).cum_sum() + (samples - 1),
-        sample_time=time_expr(text.str.extract(_SAMPLED), "UTC"),
-    )
-    return placed.with_columns(pl.col("sample_time").first().over("sample"))
+    """Lines with their `kind`, and the `sample` and `sample_time` that they belong to."""
+    placed = lines.with_columns(_kinds(lines["text"]))
+    begins = placed["kind"] == "begins"
+    number = begins.cast(pl.Int32).cum_sum()
+    times = placed.filter(begins).select(time_expr(pl.col("text").str.extract(_SAMPLED), "UTC")).to_series()
+    known = pl.select(pl.when(number > 0).then(number - 1)).to_series()
+    return placed.with_columns(sample=number + (samples - 1), sample_time=times.gather(known))
 
 
 def _judged(lines: pl.DataFrame) -> pl.DataFrame:
     """Placed lines with the `reason` why a line becomes no row."""
-    text = pl.col("text")
-    read = pl.any_horizontal(text.str.contains(pattern) for pattern in (_PRESSURE, _NET, _THROTTLE))
-    strange = pl.when(text.str.contains(_KNOWN)).then(pl.lit("not as the kernel writes it"))
+    kind = pl.col("kind")
     reason = (
         pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("noise") & ~pl.col("begins") & ~read)
-        .then(strange.otherwise(pl.lit("of no file that is sampled")))
-        .when(~pl.col("noise") & pl.col("sample_time").is_null())
+        .when(kind == "strange")
+        .then(pl.lit("not as the kernel writes it"))
+        .when(kind == "foreign")
+        .then(pl.lit("of no file that is sampled"))
+        .when((kind != "noise") & pl.col("sample_time").is_null())
         .then(pl.lit("no time stands in front of this line"))
     )
     return lines.with_columns(reason=reason)
 
 
-def _series(lines: pl.DataFrame, pattern: str) -> pl.DataFrame:
-    """Lines of a pattern that are not rejected, their groups in the fields of a column `part`."""
-    kept = lines.filter(pl.col("reason").is_null(), ~pl.col("begins"), pl.col("text").str.contains(pattern))
-    return kept.with_columns(part=pl.col("text").str.extract_groups(pattern))
-
-
-def _number(group: int) -> pl.Expr:
-    return pl.col("part").struct.field(str(group)).cast(pl.Float64)
-
-
-def _growth(counter: str, series: list[str]) -> pl.Expr:
-    """Difference to the previous sample in the same series; null if there is none or the counter decreased."""
-    grown = pl.col(counter) - pl.col(counter).shift().over(series)
-    return pl.when(grown >= 0).then(grown)
-
-
-def _seconds(series: list[str]) -> pl.Expr:
-    passed = (pl.col("sample_time") - pl.col("sample_time").shift().over(series)).dt.total_microseconds() / _US
-    return pl.when(passed > 0).then(passed)
+def _of_kind(lines: pl.DataFrame, kind: str) -> pl.DataFrame:
+    return lines.filter(pl.col("reason").is_null(), pl.col("kind") == kind).select(*_SHARED, "fresh", "text")
 
 
 def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -164,52 +171,47 @@ def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
     series = ["pressure", "scope"]
-    rows = _series(lines, _PRESSURE).select(
-        *_SHARED,
-        "fresh",
-        pressure=pl.col("part").struct.field("1"),
-        scope=pl.col("part").struct.field("2"),
-        avg10_percent=_number(3),
-        avg60_percent=_number(4),
-        avg300_percent=_number(5),
-        total=_number(6),
-    )
-    stalled = _growth("total", series) / _seconds(series) * _PERCENT_OF_US
+    rows = _of_kind(lines, "pressure")
+    parts = rows["text"].str.strip_prefix("/proc/pressure/").str.splitn(":", 2).struct
+    fields = pressure_fields(parts.field("field_1"))
+    rows = rows.drop("text").with_columns(parts.field("field_0").alias("pressure")).hstack(fields)
+    stalled = growth("total", series) / seconds_passed(series) * PERCENT_OF_US
     return _finished("pressure_samples", rows.with_columns(stalled_percent=stalled))
 
 
 def _net(lines: pl.DataFrame) -> pl.DataFrame:
     series = ["interface"]
-    rows = _series(lines, _NET).select(
-        *_SHARED,
-        "fresh",
-        interface=pl.col("part").struct.field("1"),
-        **{name: _number(field + 1) for name, (field, _) in _NET_FIELDS.items()},
+    rows = _of_kind(lines, "net")
+    counters = split_columns(rows["text"].str.replace("^.*: ?", ""), _NET_NUMBERS, frozenset(range(_NET_NUMBERS)))
+    rows = rows.select(*_SHARED, "fresh", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")).hstack(
+        counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()})
     )
-    rates = {name: _growth(name, series) / _seconds(series) / unit for name, (_, unit) in _NET_FIELDS.items()}
+    rates = {name: growth(name, series) / seconds_passed(series) / unit for name, (_, unit) in _NET_FIELDS.items()}
     return _finished("net_samples", rows.with_columns(**rates))
 
 
 def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per sample and group: its lines are counters by name."""
-    part = pl.col("part").struct
-    found = _series(lines, _THROTTLE).select(
-        *_SHARED, "fresh", control_group=part.field("1"), counter=part.field("2"), value=_number(3)
+    rows = _of_kind(lines, "throttle")
+    parts = rows["text"].str.extract_groups(r"^(/sys/fs/cgroup/.*):(\S+) ([0-9]+)$").struct
+    found = rows.select(
+        *_SHARED,
+        "fresh",
+        control_group=parts.field("1"),
+        counter=parts.field("2"),
+        value=parts.field("3").cast(pl.Float64),
     )
-    by_name = {
-        name: pl.col("value").filter(pl.col("counter") == name).first()
-        for name in ("nr_periods", "nr_throttled", "throttled_time", "throttled_usec", "usage_usec")
-    }
+    by_name = {name: pl.col("value").filter(pl.col("counter") == name).first() for name in _COUNTERS}
     rows = found.group_by(*_SHARED, "control_group", maintain_order=True).agg(pl.col("fresh").any(), **by_name)
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
     series = ["control_group"]
     return _finished(
         "throttle_samples",
         rows.with_columns(
-            used_percent=_growth("usage_usec", series) / _seconds(series) * _PERCENT_OF_US,
-            periods=_growth("nr_periods", series),
-            throttled_periods=_growth("nr_throttled", series),
-            throttled_percent=_growth("throttled", series) / _seconds(series) * _PERCENT_OF_US,
+            used_percent=growth("usage_usec", series) / seconds_passed(series) * PERCENT_OF_US,
+            periods=growth("nr_periods", series),
+            throttled_periods=growth("nr_throttled", series),
+            throttled_percent=growth("throttled", series) / seconds_passed(series) * PERCENT_OF_US,
         ),
     )
 

@@ -68,7 +68,6 @@ _NO_COUNTER: Final = re.compile(
     r"(?:min|max|mean|stddev)_.*|.*_(?:min|max|mean|stddev)|numbackends|op_bytes|userid|dbid|datid|usesysid|query|"
     r"relid|indexrelid|checksum_last_failure|stats_reset|stats_since|minmax_stats_since|dealloc|toplevel|usename|rolname"
 )
-_NUMBER: Final = r"^-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 
 
 def is_counter(column: str) -> bool:
@@ -146,7 +145,7 @@ def _layout(head: bytes) -> _Layout | None:
 def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
     """`ENTRY`'s columns and the counters as numbers, `offset`, and `reason` where a cell cannot be read."""
     fields = records.fields
-    numbers = {name: pl.col(name).str.extract(_NUMBER, 0).cast(pl.Float64, strict=False) for name in layout.counters}
+    numbers = {name: pl.col(name).cast(pl.Float64, strict=False) for name in layout.counters}
     key = pl.concat_str([pl.col(name).fill_null("") for name in layout.keys] or [pl.lit("")], separator="/")
     there = set(layout.header)
     typed = fields.select(
