@@ -786,7 +786,7 @@ _TABLES: Final = (
     Table(
         "pressure_samples",
         "Time in which tasks of a host were stalled (pressure stall information).",
-        "/proc/pressure, as the runner samples it, or with times; sar -q, text, CSV and JSON",
+        "/proc/pressure, as the runner samples it or as cat, grep and tail print it; sar -q, text, CSV and JSON",
         (
             *_SAMPLE,
             Column("pressure", one_of(PRESSURES), "awaited resource: cpu, io, memory or irq"),

@@ -101,6 +101,7 @@ def _files() -> dict[str, str]:
         "snapshots/pg_stat_database.csv": _mixed(_read(_SNAPSHOTS / "pg_stat_database-pg18.csv")).replace(
             "postgres", NAME
         ),
+        "general/pressure.out": _mixed(_read(_DATA / "samplers" / "pressure" / "grep-epoch.out")),
         "general/host.out": _mixed(_read(_SNAPSHOTS / "host-linux-6.18.out")).replace("eth0", NAME),
         "perf/report.txt": _mixed(_read(_DATA / "perf" / "report-default.txt.zst")).replace("base_yyparse", NAME),
         "perf/script.txt": _mixed(_read(_DATA / "perf" / "script.txt.zst")).replace("base_yyparse", NAME),

@@ -1,0 +1,213 @@
+r"""Dumps of `/proc/pressure` that were taken by hand, to `pressure_samples`.
+
+Of `cat`, `grep`, `head` or `tail`, once or in a loop, with or without times::
+
+    while date -Is; do cat /proc/pressure/*; sleep 1; done
+    while date +%s.%N; do grep . /proc/pressure/*; sleep 1; done
+    tail -n +1 /proc/pressure/*
+
+    2026-11-22T14:19:54+00:00
+    /proc/pressure/cpu:some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869
+    /proc/pressure/cpu:full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+
+A line with a time (ISO 8601, seconds since 1970, or `date` in English with UTC or an offset) begins a sample; without
+it, a line whose file stands no further in the order cpu, io, irq, memory does. Times without an offset are in the zone
+of the option `timezone` (default UTC); `sample_time` is null where no line has a time, and so is `stalled_percent`,
+the growth of the total over the time between two samples. Times in whole seconds make it inexact by as much.
+
+`cat` prints no names. A name of a file that holds one of the four words alone (`io.out`) says which it was; else lines
+are those of all files in the order of `cat /proc/pressure/*`: each `some` begins cpu, io and memory in turn, and the
+second `full` in a row is irq, which has no `some`.
+
+The runner's own sampler is :mod:`.host_counters`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.compact_lines import compact_lines
+from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.samplers._pressure_lines import (
+    PERCENT_OF_US,
+    PRESSURE_VALUES,
+    growth,
+    pressure_fields,
+    seconds_passed,
+)
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.snapshot_times import time_expr
+from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.schema import PRESSURES, TABLES
+
+__all__ = ["FORMAT", "Pressure"]
+
+_WORDS: Final = "|".join(PRESSURES)
+_VALUE: Final = rf"^(?:(?:/proc/pressure/)?(?:{_WORDS}):)?{PRESSURE_VALUES}$"
+_NAMED: Final = rf"^(?:/proc/pressure/)?({_WORDS}):"
+_TITLE: Final = rf"^==> (?:/proc/pressure/)?({_WORDS}) <==$"
+_ISO: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9:]{2,6})?)$"
+_EPOCH: Final = r"^([0-9]{9,10}(?:\.[0-9]{1,9})?)$"
+_DATE: Final = (
+    r"^[A-Z][a-z]{2} ([A-Z][a-z]{2} [0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}) (?:UTC|GMT|([+-][0-9]{2})) ([0-9]{4})$"
+)
+_TIME: Final = re.compile("|".join((_ISO, _EPOCH, _DATE)))
+_FIRST_LINES: Final = 8
+#: Files in the order in which a shell names them; those without a name are the first, second and last.
+_PLACES: Final = {name: place for place, name in enumerate(sorted(PRESSURES))}
+_UNNAMED: Final = ("cpu", "io", "memory")
+_LAST_PLACE: Final = 2 * len(PRESSURES)
+_TABLE: Final = TABLES["pressure_samples"].parsed()
+_SERIES: Final = ("pressure", "scope")
+_KEPT: Final = ("sample", "sample_time", *_SERIES, "total")
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a block needs of those before it.
+
+    Attributes:
+        samples: number of the newest sample.
+        time: its time.
+        place: place of the newest line in the order of the files.
+        somes: number of unnamed `some` lines in the sample.
+        title: the file that the newest title names.
+        before: the newest total of each series.
+    """
+
+    samples: int = -1
+    time: datetime | None = None
+    place: int = _LAST_PLACE
+    somes: int = 0
+    title: str | None = None
+    before: pl.DataFrame | None = None
+
+
+class Pressure(Format):
+    """Dumps of `/proc/pressure` by cat, grep, head or tail, with or without times between them."""
+
+    name: ClassVar[str] = "pressure"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("pressure_samples",)
+    noise: ClassVar[str] = "empty lines, titles (`==> /proc/pressure/cpu <==`), times"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the first lines: each is a value of the kernel, a title or a time."""
+        if b" avg300=" not in head[:4096]:
+            return 0.0
+        lines = compact_lines(head[: head.rfind(b"\n") + 1]).filter(pl.col("text") != "")["text"].head(_FIRST_LINES)
+        values = lines.str.contains(_VALUE)
+        known = values | lines.str.contains(_TITLE) | lines.str.contains(_TIME.pattern)
+        return 0.95 if known.all() and values.any() else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block."""
+        zone = timezone_of(hints.options)
+        words = set(re.findall(rf"(?<![a-z])({_WORDS})(?![a-z])", hints.name.rpartition("/")[2].lower()))
+        only = words.pop() if len(words) == 1 else None
+        state = _State()
+        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, state = _parsed(block, state, zone, only)
+            yield parsed
+
+
+def _parsed(block: Block, state: _State, zone: str, only: str | None) -> tuple[Parsed, _State]:
+    lines = compact_lines(block.data, block.offset)
+    text = pl.col("text")
+    lines = lines.with_columns(
+        value=text.str.contains(_VALUE),
+        title=text.str.extract(_TITLE),
+        time=_time(text, zone),
+    )
+    known = pl.col("value") | (text == "") | pl.col("title").is_not_null() | pl.col("time").is_not_null()
+    lines = lines.with_columns(
+        reason=pl.when(~pl.col("terminated") & (text != ""))
+        .then(pl.lit(UNTERMINATED))
+        .when(~known)
+        .then(pl.lit("neither pressure as the kernel writes it nor a time"))
+    )
+    good = lines.filter(pl.col("reason").is_null())
+    rows, state = _numbered(good, state, only)
+    rows, before = _with_growth(rows, state.before)
+    read = int(good.filter("value")["length"].sum())
+    parsed = Parsed({"pressure_samples": rows}, read, int(good["length"].sum()) - read, reject_runs(lines))
+    return parsed, _State(state.samples, state.time, state.place, state.somes, state.title, before)
+
+
+def _time(text: pl.Expr, zone: str) -> pl.Expr:
+    iso = text.str.extract(_ISO).str.replace(",", ".", literal=True)
+    epoch = (text.str.extract(_EPOCH).cast(pl.Float64) * 1e6).round().cast(pl.Int64)
+    offset = pl.when(text.str.contains(_DATE)).then(text.str.extract(_DATE, 2).fill_null("+00"))
+    said = pl.format("{} {} {}00", text.str.extract(_DATE, 3), text.str.extract(_DATE, 1), offset)
+    date = said.str.to_datetime("%Y %b %e %H:%M:%S %z", time_unit="us", time_zone="UTC", strict=False)
+    return pl.coalesce(time_expr(iso, zone), epoch.cast(pl.Datetime("us", "UTC")), date)
+
+
+def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.DataFrame, _State]:
+    """Lines with values as rows with `sample`, `sample_time`, `pressure` and what :func:`pressure_fields` gives."""
+    part = pl.col("time").is_not_null().cum_sum()
+    marked = good.with_columns(
+        part=part,
+        time=pl.col("time").forward_fill().fill_null(pl.lit(state.time, pl.Datetime("us", "UTC"))),
+        title=pl.col("title").forward_fill().over(part).fill_null(pl.when(part == 0).then(pl.lit(state.title))),
+    )
+    values = marked.filter("value")
+    fields = pressure_fields(values["text"].str.replace(_NAMED, ""))
+    named = pl.coalesce(pl.col("text").str.extract(_NAMED), "title", pl.lit(only, pl.String))
+    rows = values.select("part", sample_time="time", pressure=named).hstack(fields)
+    somes = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64).cum_sum().over("part")
+    rows = rows.with_columns(somes=somes + pl.when(pl.col("part") == 0).then(state.somes).otherwise(0))
+    # A second `full` in a row is that of interrupts.
+    before = pl.when(pl.col("part") == 0).then(pl.lit(state.place % 2 == 1)).otherwise(pl.lit(value=False))
+    again = (pl.col("scope") == "full") & (pl.col("scope").shift() == "full").over("part").fill_null(before)
+    cycle = (pl.col("somes") - 1) % len(_UNNAMED)
+    unnamed = (
+        pl.when(again).then(pl.lit("irq")).otherwise(cycle.replace_strict(dict(enumerate(_UNNAMED)), default="cpu"))
+    )
+    rows = rows.with_columns(pressure=pl.coalesce("pressure", unnamed))
+    place = 2 * pl.col("pressure").replace_strict(_PLACES) + (pl.col("scope") == "full")
+    rows = rows.with_columns(place=place)
+    timed = pl.col("part") != pl.col("part").shift(fill_value=0)
+    begins = timed | (pl.col("place") <= pl.col("place").shift(fill_value=state.place))
+    rows = rows.with_columns(sample=begins.cast(pl.Int32).cum_sum() + state.samples)
+    return rows, _after(marked, rows, state)
+
+
+def _after(marked: pl.DataFrame, rows: pl.DataFrame, state: _State) -> _State:
+    if not marked.height:
+        return state
+    _, time, title = marked.select("part", "time", "title").row(-1)
+    fresh = marked["part"][-1] > 0 and (not rows.height or rows["part"][-1] < marked["part"][-1])
+    if fresh or not rows.height:
+        place, somes = (_LAST_PLACE, 0) if fresh else (state.place, state.somes)
+    else:
+        place, somes = rows["place"][-1], rows["somes"][-1]
+    return _State(int(rows["sample"][-1]) if rows.height else state.samples, time, place, somes, title, state.before)
+
+
+def _with_growth(rows: pl.DataFrame, before: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of the table, and the newest total of each series."""
+    fresh = rows.with_columns(fresh=pl.lit(value=True))
+    whole = (
+        fresh if before is None else pl.concat([before.with_columns(fresh=pl.lit(value=False)), fresh], how="diagonal")
+    )
+    stalled = growth("total", list(_SERIES)) / seconds_passed(list(_SERIES)) * PERCENT_OF_US
+    found = whole.with_columns(stalled_percent=stalled).filter("fresh").with_columns(since_boot=pl.lit(value=False))
+    return found.select(name for name in _TABLE.names() if name in found.columns), whole.select(_KEPT).unique(
+        _SERIES, keep="last", maintain_order=True
+    )
+
+
+FORMAT: Final = Pressure()
