@@ -9,6 +9,7 @@
     RESOURCE/general/worker-NODE-ITERATION.out         iostat; other samplers have their own names
     RESOURCE/perf/...
     RESOURCE/snapshots/VIEW-NODE-ITERATION.csv
+    RESOURCE/explain/plans-NODE-ITERATION.json         output of EXPLAIN
     RESOURCE/config.yml
 
 Older trees lack DRIVERS and PART. Names of resources may contain `_` and `-`.
@@ -34,6 +35,7 @@ __all__ = [
     "ClientName",
     "NodeName",
     "perf_report",
+    "plan_file",
     "sampler_output",
     "server_log",
     "snapshot_file",
@@ -44,6 +46,7 @@ _SERVER_LOGS: Final = "pglogs"
 _SAMPLERS: Final = "general"
 _PERF: Final = "perf"
 _SNAPSHOTS: Final = "snapshots"
+_PLANS: Final = "explain"
 #: Folders below a resource.
 FOLDERS: Final = frozenset({_CLIENTS, _SERVER_LOGS, _SAMPLERS, _PERF})
 #: Names of the description of a resource; the runner writes the first.
@@ -198,6 +201,16 @@ def perf_report(resource: str, report: str, iteration: int) -> PurePosixPath:
         'w2/perf/flat-1.txt'
     """
     return PurePosixPath(resource, _PERF, f"{report}-{iteration}.txt")
+
+
+def plan_file(resource: str, node: str, iteration: int) -> PurePosixPath:
+    """Path of the plans that were taken on one node, relative to the tree.
+
+    Example:
+        >>> str(plan_file("w2", "0", 1))
+        'w2/explain/plans-0-1.json'
+    """
+    return PurePosixPath(resource, _PLANS, NodeName("plans", node, iteration).with_suffix(".json"))
 
 
 def snapshot_file(resource: str, view: str, node: str, iteration: int) -> PurePosixPath:

@@ -20,7 +20,15 @@ EXPERIMENT: dict[str, Any] = {
     "matrix": {"workloads": ["a"], "threads": [3], "records": [300], "operations": [10**6]},
     "iterations": 1,
     "limits": {"duration_s": 3},
-    "samplers": {"iostat": False, "vmstat": False},
+    "samplers": {
+        "iostat": False,
+        "vmstat": False,
+        "plans": [
+            "UPDATE usertable SET field0 = 'x'",
+            "SELECT count(*) FROM usertable WHERE field0 = 'x'",
+            "SELECT no",
+        ],
+    },
 }
 NODE = Node("1", "127.0.0.1", 1, "worker")
 
@@ -35,7 +43,10 @@ def test_servers_and_hosts_are_recorded_beside_a_run(tmp_path: Path) -> None:
     seen = yaml.safe_load((out / "seen-w0-t3-a" / "config.yml").read_text())["measured"][1]
     assert seen["sessions_by_node"] == {"0": 3}
     assert seen["share_by_node"] == {"0": 1.0}
-    assert seen["skipped"] == ["pg_stat_statements is not installed on node 0: no counters of statements"]
+    assert seen["skipped"] == [
+        "pg_stat_statements is not installed on node 0: no counters of statements",
+        'statement 3 of samplers.plans was not explained: column "no" does not exist',
+    ]
     assert read_overview(out).runs[0].shares == {"0": 1.0}
 
     ingest([out], tmp_path / "dataset")
@@ -48,6 +59,13 @@ def test_servers_and_hosts_are_recorded_beside_a_run(tmp_path: Path) -> None:
     commits = dataset.table("server_counters").filter(pl.col("key") == "postgres", pl.col("counter") == "xact_commit")
     # A session hands its newest numbers on when it ends, or within a second.
     assert commits["value"].item() == pytest.approx(run["operations_done"], rel=0.05)
+    plans = dataset.plans().sort("plan")
+    assert plans.select("query", "analyzed", "node", "iteration").rows() == [
+        (statement, True, "0", 1) for statement in EXPERIMENT["samplers"]["plans"][:2]
+    ]
+    assert plans["run_id"].to_list() == [run["run_id"]] * 2
+    scan = dataset.plan_nodes().filter(pl.col("plan") == 1, pl.col("node_type") == "Seq Scan")
+    assert (scan["actual_rows"].item(), scan["removed_rows"].item()) == (0, 300)  # the update was rolled back
     assert dataset.table("net_samples")["run_id"].unique().to_list() == [run["run_id"]]
 
 

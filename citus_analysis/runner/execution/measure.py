@@ -21,12 +21,20 @@ from citus_analysis.runner.execution.own_tables import make_own_tables
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.hosts.processes import Launched, LaunchedHere, Processes
 from citus_analysis.runner.observe.perf_recording import Perf
+from citus_analysis.runner.observe.plans import record_plans
 from citus_analysis.runner.observe.reached_nodes import Reached
 from citus_analysis.runner.observe.recording import ServerRecording
 from citus_analysis.runner.observe.samplers import Sampled, start_samplers
 from citus_analysis.runner.planning.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
-from citus_analysis.runner.records.artefacts import client_log, inside, sampler_output, server_log, snapshot_file
+from citus_analysis.runner.records.artefacts import (
+    client_log,
+    inside,
+    plan_file,
+    sampler_output,
+    server_log,
+    snapshot_file,
+)
 from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
 from citus_analysis.runner.systems.system import LogMark, Target
@@ -185,7 +193,18 @@ class Measurement:
         measured.skipped += recording.skipped()
         measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
         self._collect_logs(run, folder, marks, measured)
+        self._collect_plans(run, folder, measured)
         return measured
+
+    def _collect_plans(self, run: PlannedRun, folder: Path, measured: Measured) -> None:
+        """Plans come last: neither the counters nor the logs of the run hold their statements."""
+        statements, output = self.experiment.samplers.plans, folder / "plans.json"
+        if not statements:
+            return
+        node, timeout_s = self.target.nodes()[0], self.experiment.limits.timeout_s
+        measured.skipped += record_plans(statements, node, self.target.connect, output, timeout_s=timeout_s)
+        if output.exists():
+            measured.files[plan_file(run, node.name)] = output
 
     def _collect_logs(self, run: PlannedRun, folder: Path, marks: Mapping[str, LogMark], measured: Measured) -> None:
         for node, mark in marks.items():

@@ -44,6 +44,11 @@ class Samplers(Part):
         False,
         description="perf record of the server processes of every machine with a shell, reported with call graphs",
     )
+    plans: tuple[str, ...] = Field(
+        (),
+        description="statements that are explained once after each run, with ANALYZE and BUFFERS and of all tasks, on "
+        "the coordinator; they are executed, and what they change is rolled back",
+    )
     interval_s: Positive = Field(1, description="time between two samples")
 
 

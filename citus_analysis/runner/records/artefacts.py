@@ -19,7 +19,16 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.study_tree import ClientName
 
-__all__ = ["client_log", "inside", "perf_report", "resource_folder", "sampler_output", "server_log", "snapshot_file"]
+__all__ = [
+    "client_log",
+    "inside",
+    "perf_report",
+    "plan_file",
+    "resource_folder",
+    "sampler_output",
+    "server_log",
+    "snapshot_file",
+]
 
 
 def inside(tree: Path, place: PurePath | str) -> Path:
@@ -77,6 +86,11 @@ def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
 def perf_report(run: PlannedRun, report: str) -> PurePosixPath:
     """A report of perf."""
     return study_tree.perf_report(run.configuration.resource, report, run.iteration)
+
+
+def plan_file(run: PlannedRun, node: str) -> PurePosixPath:
+    """Plans that were taken on one node."""
+    return study_tree.plan_file(run.configuration.resource, node, run.iteration)
 
 
 def snapshot_file(run: PlannedRun, view: str, node: str) -> PurePosixPath:
