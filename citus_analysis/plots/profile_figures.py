@@ -23,7 +23,9 @@ _POINTS: Final = 201
 #: Nodes that are drawn of a plan, and characters of their names.
 _MOST: Final = 40
 _LONGEST: Final = 46
-_INDENT: Final = "\u2003"
+#: Width of a level of a plan's tree, and about that of a character.
+_INDENT_PX: Final = 14
+_CHARACTER_PX: Final = 7
 _COLUMNS: Final = (
     *("plan_node", "depth", "kind", "node_type", "relation", "shard_id", "worker_host"),
     *("expected_rows", "given_rows", "time_ms", "self_ms"),
@@ -139,7 +141,8 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
     """A plan as a tree, with rows and time beside each node.
 
     On the left the rows that the planner expected and those that were given, of all executions, on a logarithmic axis
-    (none is drawn at 0.5); on the right the time of each node, without and with the nodes below it.
+    (none is drawn at 0.5); on the right the time of each node, without and with the nodes below it, where the plan has
+    times.
 
     Args:
         nodes: what `plans.measure_nodes` returned, of one plan.
@@ -149,15 +152,37 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
     table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node")
     frame = table.head(most)
     cut = f" (first {most} of {table.height} nodes)" if table.height > most else ""
-    names = [_label(row) for row in frame.select(_COLUMNS[1:7]).iter_rows(named=True)]
-    figure = make_subplots(cols=2, shared_yaxes=True, horizontal_spacing=0.03, column_widths=[0.5, 0.5])
+    timed = frame["time_ms"].null_count() < frame.height
+    figure = make_subplots(cols=1 + timed, shared_yaxes=True, horizontal_spacing=0.03)
     _add_rows(figure, frame)
-    _add_times(figure, frame)
-    height = 170 + 24 * len(names)
-    figure.update_layout(template=TEMPLATE, title={"text": text(title + cut)}, height=height, barmode="stack")
-    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False)
     figure.update_xaxes(title_text="rows", type="log", exponentformat="SI", col=1)
-    return figure.update_xaxes(title_text="time [ms]", rangemode="tozero", col=2)
+    if timed:
+        _add_times(figure, frame)
+        figure.update_xaxes(title_text="time [ms]", rangemode="tozero", col=2)
+    figure.update_layout(template=TEMPLATE, title={"text": text(title + cut)}, barmode="stack")
+    _add_tree(figure, frame)
+    return figure
+
+
+def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
+    """The nodes' names in front of the axis, each further right than its parent's; labels of an axis end at it."""
+    rows = list(frame.select(_COLUMNS[1:7]).iter_rows(named=True))
+    names = [(_label(row), _INDENT_PX * row["depth"]) for row in rows]
+    left = 24 + max((indent + _CHARACTER_PX * len(name) for name, indent in names), default=0)
+    for place, (name, indent) in enumerate(names):
+        figure.add_annotation(
+            text=text(name),
+            x=0,
+            xref="paper",
+            xanchor="left",
+            xshift=indent - left + 12,
+            y=place,
+            yref="y",
+            showarrow=False,
+            font={"size": 12},
+        )
+    figure.update_yaxes(range=[len(rows) - 0.5, -0.5], showticklabels=False, showgrid=False, ticks="")
+    figure.update_layout(height=170 + 24 * len(rows), margin={"l": left})
 
 
 def _add_rows(figure: go.Figure, frame: pl.DataFrame) -> None:
@@ -204,9 +229,7 @@ def _label(row: dict[str, object]) -> str:
     elif row["relation"] is not None:
         words.append(f"on {row['relation']}")
     shown = " ".join(words)
-    shown = shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "\u2026"
-    depth = row["depth"]
-    return _INDENT * (depth if isinstance(depth, int) else 0) + text(shown)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "\u2026"
 
 
 def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:

@@ -98,6 +98,12 @@ def test_a_dataset_without_plans_has_nothing_to_show() -> None:
     assert study.largest_errors.height == study.skew.height == study.tasks.height == 0
 
 
+def test_a_plan_without_times_has_no_axis_for_them() -> None:
+    figure = plot_plan(plan_study(_dataset("spill.json")).shown[0].nodes)
+    assert [trace.name for trace in figure.data] == ["rows expected", "rows given"]
+    assert [note.text for note in figure.layout.annotations] == ["Limit", "Sort", "Seq Scan on Order Lines"]
+
+
 def test_figures_of_a_plan_and_its_tasks() -> None:
     study = plan_study(_dataset("scan.txt"))
     figure = plot_plan(study.shown[0].nodes, most=5, title="scan")
@@ -106,6 +112,8 @@ def test_figures_of_a_plan_and_its_tasks() -> None:
     assert list(expected.x)[:2] == [10, 100_000]
     assert list(given.x)[:3] == [10, 10, 40]
     assert self_.x[0] == pytest.approx(0.004)
+    first, second, *_ = figure.layout.annotations
+    assert (first.text, second.text, second.xshift > first.xshift) == ("Limit", "Sort", True)
     tasks = plot_tasks(study.shown[0].tasks)
     assert {bar.name: list(bar.y) for bar in tasks.data} == {"worker1": [0, 3], "worker2": [1, 2]}
     assert tasks.data[0].x[0] == pytest.approx(0.294)
