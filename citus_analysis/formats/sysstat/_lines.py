@@ -19,6 +19,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.formats.reading.compact_lines import compact_lines
@@ -45,14 +46,18 @@ _NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
 KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
 
 
+#: Codes of `KINDS`.
+_ROW: Final = 0
+
+
 @cache
-def _kind() -> pl.Expr:
+def _rare_kind() -> pl.Expr:
+    """The kind of a line that is no row, as far as its clock and its numbers tell."""
     text, rest = pl.col("text"), pl.col("rest")
     timed = pl.col("clock").is_not_null()
     named = {
         "restart": timed & rest.str.starts_with("LINUX RESTART"),
         "comment": timed & rest.str.starts_with("COM "),
-        "row": timed & text.str.contains(_NUMBER_ALONE),
         "header": timed | text.str.contains(r"^# ?Time [A-Za-z]"),
         "blank": text == "",
         "average": text.str.contains(_AVERAGE) & text.str.contains(f"{_NUMBER_ALONE}|{_NAMES}"),
@@ -61,7 +66,17 @@ def _kind() -> pl.Expr:
     kind = pl.lit("other", KINDS)
     for name, is_it in reversed(named.items()):
         kind = pl.when(is_it).then(pl.lit(name, KINDS)).otherwise(kind)
-    return kind
+    return kind.to_physical()
+
+
+def _kinds(lines: pl.DataFrame) -> pl.Series:
+    """The kind of each line; nearly all are rows, so that only the others are looked at for what else they may be."""
+    said = pl.col("rest").str.starts_with("LINUX RESTART") | pl.col("rest").str.starts_with("COM ")
+    row = pl.col("clock").is_not_null() & pl.col("text").str.contains(_NUMBER_ALONE) & ~said.fill_null(value=False)
+    codes = np.full(lines.height, _ROW, np.uint8)
+    rare = np.flatnonzero(~lines.select(row).to_series().to_numpy())
+    codes[rare] = lines[rare].select(_rare_kind()).to_series().to_numpy()
+    return KINDS.categories.gather(codes).cast(KINDS).rename("kind")
 
 
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
@@ -71,4 +86,5 @@ def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
     hashed = pl.col("text").str.starts_with("#")
     if lines.select(hashed.any()).item():
         behind = pl.coalesce(behind, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
-    return lines.with_columns(rest=behind).with_columns(kind=_kind())
+    lines = lines.with_columns(rest=behind)
+    return lines.with_columns(_kinds(lines))
