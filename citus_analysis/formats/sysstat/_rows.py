@@ -58,10 +58,12 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
         texts = parts.field("1")
     fitting = (texts.str.count_matches(separator, literal=True) == count - 1).fill_null(value=False)
     misfits = rows.filter(~fitting).select("offset", reason=pl.lit(f"the header announces {len(names)} columns"))
+    if misfits.height:
+        rows, texts = rows.filter(fitting), texts.filter(fitting)
     if comma:
         texts = texts.str.replace_all(",", ".", literal=True)
-    fields = _fields(texts.filter(fitting), names[:count], report, separator)
-    placed = pl.concat([rows.filter(fitting).select(*_PLACE, *(["command"] if last else [])), fields], how="horizontal")
+    fields = _fields(texts, names[:count], report, separator)
+    placed = pl.concat([rows.select(*_PLACE, *(["command"] if last else [])), fields], how="horizontal")
     return pl.concat([judged(placed, report), misfits], how="diagonal")
 
 

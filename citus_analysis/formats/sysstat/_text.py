@@ -171,7 +171,9 @@ def _read(
         report = places[int(str(number))]
         fields = read_rows(headers[int(str(number))], group, comma=style.comma)
         reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
-        good = fields.filter(pl.col("reason").is_null()).drop("reason")
+        good = fields.drop("reason")
+        if reasons[-1].height:
+            good = fields.filter(pl.col("reason").is_null()).drop("reason")
         for table, some in rows_of(good, report, style.sampler).items():
             found.setdefault(table, []).append(some)
     return together(found), read, pl.concat(reasons)
