@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
@@ -58,14 +59,23 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.Da
         >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "no line of it").select("kind", "reason").rows()
         [('tps', None), (None, 'no line of it')]
     """
-    text = pl.col("text")
-    kind = pl.coalesce(*(pl.when(text.str.contains(pattern)).then(pl.lit(name)) for name, pattern in kinds.items()))
-    return lines.with_columns(kind=kind).with_columns(
+    return lines.with_columns(_kinds(lines["text"], kinds)).with_columns(
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
         .when(pl.col("kind").is_null())
         .then(pl.lit(unknown))
     )
+
+
+def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
+    """Name of the first pattern that each text fits; a pattern is tried on those that fit none before it."""
+    codes = np.full(len(text), len(kinds), np.uint32)
+    rest = np.arange(len(text))
+    for code, pattern in enumerate(kinds.values()):
+        fits = text.gather(rest).str.contains(pattern).to_numpy()
+        codes[rest[fits]] = code
+        rest = rest[~fits]
+    return pl.Series("kind", [*kinds, None], dtype=pl.String).gather(codes)
 
 
 def count_of(value: float | None, most: int = MAX_COUNT) -> int | None:
