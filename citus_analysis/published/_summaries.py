@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
@@ -96,6 +96,6 @@ def runs_like(mean: float, sd: float, n: int) -> NDArray[np.float64]:
     """
     if n < 2:
         raise InsufficientDataError("one run has no spread", way_out="take rows with n of 2 or more")
-    scores = stats.norm.ppf((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    scores = special.ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
     values: NDArray[np.float64] = mean + sd * (scores - scores.mean()) / scores.std(ddof=1)
     return values

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats as distributions
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, SEED
@@ -23,6 +22,7 @@ from citus_analysis.scaling.models import MODELS, USL, Model, models_named
 from citus_analysis.scaling.relative import by_size
 from citus_analysis.scaling.selection import akaike_weights, decide_model, rejections
 from citus_analysis.stats import Interval
+from citus_analysis.stats.estimate._student import f_tail, normal_quantile, t_quantile, t_tail
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["fit", "fit_model", "fit_usl"]
@@ -158,7 +158,7 @@ def _resample(
         pool = (values / fitted - 1) * math.sqrt(values.size / freedom)
         pool = pool - pool.mean()
         centres = scale = fitted
-    widening = float(distributions.t.ppf(0.975, freedom) / distributions.norm.ppf(0.975))
+    widening = t_quantile(0.975, freedom) / normal_quantile(0.975)
     drawn: Floats = centres + scale * widening * rng.choice(pool, size=(resamples, centres.size))
     # A throughput is positive; a resampled one that is not would come from a spread as large as the mean.
     return drawn.clip(1e-9 * float(fitted.max()))
@@ -201,7 +201,7 @@ def _lack_of_fit(groups: dict[float, Floats], rss: float, count: int) -> float |
     if not within or between <= 0 or pure == 0:
         return None
     ratio = max(rss - pure, 0.0) / between / (pure / within)
-    return float(distributions.f.sf(ratio, between, within))
+    return f_tail(ratio, between, within)
 
 
 def _peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Peak:
@@ -266,17 +266,24 @@ def _no_contention(groups: dict[float, Floats]) -> str:
     sizes = np.log(np.concatenate([np.full(values.size, size) for size, values in groups.items()]))
     values = np.log(np.concatenate(list(groups.values())))
     if len(groups) > 2:
-        line = distributions.linregress(sizes, values)
-        p = _upper_tail(float(line.slope) - 1, float(line.stderr), values.size - 2)
+        slope, error = _slope(sizes, values)
+        p = _upper_tail(slope - 1, error, values.size - 2)
         if p < ALPHA:
             return (
-                f"throughput grows faster than size (as size to the power of {line.slope:.3g}, p = {p:.2g}): "
+                f"throughput grows faster than size (as size to the power of {slope:.3g}, p = {p:.2g}): "
                 "alpha would be below 0 and is held at 0, so the curve lies below such data at large sizes"
             )
     return "alpha is at its bound 0: no contention can be seen"
 
 
+def _slope(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope of the straight line by least squares, and its standard error."""
+    (xx, xy), (_, yy) = np.cov(x, y).tolist()
+    slope = xy / xx
+    return slope, math.sqrt(max(yy / xx - slope**2, 0.0) / (x.size - 2))
+
+
 def _upper_tail(distance: float, error: float, freedom: int) -> float:
     if error == 0:
         return float(distance <= 0)
-    return float(distributions.t.sf(distance / error, freedom))
+    return t_tail(distance / error, freedom)

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from scipy import stats as distributions
 
 from citus_analysis.scaling.fits import ALPHA, ModelFit
+from citus_analysis.stats.estimate._student import f_tail
 
 __all__ = ["akaike_weights", "decide_model", "rejections"]
 
@@ -63,7 +63,7 @@ def _p_of_better(poorer: ModelFit, richer: ModelFit) -> float:
     gained, left = poorer.rss - richer.rss, richer.rss
     if gained <= 0:
         return 1.0
-    return float(distributions.f.sf(gained / extra / (left / freedom), extra, freedom)) if left > 0 else 0.0
+    return f_tail(gained / extra / (left / freedom), extra, freedom) if left > 0 else 0.0
 
 
 def akaike_weights(fits: Mapping[str, ModelFit]) -> tuple[dict[str, float], tuple[str, ...]]:

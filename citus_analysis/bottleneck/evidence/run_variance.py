@@ -29,7 +29,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import as_polars
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats.compare.families import holm
-from citus_analysis.stats.estimate._student import smallest, t_quantile
+from citus_analysis.stats.estimate._student import chi2_quantile, f_quantile, f_tail, smallest, t_quantile
 from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["RESIDUAL", "WANTED", "RunVariance", "split_run_variance"]
@@ -259,26 +259,22 @@ def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float])
 
 def _p_value(part: float, explained: float, left: int) -> float:
     """Of the F test of one factor beside all others."""
-    from scipy import stats
-
-    return float(stats.f.sf(max(part, 0.0) / ((1 - explained) / left), 1, left))
+    return f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left)
 
 
 def _to_decide(effect: float, groups: int, factors: int) -> int | None:
     """Runs of all configurations together with which an effect of this size (Cohen's f squared) would be shown."""
-    from scipy import stats
+    from scipy import special
 
     def power(n: int) -> float:
         left = n - groups - factors
-        return float(stats.ncf.sf(stats.f.isf(_ALPHA, 1, left), 1, left, max(effect, 1e-12) * (n - groups)))
+        return 1 - float(special.ncfdtr(1, left, max(effect, 1e-12) * (n - groups), f_quantile(1 - _ALPHA, 1, left)))
 
     return smallest(lambda n: power(n) >= POWER, groups + factors + 2, _MOST)
 
 
 def _needed(sd: float, freedom: int, wanted: float, level: float, assurance: float) -> int | None:
     """Runs for a mean ± `wanted`, for a spread as large as that of the runs made may be with the assurance."""
-    from scipy import stats
-
-    largest = sd * math.sqrt(freedom / float(stats.chi2.ppf(1 - assurance, freedom)))
+    largest = sd * math.sqrt(freedom / chi2_quantile(1 - assurance, freedom))
     half = math.log1p(wanted)
     return smallest(lambda n: t_quantile((1 + level) / 2, n - 1) * largest / math.sqrt(n) <= half, 2, _MOST)

@@ -17,7 +17,7 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Seed, as_sample, check_level, check_percentile
-from citus_analysis.stats.estimate._student import normal_quantile
+from citus_analysis.stats.estimate._student import binomial_at_most, binomial_quantile, normal_quantile
 from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.results import Interval
 
@@ -82,8 +82,6 @@ def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
         >>> percentile_ranks(10, 50)
         (2, 9)
     """
-    from scipy import stats
-
     needed = values_needed(q, level)
     if n < needed:
         raise InsufficientDataError(
@@ -91,10 +89,10 @@ def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
             way_out=f"at least {needed} are needed",
         )
     tail, p = (1 - level) / 2, check_percentile(q)
-    low = int(stats.binom.ppf(tail, n, p))
-    # ppf gives the smallest rank whose probability reaches the tail; the rank itself may still be within it.
-    low += int(stats.binom.cdf(low, n, p) <= tail)
-    high = int(stats.binom.ppf(1 - tail, n, p)) + 1
+    low = binomial_quantile(tail, n, p)
+    # That is the smallest rank whose probability reaches the tail; the rank itself may still be within it.
+    low += int(binomial_at_most(low, n, p) <= tail)
+    high = binomial_quantile(1 - tail, n, p) + 1
     return max(low, 1), min(high, n)
 
 
