@@ -38,7 +38,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
     spans = dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
     records, problem = _read_if_there(dataset, trace_ids)
     clocks = dataset.scan("clock_offsets").collect()
-    checkpoints, waits = dataset.scan("checkpoints").collect(), _lock_waits(dataset)
+    others = {"checkpoint": _checkpoints(dataset), "lock wait": _lock_waits(dataset), "plan": _plans(dataset)}
     found: dict[int, Document] = {}
     for trace, mine in spans.partition_by("trace_id", as_dict=True, maintain_order=True).items():
         number = int(trace[0])
@@ -47,7 +47,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
         found[number] = {
             "spans": _with_bounds(rows, mine, offsets).to_dicts(),
             "clocks": [_clock_sentence(row) for row in offsets.to_dicts()],
-            "under_way": [*_under_way(checkpoints, mine, "checkpoint"), *_under_way(waits, mine, "lock wait")],
+            "under_way": [one for what, rows in others.items() for one in _under_way(rows, mine, what)],
             "records": _records(records, number),
             "problem": problem,
             "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
@@ -150,6 +150,27 @@ def _clock_sentence(row: Mapping[str, object]) -> str:
     )
 
 
+_STRETCH: Final = (*_PLACE, "resource", "iteration", "node", "pid", "start_time", "end_time", "text")
+
+
+def _checkpoints(dataset: Dataset) -> pl.DataFrame:
+    """Stretches of checkpoints, which belong to no session."""
+    checkpoints = dataset.scan("checkpoints").collect()
+    text = pl.format("{}, {} buffers", "reason", "buffers_written")
+    return checkpoints.with_columns(text=text, pid=pl.lit(None, pl.Int32)).select(_STRETCH)
+
+
+def _plans(dataset: Dataset) -> pl.DataFrame:
+    """Executions whose plan auto_explain logged, from their begin to the record of the plan."""
+    plans, nodes = dataset.scan("plans"), dataset.scan("plan_nodes").filter(pl.col("parent").is_null())
+    first = nodes.select("source_id", "plan", topmost=pl.col("node_type").cast(pl.String))
+    logged = dataset.scan("log_events").select(*_PLACE, "pid", "duration_us", end_time="log_time")
+    began = pl.col("end_time") - pl.duration(microseconds=pl.col("duration_us").cast(pl.Int64))
+    text = pl.format("{}, nodes: {}", pl.col("topmost").fill_null("plan"), "nodes")
+    found = plans.join(first, on=["source_id", "plan"], how="left").join(logged, on=_PLACE, how="inner")
+    return found.drop_nulls("duration_us").with_columns(start_time=began, text=text).select(_STRETCH).collect()
+
+
 def _lock_waits(dataset: Dataset) -> pl.DataFrame:
     """Stretches of waiting for locks, from the records of `log_lock_waits`."""
     waits = dataset.scan("log_events").filter(pl.col("kind") == "lock_wait")
@@ -164,19 +185,17 @@ def _lock_waits(dataset: Dataset) -> pl.DataFrame:
 
 
 def _under_way(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Document]:
-    """Checkpoints or lock waits on the statement's nodes while it ran, each by its node's clock."""
+    """Other stretches on the statement's nodes while it ran, each by its node's clock; plans of its sessions only."""
     one = spans.filter(pl.col("kind") == "statement").row(0, named=True)
     since, until = spans["start_time"].min(), spans["end_time"].max()
     here = pl.col("resource").eq_missing(one["resource"]) & pl.col("iteration").eq_missing(one["iteration"])
     overlaps = (pl.col("start_time") <= until) & (pl.col("end_time") >= since)
     mine = others.filter(here & overlaps & pl.col("node").is_in(spans["node"].unique().to_list()))
     ours = spans.select("node", "pid").unique().with_columns(own=pl.lit(value=True))
-    # Checkpoints belong to no session.
-    sessions = mine if "pid" in mine.columns else mine.with_columns(pid=pl.lit(None, pl.Int32))
-    mine = sessions.join(ours, on=["node", "pid"], how="left").with_columns(pl.col("own").fill_null(value=False))
-    text = pl.format("{}, {} buffers", "reason", "buffers_written") if what == "checkpoint" else pl.col("text")
+    mine = mine.join(ours, on=["node", "pid"], how="left").with_columns(pl.col("own").fill_null(value=False))
+    mine = mine.filter("own") if what == "plan" else mine
     since_us = (pl.col("start_time") - one["start_time"]).dt.total_microseconds()
     length = (pl.col("end_time") - pl.col("start_time")).dt.total_microseconds()
-    columns = {"offset_us": since_us, "length_us": length, "text": text, "what": pl.lit(what)}
+    columns = {"offset_us": since_us, "length_us": length, "text": pl.col("text"), "what": pl.lit(what)}
     ordered = mine.sort("own", "start_time", *_PLACE, descending=[True, False, False, False])
     return ordered.select("node", *_PLACE, "own", **columns).to_dicts()

@@ -7,14 +7,30 @@ from functools import singledispatch
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.bottleneck import BottleneckStudy, RunVariance
+from citus_analysis.core.frames import as_polars
 from citus_analysis.errors import UsageError
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance
 from citus_analysis.plots.comparison_figures import plot_ratios
 from citus_analysis.plots.published_figures import plot_fits
 from citus_analysis.plots.scalability_figures import plot_series
+from citus_analysis.plots.server_figures import plot_shares, plot_track
+from citus_analysis.plots.theme import new_figure, style_of
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
-from citus_analysis.scaling import ModelFit, ScalingCurve, ScalingFit, ScalingStudy
+from citus_analysis.scaling import (
+    ClosedSolution,
+    ModelFit,
+    NetworkSolution,
+    ScalingCurve,
+    ScalingFit,
+    ScalingStudy,
+    WhatIf,
+    throughput_curves,
+)
+from citus_analysis.serverlogs import ServerProfile
 from citus_analysis.spans import ProfileStudy, TailProfile
 from citus_analysis.stats import Comparison, RunComparison
+from citus_analysis.tracking import TrackedSeries
 
 __all__ = ["figure_of"]
 
@@ -24,7 +40,8 @@ def figure_of(result: object) -> go.Figure:
     """The figure that shows a result best.
 
     Args:
-        result: a comparison, a curve or study of scaling, a fit or a profile.
+        result: a comparison, a curve, study or fit of scaling, a profile of statements or of server logs, a study of
+            bottlenecks or of run-to-run variance, a solved or predicted queueing network, a series over time.
 
     Raises:
         UsageError: results of this kind have no figure.
@@ -80,6 +97,52 @@ def _(result: TailProfile) -> go.Figure:
 @figure_of.register
 def _(result: ProfileStudy) -> go.Figure:
     return plot_profile(result.statements, by=["workers", "threads", "statement_kind", "executed"])
+
+
+@figure_of.register
+def _(result: ServerProfile) -> go.Figure:
+    return plot_shares(result.by_fingerprint)
+
+
+@figure_of.register
+def _(result: BottleneckStudy) -> go.Figure:
+    return plot_percentages(result.matrix)
+
+
+@figure_of.register
+def _(result: RunVariance) -> go.Figure:
+    rows = as_polars(result.sources).select(term="source", share="share")
+    named = rows.with_columns(resource=pl.lit("runs of one"), statement_kind=pl.lit("configuration"))
+    return plot_variance(named, title="Run-to-run variance by source")
+
+
+@figure_of.register
+def _(result: WhatIf) -> go.Figure:
+    return plot_throughput_curves(throughput_curves(result))
+
+
+@figure_of.register
+def _(result: ClosedSolution) -> go.Figure:
+    columns = {"customers": result.customers, "throughput": result.throughput}
+    rows = pl.DataFrame(columns).sort("customers")
+    figure = new_figure("Throughput of a closed network", x="customers", y="throughput")
+    figure.add_scatter(x=rows["customers"].to_list(), y=rows["throughput"].to_list(), mode="lines+markers")
+    return figure.update_yaxes(rangemode="tozero")
+
+
+@figure_of.register
+def _(result: NetworkSolution) -> go.Figure:
+    figure = new_figure("Time at each resource", y="residence time")
+    for number, name in enumerate(result.classes):
+        colour = style_of(number)[0]
+        times = result.residence_time[number].tolist()
+        figure.add_bar(x=list(result.resources), y=times, name=name, marker={"color": colour})
+    return figure
+
+
+@figure_of.register
+def _(result: TrackedSeries) -> go.Figure:
+    return plot_track(result.runs, metric=result.metric, places=result.found.places, title=result.name)
 
 
 def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:

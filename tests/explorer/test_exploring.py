@@ -115,3 +115,27 @@ def test_without_the_extra_one_line_says_what_to_install(
     with pytest.raises(UsageError, match=r"pip install 'citus-analysis\[notebook\]'") as raised:
         ca.explore(recorded_dataset)
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_logged_plan_is_under_way_in_its_own_session_alone(tmp_path: Path) -> None:
+    head = "2026-11-22 23:31:31.{} UTC [{}] [5/4{}] : [{}-1] [app=psql] LOG:  {}\n"
+    plan = "duration: 10.000 ms  plan:\n\tQuery Text: select 1\n\tResult  (cost=0.00..0.01 rows=1 width=4)"
+    plan += " (actual time=9.9..9.9 rows=1 loops=1)"
+    lines = [
+        head.format(469, 7, 1, 1, "statement: select 1"),
+        head.format(470, 8, 2, 1, "statement: select 2"),
+        head.format(480, 7, 1, 2, plan),
+        head.format(481, 8, 2, 2, "duration: 11.000 ms"),
+    ]
+    log = tmp_path / "logs" / "one" / "pglogs" / "PGLOG-1-1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(lines), encoding="utf-8")
+    assert ingest([tmp_path / "logs"], tmp_path / "ds").exit_code == 0
+    exploration = Exploration(open_dataset(tmp_path / "ds"))
+    shown = exploration.details(exploration.statements["trace_id"].to_list()).values()
+    under_way = [as_list(document["under_way"]) for document in shown]
+    (own,) = [rows for rows in under_way if rows]
+    assert [(one["what"], one["text"], one["own"], one["length_us"]) for one in own] == [
+        ("plan", "Result, nodes: 1", True, 10_000)
+    ]
+    assert len(under_way) == 2

@@ -91,6 +91,8 @@ def test_a_brush_selects_what_the_kernel_selects(page: "Page", recorded_dataset:
     page.get_by_role("button", name="open").first.click()
     page.wait_for_selector(".ca-own")
     assert "acquired ShareLock" in page.inner_text(".ca-own")
+    assert page.locator(".ca-under-way").count() == 8
+    assert "acquired ShareLock" in (page.locator(".ca-under-way title").first.text_content() or "")
     page.get_by_role("button", name="at [s]").click()
     page.wait_for_function("document.querySelector('th button').textContent.endsWith('↓')")
     assert widget.selection.order == "elapsed_us"

@@ -56,3 +56,43 @@ def test_a_dataset_shows_its_tables(recorded_dataset: Dataset) -> None:
     shown = recorded_dataset._repr_html_()
     assert "<td>statements</td><td>55221</td><td>One row per statement execution seen by a parent" in shown
     assert "<script" not in shown
+
+
+def test_studies_of_servers_draw_what_they_found(recorded_dataset: Dataset) -> None:
+    profile = ca.server_profile(recorded_dataset, resources="w2-t4-insert")
+    drawn = [seconds for trace in profile.plot().data for seconds in trace.x]
+    assert max(drawn) == pytest.approx(profile.by_fingerprint["total_s"].max())
+    study = ca.bottleneck.study_bottleneck(recorded_dataset, "w2-t4-insert")
+    (heat,) = study.plot().data
+    assert list(heat.x) == ["w2-t4-insert"]
+    assert study.table().height == len(study.verdicts) == 1
+
+
+def test_run_to_run_variance_draws_its_sources() -> None:
+    sizes = [1, 2, 3, 4, 5, 6]
+    varied = ca.bottleneck.split_run_variance(
+        [100.0 + 3 * one + one % 2 for one in sizes], ["a"] * 6, {"size": sizes}, wanted=0.05
+    )
+    drawn = {trace.name: trace.x[0] / 100 for trace in varied.plot().data}
+    assert drawn == pytest.approx(dict(varied.table().select("source", "share").iter_rows()))
+
+
+def test_queueing_networks_draw_throughput_and_the_time_at_each_resource() -> None:
+    solved = ca.scaling.mva({"cpu": 2.0, "disk": 3.0}, 20, think=4.0)
+    (bars,) = solved.plot().data
+    assert dict(zip(bars.x, bars.y, strict=True)) == pytest.approx(
+        dict(zip(("cpu", "disk"), solved.residence_time[0], strict=True))
+    )
+    assert solved.table()["resource"].to_list() == ["cpu", "disk"]
+    closed = ca.scaling.solve_closed([ca.scaling.Station(1.0)], [2, 1])
+    assert list(closed.plot().data[0].x) == [1, 2]
+    assert closed.table().sort("customers")["time"].to_list() == pytest.approx([1.0, 2.0])
+
+
+def test_a_series_over_time_draws_its_runs_and_changes() -> None:
+    values = [100.0 + number % 3 for number in range(15)] + [90.0 + number % 3 for number in range(15)]
+    found = ca.stats.find_changes(values)
+    runs = pl.DataFrame({"place": range(30), "dataset": "main", "value": values, "level": 95.0})
+    drawn = ca.tracking.TrackedSeries("throughput_ops_s", {}, runs, found).plot()
+    assert list(drawn.data[0].y) == values
+    assert len(found.places) == 1

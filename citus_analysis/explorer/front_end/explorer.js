@@ -6,6 +6,7 @@ const CIVIDIS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [
 const PARTS = { parse_us: "#e69f00", bind_us: "#000000", connect_us: "#cc79a7", parent_execute_us: "#0072b2",
   child_us: "#009e73", latency_us: "#d55e00" };
 const KINDS = { statement: "#6b7280", phase: "#0072b2", task: "#d55e00", remote: "#009e73", local: "#56b4e9", connect: "#cc79a7" };
+const UNDER_WAY = { "lock wait": "#a3260b", checkpoint: "#8a6d00", plan: "#5b4a9c" };
 const FILTERS = { run: "run", node: "node", kind: "kind", executed: "executed", shard: "shard" };
 const COLUMNS = [["elapsed_us", "at [s]"], ["node", "node"], ["statement_kind", "kind"], ["executed", "executed"],
   ["shard_id", "shard"], ["tasks", "tasks"], ["total_us", "T [ms]"], ["parent_us", "parent [ms]"],
@@ -32,6 +33,9 @@ function titled(element, text) {
   element.append(svg("title", {}, text));
   return element;
 }
+
+// A figure that is scrolled where the window is narrower than it can be read.
+const wide = (figure) => html("div", { class: "ca-figure" }, figure);
 
 const number = (value, digits = 3) => value === null || value === undefined ? "" :
   value.toLocaleString("en", { maximumFractionDigits: digits });
@@ -209,8 +213,9 @@ function waterfall(detail) {
   const left = 380, width = 760, row = 20;
   const ends = detail.spans.map((one) => Math.max(one.offset_us + one.length_us, one.high_us ?? 0));
   const scale = width / Math.max(1, ...ends);
-  const figure = svg("svg", { viewBox: `0 0 ${left + width + 80} ${detail.spans.length * row + 8}`, role: "img",
-    "aria-label": "spans of the statement over time" });
+  const others = shownUnderWay(detail);
+  const figure = svg("svg", { viewBox: `0 0 ${left + width + 80} ${(detail.spans.length + others.length) * row + 8}`,
+    role: "img", "aria-label": "spans of the statement over time, and what else was under way" });
   detail.spans.forEach((one, i) => {
     const y = i * row + 4, length = Math.max(one.length_us * scale, 1);
     const label = `node ${one.node}  ${one.label.replaceAll("\u2003", "\u00a0\u00a0\u00a0")}`;
@@ -223,13 +228,30 @@ function waterfall(detail) {
     figure.append(svg("text", { x: left + one.offset_us * scale + length + 4, y: y + 11 },
       one.duration_us === null ? "" : `${milliseconds(one.duration_us)} ms`));
   });
+  others.forEach((one, i) => {
+    const y = (detail.spans.length + i) * row + 4;
+    // What began before the statement or goes on after it is cut at the edge of the figure.
+    const from = Math.min(Math.max(one.offset_us * scale, 0), width);
+    const to = Math.min(Math.max((one.offset_us + one.length_us) * scale, from + 1), width);
+    const open = `${one.offset_us < 0 ? "◂ " : ""}${milliseconds(one.length_us)} ms` +
+      `${(one.offset_us + one.length_us) * scale > width ? " ▸" : ""}`;
+    const label = `node ${one.node}  ${one.what}${one.own ? "" : ", another session"}`;
+    figure.append(svg("text", { x: 0, y: y + 12 }, label));
+    figure.append(titled(svg("rect", { x: left + from, y: y + 3, width: to - from, height: row - 12,
+      fill: UNDER_WAY[one.what], "fill-opacity": one.own ? 0.9 : 0.45, class: "ca-under-way" }), one.text ?? ""));
+    figure.append(svg("text", { x: left + to + 4, y: y + 11 }, open));
+  });
   return figure;
 }
 
+// Of the statement's own sessions first.
+const shownUnderWay = (detail) =>
+  [...detail.under_way].sort((a, b) => Number(b.own) - Number(a.own)).slice(0, MOST_UNDER_WAY);
+
 function statementView(detail) {
-  const part = html("section", {}, html("h3", {}, `Statement ${detail.trace}`), waterfall(detail));
+  const part = html("section", {}, html("h3", {}, `Statement ${detail.trace}`), wide(waterfall(detail)));
   for (const sentence of detail.clocks) part.append(html("p", { class: "ca-soft" }, sentence));
-  for (const one of detail.under_way.slice(0, MOST_UNDER_WAY))
+  for (const one of shownUnderWay(detail))
     part.append(html("p", { class: one.own ? "ca-own" : "ca-soft" }, `Under way on node ${one.node}` +
       `${one.own ? ", in this statement's session" : ""}: ${one.what} from ${milliseconds(one.offset_us)} ms, ` +
       `${milliseconds(one.length_us)} ms long: ${one.text}`));
@@ -257,7 +279,7 @@ function draw(model, el) {
   if (view.n_rest > 0 && !model.frozen) counted.append(all);
   el.replaceChildren(filters(model, parsed(model, "choices"), view.selection, ask),
     html("p", { class: "ca-problem", role: "status" }, model.get("problem") || ""),
-    html("h3", {}, "Statements by time in the run and time taken (T)"), heatMap(model, heat, view.selection, ask),
+    html("h3", {}, "Statements by time in the run and time taken (T)"), wide(heatMap(model, heat, view.selection, ask)),
     html("p", { class: "ca-soft" }, `${number(heat.n)} statements; a cell is ${number(heat.width_s)} s wide; lighter: more statements` +
       (model.frozen ? "." : "; drag to select.")),
     howToGet(heat.call), counted, legend(view), statementTable(model, view, ask, open, detail.trace),

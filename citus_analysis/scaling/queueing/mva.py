@@ -14,6 +14,7 @@ from itertools import product
 from typing import Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
@@ -50,6 +51,12 @@ class NetworkSolution(Shown):
     residence_time: Floats
     queue_length: Floats
     utilisation: Floats
+
+    def summary_table(self) -> pl.DataFrame:
+        """One row per resource: utilisation, customers, and the time of each class there."""
+        times = {f"time of {name}": self.residence_time[number] for number, name in enumerate(self.classes)}
+        told = {"utilisation": self.utilisation, "queue_length": self.queue_length}
+        return pl.DataFrame({"resource": self.resources, **told, **times})
 
     @property
     def bottleneck(self) -> str:

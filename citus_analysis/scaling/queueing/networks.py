@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
@@ -82,6 +83,11 @@ class ClosedSolution(Shown):
     customers: tuple[int, ...]
     throughput: Floats
     residence_time: Floats
+
+    def summary_table(self) -> pl.DataFrame:
+        """One row per number of customers: throughput, and the time in the whole network."""
+        whole = self.residence_time.sum(axis=1)
+        return pl.DataFrame({"customers": self.customers, "throughput": self.throughput, "time": whole})
 
 
 def solve_closed(stations: Sequence[Station], customers: Sequence[int]) -> ClosedSolution:
