@@ -27,7 +27,6 @@ def test_blocks_that_nobody_runs_are_few_and_known() -> None:
         "docs/add-a-format.md": "tests/formats/test_added_format.py makes files of these blocks and runs them",
         "docs/ci.md": "the experiment and its tree are placeholders",
         "docs/datasets.md": "SRC and DIR are placeholders",
-        "docs/explore.md": "needs the dataset that README.md makes",
         "docs/install.md": "the number of the version changes with each release",
         "docs/publish.md": "needs a PostgreSQL server",
         "docs/reports.md": "needs the dataset that README.md makes",
