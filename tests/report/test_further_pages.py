@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from citus_analysis.report.engine.further_pages import further_pages, index_above, link_from_above
 from citus_analysis.report.engine.html import index_html
-from citus_analysis.report.engine.links import linked_files
+from citus_analysis.report.engine.links import further_pages, index_above, link_from_above, linked_files
 
 
 def write_page(path: Path, title: str) -> Path:

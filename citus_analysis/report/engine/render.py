@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
-from citus_analysis.report.engine.further_pages import further_pages, index_above, link_from_above
-from citus_analysis.report.engine.links import check_links
+from citus_analysis.report.engine.links import check_links, further_pages, index_above, link_from_above
 from citus_analysis.report.engine.notebooks import (
     DATASETS,
     Scalar,
