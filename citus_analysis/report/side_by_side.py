@@ -139,12 +139,10 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
     runs = selection.runs.drop_nulls("operation")
     apart = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
-    named = ["operation", "variant", *_SIZE, *(name for name in apart if name not in named_elsewhere)]
-    means = summarise_runs(runs, METRIC, by=named, level=level, method=method)
-    cells = [with_interval(*row) for row in means.select("mean", "low", "high").iter_rows()]
-    return (
-        means.select(*named, "n", "mean", "sd").with_columns(pl.Series("interval", cells, dtype=pl.String)).sort(named)
-    )
+    first = ["operation", "variant", *_SIZE]
+    rest = [name for name in apart if name not in named_elsewhere]
+    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method)
+    return means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
 
 
 def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:

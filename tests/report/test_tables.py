@@ -5,7 +5,7 @@ import math
 import polars as pl
 import pytest
 
-from citus_analysis.report.engine.html_tables import html_table
+from citus_analysis.report.blocks.html_tables import html_table
 from citus_analysis.texts.number_text import aligned
 
 

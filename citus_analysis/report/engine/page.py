@@ -22,8 +22,8 @@ from citus_analysis.core.open_types import JsonObject
 from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
+from citus_analysis.report.blocks.html_tables import html_table
 from citus_analysis.report.blocks.set_up_block import measured_line, set_up_block, set_up_rows
-from citus_analysis.report.engine.html_tables import html_table
 from citus_analysis.report.engine.notebooks import Scalar
 from citus_analysis.report.engine.sections import FIGURE_MIME, METADATA_KEY
 from citus_analysis.runs.run_selection import matching

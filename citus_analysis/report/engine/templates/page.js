@@ -57,8 +57,8 @@
     const axis = layout.yaxis || {};
     const names = axis.ticktext || [...new Set(data.flatMap((trace) => (Array.isArray(trace.y) ? trace.y : [])))];
     const room = Math.floor(width / 16);
-    if (width > 600 || !names.some((name) => typeof name === "string" && name.length > room)) return layout;
-    const lines = names.map((name) => wrapped(String(name), room));
+    if (width > 600 || !names.some((name) => typeof name === "string" && name.split("<br>").some((line) => line.length > room))) return layout;
+    const lines = names.map((name) => wrapped(String(name).replaceAll("<br>", " "), room));
     const height = layout.height || 420;
     const needed = 12 * Math.max(...lines.map((one) => one.length)) + 4;
     const more = Math.max(0, needed - (height - 130) / names.length) * names.length;

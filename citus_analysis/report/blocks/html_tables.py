@@ -38,12 +38,13 @@ _SEVERAL: Final = 3
 #: So few rows are shown, too, rather than left out.
 _SPARED: Final = 5
 #: Tables of more columns are printed across the sheet.
-_WIDE: Final = 9
+_WIDE: Final = 11
 #: Columns whose names in tables are short -> the words that a reader sees.
 _HEADINGS: Final = {
     "cpu_per_node": "cores per node",
     "drivers": "load generators",
     "family": "set-up",
+    "ops_s_per_vcpu": "throughput per vCPU [operations/s]",
     "resource": "system measured",
     "run_id": "run",
     "sd": "standard deviation",
@@ -54,6 +55,7 @@ _HEADINGS: Final = {
     "utilization_percent": "utilisation [%]",
     "largest_utilization_percent": "largest utilisation [%]",
     "variant": "set-up",
+    "vcpus": "vCPUs",
 }
 #: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
 _TOLD: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
