@@ -78,6 +78,8 @@ _WHOLE: Final = "#4b5563"
 _PLACE: Final = "#3b5b7a"
 #: Luminance on which black and white stand out equally (WCAG).
 _MIDDLE: Final = 0.179
+#: Colours of parts that the dark scheme lightens.
+_LIGHTENED: Final = frozenset({PART_COLOURS["parent"], PART_COLOURS["bind"]})
 #: Shown wherever statements whose T contains the commit appear beside statements whose T does not.
 COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
 
@@ -253,10 +255,15 @@ def plot_flame(
 
 
 def _ink_on(colour: str) -> str:
-    """White or black, whichever stands out more on a colour."""
+    """White or black, whichever stands out more on a colour, on the page's dark scheme, too.
+
+    That scheme (`report/engine/templates/page.js`) lightens some colours, and turns `#ffffff`, but not `#fffffe`.
+    """
     channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _MIDDLE else "#000001"
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= _MIDDLE:
+        return "#000001"
+    return "#ffffff" if colour.upper() in _LIGHTENED else "#fffffe"
 
 
 def plot_heat_map(
