@@ -22,3 +22,18 @@ def test_secrets_and_markup_do_not_reach_the_page(recorded: Tables) -> None:
     html = set_up_block(set_up_rows(recorded.table("runs"), told))
     assert "hunter2" not in html
     assert "<b>" not in html
+
+
+def test_what_the_runs_say_themselves_is_not_said_again(recorded: Tables) -> None:
+    told = pl.DataFrame(
+        {
+            "resource": ["a", "a", "a", "a"],
+            "name": ["facts.workers", "monitored", "cpu_per_node", "seed"],
+            "value": ["4", "on", "0.15", "19"],
+        }
+    )
+    rows = set_up_rows(recorded.table("runs").with_columns(workers=pl.lit(0, pl.Int32)), told)
+    values = dict(rows.select("property", "value").iter_rows())
+    assert values["Workers"] == "none (one server)"
+    assert not [name for name in values if name.startswith(("Facts", "Monitored"))]
+    assert (values["CPU per node [cores]"], values["Seed of the order"]) == ("0.15", "19")
