@@ -98,7 +98,7 @@ def plot_waits(waits: Frame, *, title: str = "Average active sessions by wait ev
             marker={"color": colour},
             hovertemplate="%{x:.2f} sessions<extra>%{fullData.name}</extra>",
         )
-    figure.update_xaxes(title_text="average active sessions").update_yaxes(automargin=True)
+    figure.update_xaxes(title_text="active sessions").update_yaxes(automargin=True)
     return figure.update_layout(barmode="stack")
 
 

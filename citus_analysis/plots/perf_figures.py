@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, groups, ink_on, new_figure, text
 
 __all__ = ["plot_flame_graph", "plot_symbols"]
 
@@ -89,6 +89,7 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
     below = frame.group_by(pl.col("caller_id").alias("frame_id")).agg(callees=pl.col("percent").sum())
     rest = (pl.col("percent") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
     frame = frame.join(below, on="frame_id", how="left", maintain_order="left").with_columns(rest)
+    colours = ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])]
     figure.add_icicle(
         ids=["all", *map(str, frame["frame_id"])],
         labels=["all samples", *map(text, frame["frame"])],
@@ -97,7 +98,8 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
         values=[0.0, *frame["rest"]],
         branchvalues="remainder",
         customdata=[0.0, *frame["self_percent"].round(3)],
-        marker={"colors": ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])], "line": {"width": 0.5}},
+        marker={"colors": colours, "line": {"width": 0.5}},
+        textfont={"color": [ink_on(colour) for colour in colours]},
         tiling={"orientation": "v", "flip": "y", "pad": 0},
         textposition="middle left",
         pathbar={"visible": False},

@@ -34,6 +34,7 @@ __all__ = [
     "colours_of",
     "faded",
     "groups",
+    "ink_on",
     "new_figure",
     "style_of",
     "text",
@@ -74,6 +75,10 @@ SYSTEM_COLOURS: Final = {
     "spanner": COLOURS[3],
 }
 
+#: Luminance on which black and white stand out equally (WCAG).
+_MIDDLE: Final = 0.179
+#: Colours that the dark scheme of pages lightens.
+_LIGHTENED: Final = frozenset({COLOURS[0], COLOURS[6], GREY.upper()})
 _INK: Final = "#1f2933"
 _GRID: Final = "#e4e7eb"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
@@ -171,6 +176,22 @@ def faded(colour: str, alpha: float = 0.15) -> str:
     """
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {alpha:g})"
+
+
+def ink_on(colour: str) -> str:
+    """White or black, whichever stands out more on a colour, on the page's dark scheme, too.
+
+    That scheme (`report/engine/templates/page.js`) lightens some colours, and turns `#ffffff`, but not `#fffffe`.
+
+    Example:
+        >>> ink_on("#3b5b7a"), ink_on("#0072B2"), ink_on("#E69F00")
+        ('#fffffe', '#ffffff', '#000001')
+    """
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= _MIDDLE:
+        return "#000001"
+    return "#ffffff" if colour.upper() in _LIGHTENED else "#fffffe"
 
 
 def groups(frame: pl.DataFrame, by: str) -> Sequence[tuple[str, pl.DataFrame]]:

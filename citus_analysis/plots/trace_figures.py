@@ -13,7 +13,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, ink_on, new_figure, text
 from citus_analysis.spans import TailProfile, percentiles_over_time, summed_time
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.spans.model.span_layout import lay_out
@@ -76,10 +76,6 @@ _SPAN: Final = (
 #: Levels of a flame above its parts: kinds of statements, and places of execution.
 _WHOLE: Final = "#4b5563"
 _PLACE: Final = "#3b5b7a"
-#: Luminance on which black and white stand out equally (WCAG).
-_MIDDLE: Final = 0.179
-#: Colours of parts that the dark scheme lightens.
-_LIGHTENED: Final = frozenset({PART_COLOURS["parent"], PART_COLOURS["bind"]})
 #: Shown wherever statements whose T contains the commit appear beside statements whose T does not.
 COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of local ones ends before it"
 
@@ -247,23 +243,11 @@ def plot_flame(
             branchvalues="total",
             marker={"colors": colours},
             leaf={"opacity": 1},
-            textfont={"color": [_ink_on(colour) for colour in colours]},
+            textfont={"color": [ink_on(colour) for colour in colours]},
             hovertemplate="%{label}<br>%{value:,.1f} ms in all<br>%{percentParent:.1%} of its parent<extra></extra>",
         )
     # Names that do not fit their part are left to the pointer, rather than shrunk.
     return figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
-
-
-def _ink_on(colour: str) -> str:
-    """White or black, whichever stands out more on a colour, on the page's dark scheme, too.
-
-    That scheme (`report/engine/templates/page.js`) lightens some colours, and turns `#ffffff`, but not `#fffffe`.
-    """
-    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= _MIDDLE:
-        return "#000001"
-    return "#ffffff" if colour.upper() in _LIGHTENED else "#fffffe"
 
 
 def plot_heat_map(

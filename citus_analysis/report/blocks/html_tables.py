@@ -39,6 +39,8 @@ _SEVERAL: Final = 3
 _SPARED: Final = 5
 #: Tables of more columns are printed across the sheet.
 _WIDE: Final = 11
+#: Tables of more columns are printed in smaller letters.
+_MANY: Final = 7
 #: Columns whose names in tables are short -> the words that a reader sees.
 _HEADINGS: Final = {
     "cpu_per_node": "cores per node",
@@ -104,7 +106,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
         "<tr>" + "".join(f"<td{kind}>{text}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in zip(*(one.cells for one in columns), strict=True)
     )
-    wide = " wide" if len(columns) > _WIDE else ""
+    wide = " wide" if len(columns) > _WIDE else " many" if len(columns) > _MANY else ""
     return (
         f'<div class="scroll{wide}" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
