@@ -94,19 +94,20 @@ def _degradations() -> tuple[_Rule, ...]:
 
 
 def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Runs of one resource with the runner's verdicts: the worse status counts, with both reasons.
+    """Runs with the runner's verdicts: the worse status counts, with both reasons.
 
     Args:
-        runs: the table `runs` of one resource.
-        outcomes: the table `outcomes` of the same resource; later rows win.
+        runs: the table `runs`.
+        outcomes: the table `outcomes` of the same resources; later rows win.
     """
-    verdicts = outcomes.unique("judged_iteration", keep="last", maintain_order=True).select(
+    verdicts = outcomes.unique(["resource", "judged_iteration"], keep="last", maintain_order=True).select(
+        "resource",
         iteration="judged_iteration",
         judged=pl.col("outcome").replace_strict(_STATUS_OF, default="ok", return_dtype=pl.String),
         judged_reason="reason",
         **{f"judged_{name}": name for name in _WINDOW},
     )
-    joined = runs.join(verdicts, on="iteration", how="left", maintain_order="left")
+    joined = runs.join(verdicts, on=["resource", "iteration"], how="left", maintain_order="left")
     severity = pl.max_horizontal(
         pl.col(name).cast(pl.String).fill_null("ok").replace_strict(_SEVERITY, return_dtype=pl.Int8)
         for name in ("status", "judged")

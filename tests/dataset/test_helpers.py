@@ -73,6 +73,13 @@ def alone(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture
+def waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So little work is done before a helper is ready; here it gets its share all the same."""
+    monkeypatch.setattr(Helper, "is_ready", lambda _: True)
+
+
+@pytest.mark.usefixtures("waited_for")
 def test_the_same_files_to_the_byte(raw: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     call = Helper.call
@@ -92,6 +99,27 @@ def test_the_same_files_to_the_byte(raw: Path, alone: Path, tmp_path: Path, monk
     assert calls == []
 
 
+def test_no_work_waits_for_a_helper_to_get_ready(
+    raw: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(Helper, "is_ready", lambda _: False)
+    monkeypatch.setattr(Helper, "call", lambda *_: calls.append(1))
+    ingest(raw, tmp_path / "out", jobs=2)
+    assert calls == []
+    assert contents(tmp_path / "out") == contents(alone)
+
+
+def test_a_helper_is_ready_once_it_can_answer() -> None:
+    helper = Helper()
+    assert not helper.is_ready()
+    assert helper.call(abs, -3) == 3
+    assert helper.is_ready()
+    assert helper.call(abs, -4) == 4
+    helper.end()
+
+
+@pytest.mark.usefixtures("waited_for")
 def test_work_of_a_helper_that_was_killed_is_done_here(
     raw: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +176,7 @@ def test_an_interrupt_ends_the_helpers() -> None:
         assert not is_running(helper._process.pid)
 
 
+@pytest.mark.usefixtures("waited_for")
 def test_no_work_is_repeated_once_the_ingest_is_stopped() -> None:
     with Pool(2) as pool:
         pool.start_helpers(HELPED_ITEMS)

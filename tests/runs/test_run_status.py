@@ -67,6 +67,7 @@ def test_the_runner_can_only_make_a_status_worse() -> None:
     begun = datetime(2026, 3, 1, tzinfo=UTC)
     outcomes = pl.DataFrame(
         {
+            "resource": ["w2", "w2", "w2", "w2"],
             "judged_iteration": [1, 1, 2, 3],
             "outcome": ["verified", "failed", "verified", "failed"],
             "reason": [None, "server stopped", None, "3 failed; server stopped"],

@@ -21,7 +21,7 @@ from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.manifest import Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
     from citus_analysis.spans import Traces
@@ -105,7 +105,8 @@ class Derivation:
         version: must be increased whenever the same inputs would give different rows.
         inputs: tables it reads.
         outputs: tables it writes.
-        compute: given the number of threads that it may use.
+        compute: what it gives for each of some resources of a dataset, given the number of threads that it may use.
+        together: several resources take little longer than one.
         facts: further values that its rows depend on (JSON-serialisable).
     """
 
@@ -113,7 +114,8 @@ class Derivation:
     version: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    compute: Callable[[ResourceTables, int], Pieces]
+    compute: Callable[[Sequence[ResourceTables], int], list[Pieces]]
+    together: bool = False
     facts: Callable[[ResourceTables], object] = lambda _tables: None
 
     def input_rows(self, tables: ResourceTables) -> int:
@@ -127,20 +129,41 @@ class Derivation:
         return digest((self.version, columns, inputs, self.facts(tables)), size=16)
 
 
-def _runs(tables: ResourceTables, _jobs: int) -> Pieces:
+def _runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces]:
     # A run whose clients left no output is known from file names only, and counts as failed.
-    if not tables.identities() and not tables.parts("client_metrics", "client_histogram"):
-        return
+    known = [one for one in resources if one.identities() or one.parts("client_metrics", "client_histogram")]
+    found = _runs_of(known) if known else {}
+    return [
+        iter([{name: frames[one.resource] for name, frames in found.items() if one.resource in frames}])
+        for one in resources
+    ]
+
+
+def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.DataFrame]]:
+    """Table -> resource -> rows. All rows name their resource, so one pass serves all: each starts many queries."""
     from citus_analysis.runs.run_status import with_verdicts
     from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs
 
-    runs = derive_runs(tables.scan("clients").collect(), run_identity(tables))
-    yield {
-        "runs": with_verdicts(runs, tables.scan("outcomes").collect()),
-        "operation_latencies": derive_operation_latencies(
-            tables.scan("client_metrics").collect(), tables.scan("client_histogram").collect()
-        ),
+    def rows(name: str) -> pl.DataFrame:
+        return _scan_all(name, resources).collect()
+
+    runs = derive_runs(rows("clients"), pl.concat(map(run_identity, resources)))
+    latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
+    tables = {"runs": with_verdicts(runs, rows("outcomes")), "operation_latencies": latencies}
+    return {
+        name: {str(key[0]): part for key, part in frame.partition_by(PARTITION_KEY, as_dict=True).items()}
+        for name, frame in tables.items()
     }
+
+
+def _scan_all(name: str, resources: Sequence[ResourceTables]) -> pl.LazyFrame:
+    """Rows of a table of several resources of a dataset."""
+    return scan_table(TABLES[name], resources[0].folder, [part for one in resources for part in one.parts(name)])
+
+
+def _each(compute: Callable[[ResourceTables, int], Pieces]) -> Callable[[Sequence[ResourceTables], int], list[Pieces]]:
+    """The computation of one resource for each of some, one after the other."""
+    return lambda resources, jobs: [compute(one, jobs) for one in resources]
 
 
 def _traces(tables: ResourceTables, jobs: int) -> Pieces:
@@ -209,10 +232,13 @@ DERIVATIONS: Final = (
         ("clients", "client_metrics", "client_histogram", "outcomes"),
         ("runs", "operation_latencies"),
         _runs,
-        lambda tables: run_identity(tables).rows(),
+        together=True,
+        facts=lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 5, ("log_events", "nodes"), _TRACE_TABLES, _traces),
-    Derivation("sources", 1, (), ("sources",), _sources, lambda tables: sources_frame(tables.sources).rows()),
+    Derivation("traces", 5, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
+    Derivation(
+        "sources", 1, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
+    ),
 )
 
 
@@ -228,10 +254,22 @@ def run_identity(tables: ResourceTables) -> pl.DataFrame:
     return pl.DataFrame(list(rows.values()), schema=schema)
 
 
-def known_runs(tables: ResourceTables) -> KnownRuns:
-    """The resource's runs and when their clients ran."""
-    windows = tables.scan("clients").group_by("run_id").agg(pl.col("start_time").min(), pl.col("end_time").max())
-    times = {run_id: (start, end) for run_id, start, end in windows.collect().iter_rows()}
+def known_runs(resources: Sequence[ResourceTables]) -> dict[str, KnownRuns]:
+    """The runs of each of a dataset's resources and when their clients ran."""
+    if not any(one.parts("clients") for one in resources):
+        return {one.resource: _known(one, {}) for one in resources}
+    clients = _scan_all("clients", resources).group_by(PARTITION_KEY, "run_id")
+    windows = clients.agg(pl.col("start_time").min(), pl.col("end_time").max()).collect()
+    times: dict[str, _Times] = {}
+    for resource, run_id, start, end in windows.iter_rows():
+        times.setdefault(resource, {})[run_id] = (start, end)
+    return {one.resource: _known(one, times.get(one.resource, {})) for one in resources}
+
+
+_Times = dict[str | None, tuple[datetime | None, datetime | None]]
+
+
+def _known(tables: ResourceTables, times: _Times) -> KnownRuns:
     runs: dict[str, KnownRun] = {}
     for run_id, identity in tables.identities():
         start, end = times.get(run_id, (None, None))
@@ -252,23 +290,29 @@ def by_resource(manifest: Manifest) -> list[ResourceTables]:
 
 
 def stage_parts(
-    derivation: Derivation, tables: ResourceTables, key: str, piece: str = "", jobs: int = 1
-) -> list[Staged]:
-    """Compute a resource's derived tables, or a piece of them, into staged parts.
+    derivation: Derivation, resources: Sequence[tuple[ResourceTables, str]], piece: str = "", jobs: int = 1
+) -> list[list[Staged]]:
+    """Compute the derived tables of some resources of a dataset, or a piece of them, into staged parts of each.
 
     Args:
         derivation: what is computed.
-        tables: what it is computed from.
-        key: state of the whole derivation.
+        resources: what it is computed from, each with the state of the whole derivation.
         piece: distinguishes the files of the piece from those of others.
         jobs: threads that compute it, at most.
     """
-    stem = f"{derivation.name}-{digest(tables.resource)}-{key[:8]}{piece}"
-    place = f"{derivation.name} of {tables.resource}"
     threads = min(jobs, _MOST_JOBS)
+    computed = derivation.compute([tables for tables, _ in resources], threads)
+    return [
+        _staged(derivation.name, tables, f"{key[:8]}{piece}", pieces, threads)
+        for (tables, key), pieces in zip(resources, computed, strict=True)
+    ]
+
+
+def _staged(name: str, tables: ResourceTables, state: str, pieces: Pieces, threads: int) -> list[Staged]:
+    place, stem = f"{name} of {tables.resource}", f"{name}-{digest(tables.resource)}-{state}"
     with PartWriter(tables.folder, tables.resource, stem, threads) as writer:
-        for rows in derivation.compute(tables, threads):
+        for rows in pieces:
             with writing(tables.folder, place):
-                writer.write({name: TABLES[name].batch(frame) for name, frame in rows.items()})
+                writer.write({table: TABLES[table].batch(frame) for table, frame in rows.items()})
         with writing(tables.folder, place):
             return writer.finish()

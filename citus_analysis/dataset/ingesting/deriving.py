@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -14,7 +14,11 @@ from citus_analysis.dataset.storage.manifest import DerivedState
 from citus_analysis.dataset.storage.parts import Staged
 from citus_analysis.dataset.storage.store import Store
 
-__all__ = ["DeriveTask", "derive_task", "derived_by_pieces", "pieces_of"]
+__all__ = ["DeriveTask", "derive_task", "derive_tasks", "derived_by_pieces", "pieces_of", "together"]
+
+#: Rows and resources that are computed at once, at most: as much as a worker holds anyway, and a fair share of many.
+_MOST_ROWS: Final = 500_000
+_MOST_TASKS: Final = 32
 
 #: Input of a task that takes seconds.
 _LARGE_BYTES: Final = 16 * 2**20
@@ -56,10 +60,44 @@ def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[Staged]:
         task: what is computed.
         jobs: threads that compute it, at most.
     """
-    derivation = _BY_NAME[task.derivation]
-    with store.workspace(task.tables.parts(*derivation.inputs)) as folder:
-        tables = replace(task.tables, folder=folder)
-        return store.sent(stage_parts(derivation, tables, task.key, task.piece, jobs))
+    return derive_tasks(store, [task], jobs)[0]
+
+
+def derive_tasks(store: Store, tasks: Sequence[DeriveTask], jobs: int = 1) -> list[list[Staged]]:
+    """Compute one derivation, or the same piece of it, of several resources into staged parts of each.
+
+    Args:
+        store: where the inputs are and the parts go.
+        tasks: what is computed.
+        jobs: threads that compute it, at most.
+    """
+    derivation = _BY_NAME[tasks[0].derivation]
+    with store.workspace([part for task in tasks for part in task.tables.parts(*derivation.inputs)]) as folder:
+        resources = [(replace(task.tables, folder=folder), task.key) for task in tasks]
+        return [store.sent(staged) for staged in stage_parts(derivation, resources, tasks[0].piece, jobs)]
+
+
+def together(tasks: Iterable[DeriveTask]) -> list[list[DeriveTask]]:
+    """The tasks in groups that are computed at once: those of a derivation that takes little longer for several.
+
+    Example:
+        >>> together([])
+        []
+    """
+    groups: list[list[DeriveTask]] = []
+    rows = 0
+    last: DeriveTask | None = None
+    for task in tasks:
+        derivation = _BY_NAME[task.derivation]
+        rows += (own := derivation.input_rows(task.tables))
+        fits = derivation.together and rows <= _MOST_ROWS and last is not None and last.derivation == task.derivation
+        if fits and len(groups[-1]) < _MOST_TASKS:
+            groups[-1].append(task)
+        else:
+            groups.append([task])
+            rows = own
+        last = task
+    return groups
 
 
 def derived_by_pieces(

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from select import select
 from typing import IO, Final, TypeVar, cast
 
 __all__ = ["Helper", "NoAnswerError", "say", "serve"]
@@ -33,6 +34,8 @@ _PROGRAM: Final = (
 )
 #: Of a reply: more is to come, the result, or none.
 _SAID, _RESULT, _NOTHING = "said", "result", "nothing"
+#: The first reply: calls begin at once from here on.
+_READY: Final = "ready"
 #: In a helper, where its replies go.
 _replies: IO[bytes] | None = None
 
@@ -69,7 +72,14 @@ class Helper:
         except OSError as error:
             raise NoAnswerError from error
         self._requests, self._replies = self._process.stdin, self._process.stdout
+        self._is_ready = False
         self._send(pickle.dumps(sys.path) + pickle.dumps((os.getpid(), ahead)))
+
+    def is_ready(self) -> bool:
+        """Whether the process has imported what it needs, so that a call begins at once, or has ended."""
+        if not self._is_ready and self._replies is not None:
+            self._is_ready = bool(select([self._replies], [], [], 0)[0])
+        return self._is_ready
 
     def call(
         self, function: Callable[..., _Result], *arguments: object, heard: Callable[[object], None] | None = None
@@ -81,8 +91,9 @@ class Helper:
         """
         try:
             self._send(pickle.dumps((function, arguments)))
-            while (reply := self._reply())[0] == _SAID:
-                if heard is not None:
+            while (reply := self._reply())[0] in {_READY, _SAID}:
+                self._is_ready = True
+                if heard is not None and reply[0] == _SAID:
                     heard(reply[1])
         except (OSError, EOFError, ValueError, TypeError, AttributeError, pickle.PickleError) as error:
             raise NoAnswerError from error
@@ -119,6 +130,7 @@ def serve() -> None:
     parent, ahead = pickle.load(requests)  # noqa: S301 - written by the process that started this one
     _end_with(parent)
     import_module(ahead).prepare()
+    _answer(_READY, None)
     while True:
         try:
             function, arguments = pickle.load(requests)  # noqa: S301 - as above

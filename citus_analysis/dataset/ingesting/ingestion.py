@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -20,7 +21,7 @@ from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
-from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Found, display, is_there, walk
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, is_there, walk
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
     Derivation,
@@ -29,7 +30,7 @@ from citus_analysis.dataset.ingesting.derive import (
     claimed_twice,
     known_runs,
 )
-from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derived_by_pieces
+from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
 from citus_analysis.dataset.ingesting.pool import Pool, batches
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
@@ -49,7 +50,7 @@ from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part
 from citus_analysis.dataset.storage.parts import Staged, folder_of
 from citus_analysis.dataset.storage.store import FolderStore, Store
 from citus_analysis.errors import InputError, UsageError
-from citus_analysis.formats import format_named, formats
+from citus_analysis.formats import Format, format_named, formats
 from citus_analysis.redaction import redact
 from citus_analysis.texts.urls import is_url
 
@@ -63,6 +64,9 @@ _MOST_THREADS: Final = 8
 
 #: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.
 _BATCH_SECONDS: Final = 1.0
+
+#: Files that a helper hashes and recognises at once: each takes a millisecond or two.
+_RECOGNISED_AT_ONCE: Final = 16
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
@@ -122,11 +126,10 @@ def ingest(
         found = walk(paths)
         gauge = _Gauge(progress)
         known = store.load()
-        look = partial(recognise_task, format, stretch_bytes(sum(file.bytes for file in found.files), pool.jobs))
         if pool.cluster is None:
             pool.start_helpers(len(found.files) - len(known.sources))
-            look = partial(recognise, forced=forced, remembered=_remembered(known) if forced is None else {})
-        plan = _recognised(with_origins(found.files, origins), identifier, look, pool, gauge)
+        files = [identifier.identify(file) for file in with_origins(found.files, origins)]
+        plan = _recognised(files, forced, known, pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(given, plan)
         with store.writable(known, pool.halt) as manifest:
@@ -211,15 +214,23 @@ def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
 
 
 def _recognised(
-    files: list[Found],
-    identifier: Identifier,
-    look: Callable[[SourceFile], SourceFile],
-    pool: Pool,
-    gauge: _Gauge,
+    files: list[SourceFile], forced: Format | None, known: Manifest, pool: Pool, gauge: _Gauge
 ) -> list[SourceFile]:
-    gauge.start("scan", sum(found.bytes for found in files))
+    """Hash and recognise all files: by helpers those that the dataset does not know, for many of which that pays."""
+    gauge.start("scan", sum(file.bytes for file in files))
+    named = None if forced is None else forced.name
+    if pool.cluster is not None:
+        stretch = stretch_bytes(sum(file.bytes for file in files), pool.jobs)
+        looked = pool.spread(partial(recognise_task, named, stretch), files, attrgetter("bytes"))
+    else:
+        here = partial(recognise, forced=forced, remembered=_remembered(known) if forced is None else {})
+        locations = {state.location for state in known.sources.values()}
+        new = [file for file in files if file.recorded not in locations]
+        old = [file for file in files if file.recorded in locations]
+        there = partial(recognise_task, named, None)
+        looked = chain(pool.each(here, old), pool.each_helped(here, there, new, _RECOGNISED_AT_ONCE))
     plan: list[SourceFile] = []
-    for file, recognised in pool.spread(look, map(identifier.identify, files), attrgetter("bytes")):
+    for file, recognised in looked:
         plan.append(recognised)
         gauge.add(file.bytes)
     return sorted(plan, key=lambda item: os.fsencode(item.location))
@@ -327,7 +338,7 @@ class _Ingest:
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             if seen != self.counts["commits"]:
                 self._fetch("clients")
-                runs = {tables.resource: known_runs(self._readable(tables)) for tables in by_resource(self.manifest)}
+                runs = known_runs([self._readable(tables) for tables in by_resource(self.manifest)])
                 seen = self.counts["commits"]
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
             for outcomes in batches(self._outcomes(tasks), seconds=_BATCH_SECONDS):
@@ -454,9 +465,13 @@ class _Ingest:
             for one, tables in outdated
             if (one, tables) not in large
         ]
-        derive = partial(derive_task, self.store)
-        for task, staged in self.pool.each_helped(derive, derive, small, at_once=1):
-            yield task.state_with(staged), staged
+        self.pool.start_helpers(len(small))
+        # Each derivation's in a row; traces, which take longest, first.
+        small.sort(key=attrgetter("derivation"), reverse=True)
+        derive = partial(derive_tasks, self.store)
+        for group, computed in self.pool.each_helped(derive, derive, together(small), at_once=1):
+            for task, parts in zip(group, computed, strict=True):
+                yield task.state_with(parts), parts
 
     def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
         self.store.publish([item for _, staged in results for item in staged])

@@ -134,6 +134,9 @@ class Pool:
             helper = self._idle.get_nowait()
         except Empty:
             return [here(item) for item in group]
+        if not helper.is_ready():
+            self._idle.put(helper)
+            return [here(item) for item in group]
         try:
             results = helper.call(all_of, there, group)
         except NoAnswerError:

@@ -26,12 +26,12 @@ def _unnoticed(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""
 
 
-def recognise_task(forced: str | None, stretch_bytes: int, file: SourceFile) -> SourceFile:
+def recognise_task(forced: str | None, stretch_bytes: int | None, file: SourceFile) -> SourceFile:
     """Hash and recognise one file, and find where it can be cut.
 
     Args:
         forced: name of the format to treat it as.
-        stretch_bytes: length of the stretches that it is cut into.
+        stretch_bytes: length of the stretches that it is cut into; None: it is not.
         file: an identified file.
     """
     return recognise(file, None if forced is None else format_named(forced), {}, stretch_bytes)
