@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Write the traces of a dataset to a file that a trace viewer or collector opens.
 
-    perfetto: open it at ui.perfetto.dev; .pftrace is Perfetto's own format (smaller, and written in little memory),
+    perfetto: open it at ui.perfetto.dev; .pftrace is Perfetto's own format (half the size),
     anything else JSON; with .gz after it, it is compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or JSON
     lines. FILE may be /dev/stdout. Spans without a time are left out and counted.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, TypeVar
 
 import polars as pl
 
@@ -30,6 +30,9 @@ class ExportCount(int):
         return count
 
 
-def with_a_time(spans: pl.DataFrame) -> pl.DataFrame:
+_Rows = TypeVar("_Rows", pl.DataFrame, pl.LazyFrame)
+
+
+def with_a_time(spans: _Rows) -> _Rows:
     """The spans that have a place in time: a begin or an end."""
     return spans.filter(pl.coalesce("start_time", "end_time").is_not_null())

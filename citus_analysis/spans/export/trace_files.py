@@ -31,8 +31,8 @@ def export_traces(
     named pipe and `/dev/stdout` are written into.
 
     Args:
-        spans: rows of table `spans`. Lazy rows are read group by group where the kind of file allows it (`.pftrace`
-            and `otlp`), and need little memory then.
+        spans: rows of table `spans`. Lazy rows are read group by group, and need
+            little memory then.
         statements: rows of table `statements` of the same traces.
         out_path: file to write. `perfetto`: `.pftrace` and `.perfetto-trace` are Perfetto's own format, anything else
             is JSON; with `.gz` after it, it is compressed; `otlp`: `.pb`, `.binpb` and `.otlp` are protobuf,

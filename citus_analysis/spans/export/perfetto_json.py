@@ -1,0 +1,197 @@
+"""Traces as Chrome trace events (JSON), which the Perfetto UI and chrome://tracing open, written in flat memory.
+
+One process per node, one thread per backend. Slices of a thread must nest:
+:func:`~citus_analysis.spans.model.span_layout.lay_out` places them, and `args` has the raw end time. Tasks of
+statements with several tasks overlap and become asynchronous slices. Arrows lead from a task to the remote execution
+it belongs to.
+
+Backends are independent of each other, so the spans come in groups of backends, and no more than one group is held.
+Only of what arrows connect, times and tracks are kept to the end: some hundred bytes for each remote execution.
+
+Source: Trace Event Format (Google, 2016), as Perfetto documents what it reads of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.spans.export.counts import with_a_time
+from citus_analysis.spans.export.hexadecimal import hexadecimal
+from citus_analysis.spans.export.perfetto_packets import Sink
+from citus_analysis.spans.export.span_labels import label, overlapping
+from citus_analysis.spans.model.span_layout import lay_out
+
+__all__ = ["write_json"]
+
+_CHUNK: Final = 50_000
+#: How long an arrow takes at least, microseconds.
+_STEP: Final = 1.0
+_BASE: Final = ("name", "cat", "pid", "tid", "ts")
+
+
+def write_json(
+    out: Sink,
+    backends: pl.DataFrame,
+    groups: Iterable[tuple[pl.DataFrame, pl.DataFrame]],
+    linked: pl.Series,
+) -> tuple[int, int]:
+    """Write a trace.
+
+    Args:
+        out: where to.
+        backends: `node`, `pid`, `gpid`, `child` (whether it ran tasks of others) and `begin` (no span of it begins
+            before, microseconds since 1970) of each backend.
+        groups: spans and statements of some backends at a time, each backend whole.
+        linked: ids of tasks whose remote execution is among the spans.
+
+    Returns:
+        Number of events written, and of spans left out because they have no time.
+    """
+    numbered = backends.with_columns(
+        process=pl.col("node").rank("dense").cast(pl.Int64),
+        track=pl.struct("node", "pid").rank("dense").cast(pl.Int64),
+    )
+    first = numbered["begin"].min()
+    origin = int(first) if isinstance(first, (int, float)) else 0
+    written = left_out = 0
+    tails, tips = [], []
+    out.write(b'{"displayTimeUnit":"ms","traceEvents":[')
+    for spans, statements in groups:
+        placed = lay_out(with_a_time(spans))
+        left_out += spans.height - placed.height
+        timed = _timed(placed, statements, numbered, origin)
+        written += _write(out, written, _slices(timed))
+        tails.append(_tails(timed, linked))
+        tips.append(_tips(timed))
+        del placed, timed
+    written += _write(out, written, [_names(numbered)])
+    if tails:
+        written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
+    out.write(b"\n]}\n")
+    return written, left_out
+
+
+def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
+    """Write events, the first after a comma unless it is the first of all; how many there are."""
+    written = 0
+    for lines in _chunks(parts):
+        out.write(b",\n" if before + written else b"\n")
+        out.write(",\n".join(lines.to_list()).encode())
+        written += len(lines)
+    return written
+
+
+def _chunks(parts: Iterable[pl.DataFrame]) -> Iterator[pl.Series]:
+    """Each event as one JSON object, a bounded number at a time."""
+    for part in parts:
+        for chunk in part.iter_slices(_CHUNK):
+            yield chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
+
+
+def _names(numbered: pl.DataFrame) -> pl.DataFrame:
+    session = pl.when("child").then(pl.format("child of {}", "gpid")).otherwise(pl.lit("session"))
+    thread_names = numbered.select(
+        ph=pl.lit("M"),
+        name=pl.lit("thread_name"),
+        pid="process",
+        tid="track",
+        args=pl.struct(name=pl.format("{} [{}]", session, "pid")),
+    )
+    process_names = (
+        numbered.group_by("process")
+        .agg(pl.col("node").first())
+        .select(
+            ph=pl.lit("M"),
+            name=pl.lit("process_name"),
+            pid="process",
+            tid=pl.lit(0, pl.Int64),
+            args=pl.struct(name=pl.format("node {}", "node")),
+        )
+    )
+    return pl.concat([process_names, thread_names]).sort("pid", "tid")
+
+
+def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFrame, origin: int) -> pl.DataFrame:
+    """Spans with what their events hold."""
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
+    threads = numbered.select("node", "pid", "process", "track")
+    return (
+        placed.drop("process", "track")
+        .join(threads, on=["node", "pid"], how="left", nulls_equal=True)
+        .join(facts, on="trace_id", how="left")
+        .with_columns(
+            # The thread's number of the operating system makes way for that of the track.
+            pid="process",
+            tid="track",
+            ts=(pl.col("begin") - origin).round(3),
+            dur=(pl.col("end") - pl.col("begin")).round(3),
+            cat=pl.col("kind").cast(pl.String),
+            name=label(),
+            args=_arguments(),
+            id=pl.format("0x{}", hexadecimal("span_id")),
+        )
+    )
+
+
+def _slices(timed: pl.DataFrame) -> list[pl.DataFrame]:
+    tasks, whole = timed.filter(overlapping()), timed.filter((pl.col("kind") != "local") & ~overlapping())
+    return [
+        whole.select(pl.lit("X").alias("ph"), *_BASE, "dur", "args"),
+        timed.filter(pl.col("kind") == "local").select(pl.lit("i").alias("ph"), *_BASE, pl.lit("t").alias("s"), "args"),
+        tasks.select(pl.lit("b").alias("ph"), *_BASE, "id", "args"),
+        tasks.select(pl.lit("e").alias("ph"), *_BASE[:4], pl.col("ts") + pl.col("dur"), "id"),
+    ]
+
+
+def _arguments() -> pl.Expr:
+    return pl.struct(
+        trace_id=hexadecimal("trace_id"),
+        shard_id="shard_id",
+        gpid="gpid",
+        match=pl.col("match").cast(pl.String),
+        executed=pl.when(pl.col("kind") == "statement").then("executed"),
+        failed=pl.when(pl.col("kind") == "statement").then("failed"),
+        includes_commit="includes_commit",
+        duration_us="duration_us",
+        log_end_time=pl.col("end_time").dt.to_string("iso:strict"),
+        source_id="source_id",
+        byte_offset="byte_offset",
+    )
+
+
+def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
+    """Tasks that arrows begin at, and where their statement begins."""
+    statements = timed.filter(pl.col("kind") == "statement").select("trace_id", earliest="ts")
+    tasks = timed.filter(pl.col("span_id").is_in(linked.implode()))
+    return (
+        tasks.select("span_id", "trace_id", *_BASE, "id").join(statements, on="trace_id", how="left").drop("trace_id")
+    )
+
+
+def _tips(timed: pl.DataFrame) -> pl.DataFrame:
+    """Remote executions that arrows end at."""
+    # A slice that lasts until t is over at t, and an arrow takes time.
+    end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
+    remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
+    return remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id")
+
+
+def _arrows(tails: pl.DataFrame, tips: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """From the begin of a task to its remote execution.
+
+    The trace processor leaves out arrows that lead back in time, which 1 ms of resolution is enough for: those leave
+    the statement as late as that takes, and meet the execution where it is by then.
+    """
+    for some in tips.iter_slices(_CHUNK):
+        arrows = (
+            tails.join(some, on="span_id", how="inner")
+            .with_columns(ts=pl.max_horizontal("earliest", pl.min_horizontal("ts", pl.col("to_end") - _STEP)))
+            .with_columns(to_ts=(pl.col("ts") + _STEP).clip("to_ts", "to_end"))
+            .with_columns(pl.col("ts", "to_ts").round(3))
+        )
+        yield arrows.select(pl.lit("s").alias("ph"), *_BASE, "id")
+        tip = (pl.col(f"to_{name}").alias(name) for name in _BASE[2:])
+        yield arrows.select(pl.lit("f").alias("ph"), pl.lit("e").alias("bp"), *_BASE[:2], *tip, "id")
