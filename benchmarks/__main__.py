@@ -1,11 +1,15 @@
 """Runs every benchmark of this folder, or those that are named: `python -m benchmarks [NAME ...]`.
 
-At the end one table shows what was measured: what, today, before (the figures that were kept last), and the target.
+At the end one table shows what was measured: what, today (of the benchmarks that ran), before (the figures that were
+kept last, and the day on which they were measured), and the target. All of it takes less than half an hour on two
+cores; larger logs and further shapes are options of each benchmark.
 """
 
 import json
 import sys
+from datetime import UTC, datetime
 from importlib import import_module
+from os import getloadavg
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -14,11 +18,16 @@ from citus_analysis.texts.text_tables import text_table
 
 RESULTS: Final = Path(__file__).parent / "results"
 
+#: Benchmark -> the day on which its results were measured, with the load of the machine at the time.
+WHEN: Final = RESULTS / "when.json"
+
 #: What, file of results, the place of the figure in it, target.
 FIGURES: Final = (
     ("the tests' 861 recorded files: ingest, s", "small_files", "ingest_s", "8"),
     ("the same in CPU seconds", "small_files", "ingest_cpu_s", "16"),
     ("the same with nothing changed, s", "small_files", "unchanged_s", "1"),
+    ("a file in a tree of 180, CPU ms", "small_files", "ms_a_file_of_180", ""),
+    ("a file in a tree of 1,800, CPU ms", "small_files", "ms_a_file_of_1800", ""),
     ("export of their traces, s", "small_files", "export_s", ""),
     ("export of their traces, peak MiB", "small_files", "export_peak_mib", "1024"),
     ("reading of YCSB's output, MB/s", "clients", "0.reader_mb_s", ""),
@@ -27,6 +36,15 @@ FIGURES: Final = (
     ("ingest of an hour, 2 threads / grep -c, wall", "hour", "0.ingest_2_over_grep_wall", "0.25"),
     ("ingest of an hour, 2 threads over 1", "hour", "0.two_threads_over_one", "1.6"),
     ("ingest of an hour, 2 threads, peak MiB", "hour", "0.ingest_2_peak_mib", "1024"),
+    ("JSON trace of the whole hour, s", "hour", "0.export_json_s", "20"),
+    ("JSON trace of the whole hour, peak MiB", "hour", "0.export_json_peak_mib", "1024"),
+    ("Perfetto's own format of the hour, s", "hour", "0.export_pftrace_s", "20"),
+    ("Perfetto's own format of the hour, peak MiB", "hour", "0.export_pftrace_peak_mib", "1024"),
+    ("many short sessions, 1 thread / grep -c, wall", "hour", "2.ingest_1_over_grep_wall", "0.25"),
+    ("overlapping sessions, 1 thread / grep -c, wall", "hour", "3.ingest_1_over_grep_wall", "0.25"),
+    ("reading of the study's prefix, MB/s", "pglog", "study_prefix.reader_2_mb_per_s", ""),
+    ("reading of csvlog, MB/s", "pglog", "pgcsvlog.reader_2_mb_per_s", "150"),
+    ("reading of jsonlog, MB/s", "pglog", "pgjsonlog.reader_2_mb_per_s", "150"),
     ("a month of sar's text, MB/s", "samplers", "sar_mb_s", "50"),
     ("a month of sadf -d, MB/s", "samplers", "sadf_csv_mb_s", "50"),
     ("a month of dool, MB/s", "samplers", "dstat_mb_s", "50"),
@@ -55,11 +73,20 @@ def figure(results: object, place: str) -> str:
 
 def table(before: dict[str, object], today: dict[str, object]) -> list[str]:
     """What was measured, beside what was measured before."""
+    days = before.get(WHEN.stem, {})
     rows = [
-        (what, figure(today.get(name), place), figure(before.get(name), place), target)
+        (what, figure(today.get(name), place), figure(before.get(name), place), figure(days, f"{name}.day"), target)
         for what, name, place, target in FIGURES
     ]
-    return text_table(("what", "today", "before", "target"), rows, right={1, 2, 3}, ruled=True)
+    return text_table(("what", "today", "before", "of", "target"), rows, right={1, 2, 4}, ruled=True)
+
+
+def remember(name: str, began: float) -> None:
+    """Keep when a benchmark was measured, how long it took and how busy the machine was."""
+    days = json.loads(WHEN.read_text(encoding="utf-8")) if WHEN.exists() else {}
+    facts = {"day": f"{datetime.now(UTC):%Y-%m-%d}", "minutes": round((perf_counter() - began) / 60, 1)}
+    days[name] = {**facts, "load": round(getloadavg()[1], 1)}
+    WHEN.write_text(json.dumps(dict(sorted(days.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -72,8 +99,11 @@ def main() -> None:
     before, began = kept(), perf_counter()
     for name in wanted:
         print(f"== {name}", flush=True)
+        own = perf_counter()
         import_module(f"benchmarks.{name}").main()
-    print(*table(before, kept()), sep="\n")
+        remember(name, own)
+    today = {name: results for name, results in kept().items() if name in wanted}
+    print(*table(before, today), sep="\n")
     print(f"{(perf_counter() - began) / 60:.1f} minutes")
 
 

@@ -7,7 +7,8 @@ overlap. Of each it measures, whole processes, in the same run:
 - `LC_ALL=C grep -c 'duration: '`;
 - `citus-analysis ingest` with one and with two threads: reading, traces, statements, match quality, clock offsets;
 - its peak resident memory, and how many rows and exact pairs there are;
-- what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`).
+- what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`);
+- of the first shape, the export of all traces as JSON and in Perfetto's own format.
 
 Ratios are kept of wall time and of CPU time, which other work on the machine changes less.
 """
@@ -31,6 +32,8 @@ from citus_analysis.dataset import open_dataset
 
 RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
 OVERLAPPING: Final = "overlapping"
+#: Of the logs of this shape, all traces are written as well.
+EXPORTED: Final = "long"
 JOBS: Final = (1, 2)
 
 
@@ -56,6 +59,14 @@ def floor(source: Path, out: Path) -> dict[str, object]:
     return dict(json.loads(told))
 
 
+def exported(dataset: Path, out: Path) -> Cost:
+    """All traces of a dataset, written by the command in a new process."""
+    command = [sys.executable, "-m", "citus_analysis", "spans", str(dataset), "--out", str(out), "--limit", "0"]
+    cost = measured([*command, "--export", "perfetto"], (0, 1))
+    out.unlink()
+    return cost
+
+
 def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
     """All of it on logs of one shape and size."""
     source, out = folder / "logs", folder / "dataset"
@@ -78,6 +89,11 @@ def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
             f"ingest_{jobs}_over_grep_cpu": round(grep.cpu_s / cost.cpu_s, 4),
         }
     row["two_threads_over_one"] = round(costs[1].wall_s / costs[2].wall_s, 2)
+    if shape == EXPORTED:
+        for suffix in ("json", "pftrace"):
+            cost = exported(out, folder / f"trace.{suffix}")
+            row |= {f"export_{suffix}_s": round(cost.wall_s, 2), f"export_{suffix}_cpu_s": round(cost.cpu_s, 2)}
+            row[f"export_{suffix}_peak_mib"] = round(cost.peak_mib)
     dataset = open_dataset(out)
     # Not the rows themselves: what this process holds counts as the peak of those it starts.
     row["spans"] = dataset.scan("spans").select(pl.len()).collect().item()
@@ -91,7 +107,7 @@ def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[1000, 4000])
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[1000])
     parser.add_argument("--shapes", nargs="+", default=[*SHAPES, OVERLAPPING], choices=[*SHAPES, OVERLAPPING])
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()

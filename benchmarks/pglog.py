@@ -339,7 +339,7 @@ def first_call(folder: Path) -> dict[str, float]:
 def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[400, 4000])
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[400, 1600])
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
