@@ -14,7 +14,7 @@ from citus_analysis.formats import Format
 from citus_analysis.redaction import VERSION
 from citus_analysis.schema import TABLES
 
-__all__ = ["SourceFile"]
+__all__ = ["SourceFile", "columns_of"]
 
 #: Formats of these tables read what a load generator wrote.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
@@ -76,12 +76,13 @@ class SourceFile(Found):
 
     def state_key(self, assignment: object) -> str:
         """Hash over everything that the file's rows depend on."""
-        columns = _columns_of(self.format.tables if self.format else ())
+        columns = columns_of(self.format.tables if self.format else ())
         parser = (self.format.name, self.format.version) if self.format else None
         facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
         return digest((facts, assignment), size=16)
 
 
 @lru_cache(maxsize=256)
-def _columns_of(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+def columns_of(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+    """Names and types of the columns of tables: their rows are made again when these change."""
     return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}

@@ -15,6 +15,7 @@ import polars as pl
 
 from citus_analysis.dataset.discover.identity import FACTS, Identity
 from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
+from citus_analysis.dataset.discover.source_file import columns_of
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
@@ -124,9 +125,8 @@ class Derivation:
 
     def state_key(self, tables: ResourceTables) -> str:
         """Hash over all that the outputs depend on."""
-        columns = {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in self.outputs}
         inputs = [part.path for part in tables.parts(*self.inputs)]
-        return digest((self.version, columns, inputs, self.facts(tables)), size=16)
+        return digest((self.version, columns_of(self.outputs), inputs, self.facts(tables)), size=16)
 
 
 def _runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces]:

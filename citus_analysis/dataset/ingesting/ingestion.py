@@ -65,7 +65,7 @@ _MOST_THREADS: Final = 8
 #: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.
 _BATCH_SECONDS: Final = 1.0
 
-#: Files that a helper hashes and recognises at once: each takes a millisecond or two.
+#: Files that are hashed and recognised at once: each takes a millisecond or two.
 _RECOGNISED_AT_ONCE: Final = 16
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
@@ -228,7 +228,8 @@ def _recognised(
         new = [file for file in files if file.recorded not in locations]
         old = [file for file in files if file.recorded in locations]
         there = partial(recognise_task, named, None)
-        looked = chain(pool.each(here, old), pool.each_helped(here, there, new, _RECOGNISED_AT_ONCE))
+        at_once = _RECOGNISED_AT_ONCE
+        looked = chain(pool.each(here, old, at_once), pool.each_helped(here, there, new, at_once))
     plan: list[SourceFile] = []
     for file, recognised in looked:
         plan.append(recognised)

@@ -67,11 +67,19 @@ class Pool:
     def __post_init__(self) -> None:
         self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
 
-    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-        """Results in order of completion, each with its item, computed by threads."""
-        futures = {self._executor.submit(function, item): item for item in items}
+    def each(
+        self, function: Callable[[Item], Result], items: Iterable[Item], at_once: int = 1
+    ) -> Iterator[tuple[Item, Result]]:
+        """Results in order of completion, each with its item, computed by threads.
+
+        Args:
+            function: for an item.
+            items: what to work on.
+            at_once: how many a thread takes at a time; handing over costs as much as looking at a small file.
+        """
+        futures = {self._executor.submit(all_of, function, group): group for group in _groups(items, at_once)}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield from zip(futures[future], future.result(), strict=True)
 
     def spread(
         self, function: Callable[[Item], Result], items: Iterable[Item], size: Callable[[Item], int] = _one
@@ -122,9 +130,7 @@ class Pool:
         if not self._helpers:
             yield from self.each(here, items)
             return
-        left = iter(items)
-        groups = iter(lambda: list(islice(left, at_once)), [])
-        for group, results in self.each(lambda group: self._helped(here, there, group), groups):
+        for group, results in self.each(lambda group: self._helped(here, there, group), _groups(items, at_once)):
             yield from zip(group, results, strict=True)
 
     def _helped(
@@ -173,6 +179,11 @@ class Pool:
         for helper in self._helpers:
             helper.end()
         self._helpers.clear()
+
+
+def _groups(items: Iterable[Item], at_once: int) -> Iterator[list[Item]]:
+    left = iter(items)
+    return iter(lambda: list(islice(left, at_once)), [])
 
 
 def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import uuid4
 
 from citus_analysis.dataset.storage.encoding import location
@@ -24,6 +24,9 @@ from citus_analysis.dataset.storage.write_errors import unwritable
 from citus_analysis.errors import DatasetError
 
 __all__ = ["FolderStore", "Store", "scratch_folder"]
+
+#: Parts whose bytes a thread compares at a time: most are small.
+_CHECKED_AT_ONCE: Final = 32
 
 
 class Store(Protocol):
@@ -134,7 +137,7 @@ class FolderStore:
 
     def problems(self, parts: Sequence[Part], each: Callable[..., Iterable[tuple[Part, str | None]]]) -> dict[str, str]:
         """Every byte is compared."""
-        checked = each(lambda part: content_problem(self.folder, part), parts)
+        checked = each(lambda part: content_problem(self.folder, part), parts, _CHECKED_AT_ONCE)
         return {part.path: problem for part, problem in checked if problem}
 
     def fetch(self, parts: Iterable[Part], folder: Path) -> None:
