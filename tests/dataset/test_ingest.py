@@ -16,7 +16,7 @@ from citus_analysis.dataset.ingesting.log_records import take_in
 from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
-from citus_analysis.formats import Content, Hints, Parsed
+from citus_analysis.formats import Content, Format, Hints, Parsed, detect_format
 from citus_analysis.spans.read.streamed import Pass
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
@@ -217,6 +217,29 @@ def test_a_moved_tree_is_the_same(tree: Tree, study: dict[str, str], out: Path, 
     shutil.move(tmp_path / "src", tmp_path / "elsewhere")
     assert ingest(tmp_path / "elsewhere", out).unchanged == 9
     assert open_dataset(out).log_text(open_dataset(out).log_events().head(1)).to_list() == ["2000 77 duration 0.5"]
+
+
+def test_files_are_recognised_anew_once_when_formats_changed(
+    tree: Tree, study: dict[str, str], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, looked, detect = tree(study), [], detect_format
+
+    def counted(content: Content) -> Format | None:
+        looked.append(content.path)
+        return detect(content)
+
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.detect_format", counted)
+    ingest(root, out)
+    assert len(looked) == 9
+    for module in ("task", "ingestion"):
+        monkeypatch.setattr(f"citus_analysis.dataset.ingesting.{module}.registry_key", lambda: "another")
+    for times in (2, 2):
+        lines = (out / "_manifest.jsonl").read_bytes().count(b"\n")
+        assert ingest(root, out).unchanged == 9
+        assert len(looked) == times * 9
+        # All of them are one commit.
+        assert (out / "_manifest.jsonl").read_bytes().count(b"\n") <= lines + 2
+    assert open_dataset(out).sources().height == 9
 
 
 def test_a_renamed_file_replaces_itself(tree: Tree, study: dict[str, str], out: Path) -> None:

@@ -267,6 +267,7 @@ class _Ingest:
     _intact_paths: frozenset[str] = frozenset()
     _damaged: set[str] = field(default_factory=set)
     _withheld: list[Part] = field(default_factory=list)
+    _unread: list[SourceState] = field(default_factory=list)
 
     def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
@@ -342,6 +343,9 @@ class _Ingest:
                 runs = known_runs([self._readable(tables) for tables in by_resource(self.manifest)])
                 seen = self.counts["commits"]
             tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
+            if self._unread:
+                self._commit_states(*self._unread)
+                self._unread.clear()
             for outcomes in batches(self._outcomes(tasks), seconds=_BATCH_SECONDS):
                 self._commit(outcomes)
 
@@ -377,7 +381,7 @@ class _Ingest:
         return replace(tables, sources=sources)
 
     def _task(self, item: SourceFile, runs: KnownRuns) -> Task | None:
-        """The sources to read; sources that need no parser are committed at once."""
+        """The source to read; the states of sources that need no parser are gathered."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
         old = self.manifest.sources.get(item.source_id)
@@ -387,10 +391,9 @@ class _Ingest:
             self._problem(item.relative, item.problem)
         elif old is not None and old.state_key == key and self._intact(old):
             self.counts["unchanged"] += 1
-            if old.location != item.recorded:
-                self._commit_states(task.moved(old))
+            self._unread += [kept] if (kept := task.kept(old)) != old else []
         elif item.format is None or item.same_as is not None:
-            self._commit_states(task.unread_state())
+            self._unread.append(task.unread_state())
         else:
             return task
         self.gauge.add(task.bytes)

@@ -51,14 +51,19 @@ class Task:
             compression=_compression(file),
             identity=file.identity.to_dict(),
             run_id=self.tagger.run_id,
-            recognised_by="" if file.forced or file.problem else registry_key(),
+            recognised_by=self._recognised_by(),
             note=note,
             problem=file.problem,
         )
 
-    def moved(self, old: SourceState) -> SourceState:
-        """The entry of an unchanged source at its new location."""
-        return replace(old, location=self.file.recorded, path=self.file.relative)
+    def kept(self, old: SourceState) -> SourceState:
+        """The entry of an unchanged source, with its present location and the formats that were tried; mostly equal."""
+        moved = old.location != self.file.recorded
+        path = self.file.relative if moved else old.path
+        return replace(old, location=self.file.recorded, path=path, recognised_by=self._recognised_by())
+
+    def _recognised_by(self) -> str:
+        return "" if self.file.forced or self.file.problem else registry_key()
 
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
