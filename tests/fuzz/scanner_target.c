@@ -50,7 +50,7 @@ static output_t opened(int64_t rows)
 
 static output_t scanned(const chunk_t *chunk, const prefix_t *prefix)
 {
-    output_t out = opened(pglog_survey(chunk->text, chunk->size).lines);
+    output_t out = opened(pglog_text_facts(chunk->text, chunk->size).lines);
     REQUIRE(pglog_scan(chunk, prefix, &out) == 0);
     int64_t covered = out.blank_bytes + out.record_bytes;
     for (int64_t run = 0; run < out.stray_count; run++) covered += out.strays[run].end - out.strays[run].begin;
@@ -113,7 +113,7 @@ static void check_rows(const byte_t *data, size_t size)
         byte_t *text = room(2 * (int64_t)size);
         memcpy(text, data, size);
         chunk_t chunk = {text, (int64_t)size, 1000, 0, 300, 50, 0, 0};
-        int64_t most = pglog_survey(text, (int64_t)size).lines + 1;
+        int64_t most = pglog_text_facts(text, (int64_t)size).lines + 1;
         output_t out = opened(most);
         int32_t answer = pglog_scan_rows(&chunk, form, &prefixes[0], text, most, &out);
         REQUIRE(answer == 0 || answer == IRREGULAR || answer == MORE_ROOM);

@@ -170,7 +170,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("fresh", "int32_t", "nothing but blank lines is before the chunk"),
             Member("zeros", "int32_t", "some byte of it is 0"),
         ),
-        "survey_t": (
+        "text_facts_t": (
             Member("lines", "int64_t", "the last one without line end included: more records there cannot be"),
             Member("ascii", "int32_t", "whether all bytes are"),
             Member("zeros", "int32_t", "whether some byte is 0"),
@@ -301,7 +301,7 @@ def structure(name: str) -> type[ctypes.Structure]:
     """A structure of `native/layout.h` for ctypes.
 
     Example:
-        >>> structure("survey_t")._fields_[0]
+        >>> structure("text_facts_t")._fields_[0]
         ('lines', <class 'ctypes.c_long'>)
     """
     fields = tuple((one.name, _ctype(one)) for one in _STRUCTURES[name])

@@ -32,7 +32,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Output
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP
 
 __all__ = [
-    "Survey",
+    "TextFacts",
     "compiled_scanner",
     "count_heads",
     "gather",
@@ -41,14 +41,14 @@ __all__ = [
     "read_texts",
     "scan_chunk",
     "scan_rows",
-    "survey",
+    "text_facts",
 ]
 
 _SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY: Final = Path(__file__).parents[1] / f"_scanner{_SUFFIX}"
 
-_CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _SURVEY = map(
-    structure, ("chunk_t", "prefix_t", "output_t", "tied_by_t", "survey_t")
+_CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _TEXT_FACTS = map(
+    structure, ("chunk_t", "prefix_t", "output_t", "tied_by_t", "text_facts_t")
 )
 
 
@@ -103,8 +103,8 @@ def loaded_library() -> ctypes.CDLL:
     library.pglog_scan_rows.restype = c_int32
     library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_OUTPUT))
     library.pglog_read_texts.restype = c_int32
-    library.pglog_survey.argtypes = (c_void_p, c_int64)
-    library.pglog_survey.restype = _SURVEY
+    library.pglog_text_facts.argtypes = (c_void_p, c_int64)
+    library.pglog_text_facts.restype = _TEXT_FACTS
     library.pglog_gather.argtypes = (c_void_p, c_int64, c_void_p, c_void_p)
     library.pglog_gather.restype = None
     library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_PREFIX))
@@ -131,7 +131,7 @@ def compiled_scanner() -> str:
 
 
 @dataclass(frozen=True)
-class Survey:
+class TextFacts:
     """Properties of the bytes of a chunk.
 
     Attributes:
@@ -145,18 +145,18 @@ class Survey:
     zeros: bool
 
 
-def survey(text: Bytes) -> Survey:
+def text_facts(text: Bytes) -> TextFacts:
     """Look at every byte of a chunk once."""
-    found = loaded_library().pglog_survey(text.ctypes.data, len(text))
-    return Survey(int(found.lines), bool(found.ascii), bool(found.zeros))
+    found = loaded_library().pglog_text_facts(text.ctypes.data, len(text))
+    return TextFacts(int(found.lines), bool(found.ascii), bool(found.zeros))
 
 
 def scan_chunk(
-    buffer: Bytes, survey: Survey, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
+    buffer: Bytes, facts: TextFacts, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
 ) -> Output:
-    """The records of a chunk that was surveyed."""
-    chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, survey.zeros)
-    output = Output(survey.lines, rooms)
+    """The records of a chunk whose bytes were looked at."""
+    chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, facts.zeros)
+    output = Output(facts.lines, rooms)
     output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 

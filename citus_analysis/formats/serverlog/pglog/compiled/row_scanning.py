@@ -34,11 +34,11 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
         None if some row is not as a server writes it; the reader in Python says what such rows mean.
     """
     given = np.frombuffer(data, np.uint8)
-    survey = native.survey(given)
-    if survey.zeros or not len(given):
+    facts = native.text_facts(given)
+    if facts.zeros or not len(given):
         return None
-    buffer = _with_room(given if survey.ascii else np.frombuffer(valid_utf8(data), np.uint8), memory.texts)
-    out = native.scan_rows(buffer, len(given), survey.lines, offset=offset, form=form, rooms=memory.columns)
+    buffer = _with_room(given if facts.ascii else np.frombuffer(valid_utf8(data), np.uint8), memory.texts)
+    out = native.scan_rows(buffer, len(given), facts.lines, offset=offset, form=form, rooms=memory.columns)
     if out is None:
         return None
     arrays = arrays_of(buffer, out)

@@ -64,12 +64,12 @@ class Memory:
 def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     """The records of a chunk, in columns in the given memory."""
     buffer = _text_of(chunk, memory.texts)
-    survey = native.survey(buffer)
-    if not survey.ascii:
+    facts = native.text_facts(buffer)
+    if not facts.ascii:
         buffer = np.frombuffer(valid_utf8(buffer.tobytes()), np.uint8)
     out = native.scan_chunk(
         buffer,
-        survey,
+        facts,
         offset=chunk.offset,
         tail=chunk.tail,
         fresh=chunk.fresh,

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x50e150f4ea4c1cd4
+#define LAYOUT_HASH 0x3e5830d12377c876
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -179,7 +179,7 @@ typedef struct {
     int64_t lines; /* the last one without line end included: more records there cannot be */
     int32_t ascii; /* whether all bytes are */
     int32_t zeros; /* whether some byte is 0 */
-} survey_t;
+} text_facts_t;
 
 typedef struct {
     column_t byte_offset;

@@ -379,14 +379,14 @@ static void walk(scan_t *scan, const chunk_t *chunk)
 
 int64_t pglog_layout(void) { return LAYOUT_HASH; }
 
-#define SURVEYED 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
+#define STRIDE 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
 
-survey_t pglog_survey(const byte_t *text, int64_t size)
+text_facts_t pglog_text_facts(const byte_t *text, int64_t size)
 {
     int64_t lines = size > 0 && text[size - 1] != '\n';
     byte_t high = 0, low = 0xFF;
-    for (place_t place = 0; place < size; place += SURVEYED) {
-        place_t end = size - place < SURVEYED ? size : place + SURVEYED;
+    for (place_t place = 0; place < size; place += STRIDE) {
+        place_t end = size - place < STRIDE ? size : place + STRIDE;
         byte_t ends = 0;
         for (place_t index = place; index < end; index++) {
             ends += text[index] == '\n';
@@ -395,7 +395,7 @@ survey_t pglog_survey(const byte_t *text, int64_t size)
         }
         lines += ends;
     }
-    return (survey_t){lines, high < 0x80, low == 0};
+    return (text_facts_t){lines, high < 0x80, low == 0};
 }
 
 INTERNAL scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *output)

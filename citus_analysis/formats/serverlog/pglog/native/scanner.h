@@ -14,7 +14,7 @@
 EXPORTED int64_t pglog_layout(void);
 
 /* Look at every byte of a text once. */
-EXPORTED survey_t pglog_survey(const byte_t *text, int64_t size);
+EXPORTED text_facts_t pglog_text_facts(const byte_t *text, int64_t size);
 
 /* Fill `output`, which has room for as many rows as the chunk has lines, with the records of a chunk; 0 or OUT_OF_MEMORY. */
 EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *output);
