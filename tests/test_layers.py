@@ -169,7 +169,7 @@ def test_imports_within_a_part_point_down(package: str) -> None:
 
 def test_no_folder_holds_more_than_a_reader_can_see() -> None:
     counts = {folder: len(list(folder.glob("*.py"))) for folder in [PACKAGE, *PACKAGE.rglob("*")] if folder.is_dir()}
-    # One module for each command: the help is the overview, and a reader looks a module up by its name.
+    # One module for each command; docs/architecture.md says why.
     counts.pop(PACKAGE / "cli" / "subcommands")
     assert {str(folder.relative_to(PACKAGE)): count for folder, count in counts.items() if count > 14} == {}
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.ingesting import helper_process
-from citus_analysis.dataset.ingesting.helper_process import Helper, NoAnswerError
-from citus_analysis.dataset.ingesting.pool import HELPED_ITEMS, Pool, Stopped
+from citus_analysis.dataset.ingesting.workers import helper_process
+from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
+from citus_analysis.dataset.ingesting.workers.pool import HELPED_ITEMS, Pool, Stopped
 from tests.recordings import RECORDED
 
 COPIES = 8
@@ -24,7 +24,7 @@ COPIES = 8
 PROGRAM = """
 import sys
 from citus_analysis.dataset import ingest
-from citus_analysis.dataset.ingesting import helper_process
+from citus_analysis.dataset.ingesting.workers import helper_process
 start = helper_process.Helper.__init__
 def started(helper):
     start(helper)

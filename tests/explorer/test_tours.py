@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.report.engine.kernel import execute_notebook
+from citus_analysis.report.engine.execution.kernel import execute_notebook
 from tests.recordings import RECORDED, ROOT
 
 

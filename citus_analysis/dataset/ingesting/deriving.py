@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS, Derivation, ResourceTables, stage_parts
-from citus_analysis.dataset.ingesting.pool import Pool
+from citus_analysis.dataset.ingesting.workers.pool import Pool
 from citus_analysis.dataset.storage.manifest import DerivedState
 from citus_analysis.dataset.storage.parts import Staged
 from citus_analysis.dataset.storage.store import Store

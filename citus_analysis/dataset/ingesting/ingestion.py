@@ -31,7 +31,6 @@ from citus_analysis.dataset.ingesting.derive import (
     known_runs,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
-from citus_analysis.dataset.ingesting.pool import Pool, batches
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.recognise import (
@@ -45,6 +44,7 @@ from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task
+from citus_analysis.dataset.ingesting.workers.pool import Pool, batches
 from citus_analysis.dataset.objects.object_store import store_at
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import Staged, folder_of

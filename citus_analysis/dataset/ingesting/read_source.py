@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 from blake3 import blake3
 
 from citus_analysis.dataset.discover.walk import display, unreadable
-from citus_analysis.dataset.ingesting.pool import Stopped
+from citus_analysis.dataset.ingesting.workers.pool import Stopped
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError

@@ -14,10 +14,10 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from citus_analysis.dataset.ingesting.pool import Pool
 from citus_analysis.dataset.ingesting.read_source import Outcome, stage_rows
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import WHOLE, Span, read_task, stem_of
+from citus_analysis.dataset.ingesting.workers.pool import Pool
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, Parsed

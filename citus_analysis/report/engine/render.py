@@ -34,8 +34,8 @@ from citus_analysis.report.engine.notebooks import (
 from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
-    from citus_analysis.report.engine.kernel import CellCallback, Kernel
-    from citus_analysis.report.engine.notebook_work import Finished
+    from citus_analysis.report.engine.execution.kernel import CellCallback, Kernel
+    from citus_analysis.report.engine.execution.notebook_work import Finished
 
 __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
 
@@ -253,7 +253,7 @@ class _Manner:
 @contextmanager
 def _kernels(number: int) -> Iterator[Queue[Kernel]]:
     """Kernels for so many reports at once; they import their libraries while this process checks what is asked for."""
-    from citus_analysis.report.engine.kernel import Kernel
+    from citus_analysis.report.engine.execution.kernel import Kernel
 
     with ExitStack() as stack:
         waiting: Queue[Kernel] = Queue()
@@ -291,14 +291,14 @@ def _taken(kernels: Queue[Kernel]) -> Iterator[Kernel]:
 def _execute(
     name: str, target: Path, parameters: Mapping[str, Scalar], watch: CellCallback | None, kernel: Kernel
 ) -> None:
-    from citus_analysis.report.engine.kernel import execute_notebook
+    from citus_analysis.report.engine.execution.kernel import execute_notebook
 
     execute_notebook(find_notebook(name), target, parameters, folder=target.parent, watch=watch, kernel=kernel)
 
 
 def _finish(executed: Path, name: str, index: str | None, kernel: Kernel) -> Finished:
-    from citus_analysis.dataset.ingesting.helper_process import NoAnswerError
-    from citus_analysis.report.engine.notebook_work import finish
+    from citus_analysis.dataset.ingesting.workers.helper_process import NoAnswerError
+    from citus_analysis.report.engine.execution.notebook_work import finish
 
     try:
         finished = kernel.call(finish, executed, name, index)

@@ -18,7 +18,7 @@ import pytest
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.cluster import dask_cluster
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
-from citus_analysis.dataset.ingesting.pool import grouped
+from citus_analysis.dataset.ingesting.workers.pool import grouped
 from citus_analysis.dataset.objects import object_lease
 from citus_analysis.errors import InputError, UsageError
 from tests.dataset.beyond.running_cluster import RunningCluster, driver, ended, started

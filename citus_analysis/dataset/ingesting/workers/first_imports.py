@@ -1,4 +1,4 @@
-"""What a helper of an ingest imports before its first call."""
+"""Imports of a helper of an ingest before its first call."""
 
 from __future__ import annotations
 

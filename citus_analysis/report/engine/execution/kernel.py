@@ -2,7 +2,7 @@
 
 A fresh virtual environment has no registered kernel, and a user's own `python3` kernel may belong to another
 interpreter. So notebooks are executed in a helper process of `sys.executable`, by an engine of papermill that needs no
-kernel (:mod:`citus_analysis.report.engine.in_process`), with an IPython folder of its own: nothing of the user's
+kernel (`in_process.py`), with an IPython folder of its own: nothing of the user's
 configuration is read or written.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self, TypeVar, cast
 
-from citus_analysis.dataset.ingesting.helper_process import Helper, NoAnswerError
+from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
-from citus_analysis.report.engine.notebook_work import Failure, execute
+from citus_analysis.report.engine.execution.notebook_work import Failure, execute
 from citus_analysis.report.engine.notebooks import Scalar
 
 __all__ = ["CellCallback", "Kernel", "execute_notebook"]
@@ -26,7 +26,7 @@ __all__ = ["CellCallback", "Kernel", "execute_notebook"]
 CellCallback = Callable[[int, int], None]
 
 _Result = TypeVar("_Result")
-_AHEAD: Final = "citus_analysis.report.engine.notebook_work"
+_AHEAD: Final = "citus_analysis.report.engine.execution.notebook_work"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG: Final = 1
 #: The paths are handed over first, because formats of other packages may stand on paths that a program added.
 _PROGRAM: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from citus_analysis.dataset.ingesting.helper_process import serve; serve()"
+    "from citus_analysis.dataset.ingesting.workers.helper_process import serve; serve()"
 )
 #: Of a reply: more is to come, the result, or none.
 _SAID, _RESULT, _NOTHING = "said", "result", "nothing"
@@ -63,7 +63,7 @@ class Helper:
         >>> helper.end()
     """
 
-    def __init__(self, ahead: str = "citus_analysis.dataset.ingesting.ahead") -> None:
+    def __init__(self, ahead: str = "citus_analysis.dataset.ingesting.workers.first_imports") -> None:
         if not sys.executable or getattr(sys, "frozen", False):
             raise NoAnswerError
         command = [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM]

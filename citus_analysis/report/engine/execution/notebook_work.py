@@ -1,4 +1,4 @@
-"""What the process that executes notebooks is called for: to execute one, and to make its page.
+"""Tasks of the process that executes notebooks: to execute one, and to make its page.
 
 The process that calls imports none of the libraries that do it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from citus_analysis.core.open_types import JsonMapping, JsonObject
-from citus_analysis.dataset.ingesting.helper_process import say
+from citus_analysis.dataset.ingesting.workers.helper_process import say
 from citus_analysis.errors import ReportError
 from citus_analysis.redaction import redact
 from citus_analysis.report.engine.links import check_links
@@ -46,8 +46,8 @@ def prepare() -> None:
         os.dup2(nowhere, descriptor)
     import citus_analysis.bottleneck
     import citus_analysis.plots
+    import citus_analysis.report.engine.execution.in_process
     import citus_analysis.report.engine.html
-    import citus_analysis.report.engine.in_process
     import citus_analysis.report.engine.page  # noqa: F401
 
 
@@ -59,7 +59,7 @@ def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: 
     """
     from papermill.exceptions import PapermillExecutionError
 
-    from citus_analysis.report.engine.in_process import run_notebook, shell_in
+    from citus_analysis.report.engine.execution.in_process import run_notebook, shell_in
 
     def watch(done: int, cells: int) -> None:
         say((done, cells))

@@ -1,7 +1,7 @@
 """An engine of papermill that executes the cells of a notebook in the process that papermill runs in.
 
 A Jupyter kernel of its own costs a second interpreter that imports the same libraries, and every output crosses a
-socket. Reports are executed in a process of their own anyway (:mod:`citus_analysis.report.engine.kernel`), so IPython's
+socket. Reports are executed in a process of their own anyway (`kernel.py`), so IPython's
 shell runs there beside papermill, and displays become outputs of the notebook directly.
 """
 
@@ -21,8 +21,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.notebooks import Scalar
-from citus_analysis.report.engine.quick_imports import without_optional_libraries
 
 with without_optional_libraries():
     import papermill

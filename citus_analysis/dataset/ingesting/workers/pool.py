@@ -13,7 +13,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
-from citus_analysis.dataset.ingesting.helper_process import Helper, NoAnswerError
+from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 
 __all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 

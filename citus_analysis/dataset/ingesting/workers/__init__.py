@@ -1,0 +1,1 @@
+"""Threads and processes that an ingest shares its work among."""
