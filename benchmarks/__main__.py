@@ -1,8 +1,8 @@
 """Runs every benchmark of this folder, or those that are named: `python -m benchmarks [NAME ...]`.
 
 At the end one table shows what was measured: what, today (of the benchmarks that ran), before (the figures that were
-kept last, and the day on which they were measured), and the target. All of it takes less than half an hour on two
-cores; larger logs and further shapes are options of each benchmark.
+kept last, and the day on which they were measured), and the target. All of it is meant to take less than half an hour
+on two cores; larger logs and further shapes are options of each benchmark.
 """
 
 import json
