@@ -201,6 +201,15 @@ def test_what_is_printed_is_no_reply() -> None:
     helper.end()
 
 
+def test_what_a_function_says_before_its_result_is_heard() -> None:
+    helper, heard = Helper(), list[object]()
+    assert helper.call(helper_process.say, (1, 3), heard=heard.append) is None
+    assert helper.call(helper_process.say, (2, 3)) is None
+    assert helper.call(abs, -3, heard=heard.append) == 3
+    assert heard == [(1, 3)]
+    helper.end()
+
+
 def test_a_helper_of_another_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
