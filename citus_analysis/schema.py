@@ -932,7 +932,7 @@ _TABLES: Final = (
     Table(
         "process_samples",
         "Activity of single processes and threads; a row for each kind of report.",
-        "pidstat",
+        "pidstat, text and JSON",
         (
             *_SAMPLE,
             Column("pid", INT32, "process; of a thread's row (-t) null"),

@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.sysstat import mpstat, mpstat_json, sadf_csv, sadf_json, sar
+from citus_analysis.formats.sysstat import mpstat, mpstat_json, pidstat, pidstat_json, sadf_csv, sadf_json, sar
 from tests.formats.sampling import DATA, REALWORLD, read, read_bytes
 
 SYSSTAT = DATA / "sysstat"
@@ -73,6 +73,19 @@ def test_mpstat_in_json_across_midnight(tmp_path: Path) -> None:
         data = data.replace(b"22:33:%02d" % at, name)
     times = read_bytes(mpstat_json.FORMAT, tmp_path, data)["cpu_samples"]["sample_time"]
     assert times.dt.strftime("%d %T").to_list() == ["22 23:59:59", "23 00:00:00", "23 00:00:01"]
+
+
+def test_pidstat_in_json() -> None:
+    rows = read(pidstat_json.FORMAT, SYSSTAT / "pidstat.json")["process_samples"]
+    assert rows.height == 2 * 2 * 4  # samples, processes and kinds of reports
+    dd = rows.filter(command="dd", sample=0)
+    assert dd["cpu_percent"].drop_nulls().to_list() == [10.0]
+    assert dd["resident_kb"].drop_nulls().to_list() == [1608]
+    assert dd.select("pid", "user").unique().rows() == [(15638, "0")]
+    threads = read(pidstat_json.FORMAT, SYSSTAT / "pidstat-t.json")["process_samples"].filter(sample=1)
+    assert threads.select("pid", "thread").rows() == 2 * [(15639, None), (None, 15639), (None, 15824), (None, 15825)]
+    assert threads["user"].unique().to_list() == ["root"]
+    assert read(pidstat.FORMAT, SYSSTAT / "pidstat-urdw.out")["process_samples"].schema == rows.schema
 
 
 def test_a_document_that_was_cut_keeps_its_samples(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def _files() -> dict[str, str]:
         "samples/pidstat.out": _mixed(_read(_SYSSTAT / "pidstat-urdw.out")),
         "samples/sadf.csv": _mixed(_read(_SYSSTAT / "sadf-d.csv")),
         "samples/sadf.json": _read(_SYSSTAT / "sadf.json"),
+        "samples/pidstat.json": _read(_SYSSTAT / "pidstat.json").replace('"dd"', json.dumps(FORMS[0])),
         "samples/mpstat.json": _read(_SYSSTAT / "mpstat.json"),
         "samples/dool.csv": _mixed(_read(_DATA / "samplers" / "dstat" / "dool.csv")),
         "plans/scan.txt": _mixed(_read(_DATA / "plans" / "scan.txt")),

@@ -1,0 +1,71 @@
+"""Times of the reports in the JSON of mpstat and pidstat, which have times of day below one date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Hints
+from citus_analysis.formats.reading.json_reports import JsonReport
+from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._json_reports import Moment
+from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.times.zones import timezone_of
+
+__all__ = ["JsonDays"]
+
+_DATE: Final = re.compile(r'"date"\s*:\s*"([^"]*)"')
+_SET_BACK: Final = timedelta(hours=2)
+
+
+@dataclass
+class JsonDays:
+    """Adds the date to times of day, report after report."""
+
+    date: str
+    order: str
+    zone: str
+    first_report: bool | None
+    day: int = 0
+    last: datetime | None = None
+
+    @classmethod
+    def of(cls, content: Content, hints: Hints) -> Self:
+        """By the date at the beginning of a file and the options."""
+        dates = _DATE.findall(content.head.decode("latin-1"))
+        return cls(
+            dates[0] if dates else "",
+            date_order(dates, hints.options),
+            timezone_of(hints.options),
+            first_report_option(hints.options),
+        )
+
+    def moments(self, reports: list[JsonReport]) -> list[Moment]:
+        """The reports of a block with their times."""
+        texts = [f"{self.date} {report.content.get('timestamp')}" for report in reports]
+        local = parse_times(pl.Series(texts, dtype=pl.String), self.order)
+        shifted = pl.Series([self._shifted(time) for time in local], dtype=pl.Datetime("us"))
+        zoned = shifted.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null")
+        times = zoned.dt.convert_time_zone("UTC")
+        alone = len(reports) == 1 and reports[0].sample == 0
+        first = alone if self.first_report is None else self.first_report
+        return [
+            Moment(
+                report.content,
+                {"sample": report.sample, "sample_time": time, "since_boot": first and report.sample == 0},
+            )
+            for report, time in zip(reports, times, strict=True)
+        ]
+
+    def _shifted(self, time: datetime | None) -> datetime | None:
+        if time is None:
+            return None
+        naive = time.replace(tzinfo=None)
+        self.day += self.last is not None and naive < self.last - _SET_BACK
+        self.last = naive
+        return naive + timedelta(days=self.day)

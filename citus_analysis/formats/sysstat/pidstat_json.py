@@ -1,0 +1,99 @@
+"""`pidstat -o JSON` (sysstat 12.7 and later), complete or cut while it was being written.
+
+Table and columns are those of the text (:mod:`.pidstat`): the reports of a process are rows of their own with the same
+`sample`, a thread's row has no process, and reports of children, stacks, priorities and kernel tables have no columns.
+Times follow the rules of :mod:`.mpstat_json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.json_reports import read_reports
+from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sysstat._json_days import JsonDays
+from citus_analysis.formats.sysstat._json_reports import Moment
+from citus_analysis.formats.sysstat._reports import Report, places_of
+from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+
+__all__ = ["FORMAT", "PidstatJson"]
+
+_KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")
+#: The names of the text without `%`, but for the two that would be one.
+_PLACES: Final = {
+    **{name.removeprefix("%"): place[0] for name, place in places_of("process_samples", "PID").items()},
+    "cpu": "cpu_percent",
+    "cpu_nr": "cpu",
+}
+#: Objects beside which a process is named.
+_SIGNS: Final = (
+    *(b'"task-cpu-load"', b'"child-cpu-load"', b'"task-memory"', b'"child-memory"', b'"context-switch"'),
+    *(b'"io"', b'"stack"', b'"kernel"', b'"realtime"'),
+)
+
+
+class PidstatJson(Format):
+    """Output of `pidstat -o JSON`."""
+
+    name: ClassVar[str] = "pidstat_json"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("process_samples",)
+    noise: ClassVar[str] = "the text around the reports"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the keys under `sysstat` that no other tool writes there."""
+        start = head[:4096].lstrip()
+        if not start.startswith(b"{") or b'"sysstat"' not in start or b'"file-date"' in start:
+            return 0.0
+        of_processes = b'"PID": "' in head or b'"TGID": "' in head
+        return 0.95 if of_processes and any(sign in head for sign in _SIGNS) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Reports in the order of the file."""
+        days = JsonDays.of(content, hints)
+        yield from read_reports(content, False, lambda reports: _tables(days.moments(reports)))
+
+
+def _tables(moments: Sequence[Moment]) -> dict[str, pl.DataFrame]:
+    rows = [row for kind in _KINDS for moment in moments for row in _rows(moment, kind)]
+    if not rows:
+        return {}
+    fields = pl.DataFrame(rows, infer_schema_length=None)
+    numbers = [name for name in dict.fromkeys(_PLACES.values()) if name in fields.columns]
+    fields = fields.with_columns(pl.col(numbers).cast(pl.Float64))
+    report = Report("process_samples", "PID", {index: (name, 1.0) for index, name in enumerate(numbers)})
+    held = judged(fields.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
+    return together({name: [some] for name, some in rows_of(fields.filter(held), report, "pidstat").items()})
+
+
+def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
+    found = moment.content.get(kind)
+    for thing in found if isinstance(found, list) else ():
+        if isinstance(thing, dict) and (row := _row(thing)):
+            yield {"offset": moment.place["sample"], **moment.place, **row}
+
+
+def _row(thing: Mapping[str, Any]) -> dict[str, object]:
+    """The columns of one object; identifiers are texts in it."""
+    thread = _identifier(thing.get("TID"))
+    process = _identifier(thing.get("PID", thing.get("TGID"))) if thread is None else None
+    values = {_PLACES[name]: value for name, value in thing.items() if name in _PLACES and isinstance(value, float)}
+    if not values or (thread is None and process is None):
+        return {}
+    texts = {"user": thing.get("UID", thing.get("USER")), "command": thing.get("cmd")}
+    # The document was decoded as Latin-1.
+    read = {name: text.encode("latin-1", "replace").decode("utf-8", "replace") for name, text in texts.items() if text}
+    return {"pid": process, "thread": thread, "user": None, "command": None, **read, **values}
+
+
+def _identifier(text: object) -> float | None:
+    return float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 10 else None
+
+
+FORMAT: Final = PidstatJson()
