@@ -15,8 +15,8 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.json_reports import read_reports
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json_days import JsonDays
-from citus_analysis.formats.sysstat._json_reports import tables_of
+from citus_analysis.formats.sysstat._json._days import JsonDays
+from citus_analysis.formats.sysstat._json._reports import tables_of
 
 __all__ = ["FORMAT", "MpstatJson"]
 

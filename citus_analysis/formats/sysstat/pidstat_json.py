@@ -8,7 +8,7 @@ Times follow the rules of :mod:`.mpstat_json`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -16,8 +16,8 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.json_reports import read_reports
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json_days import JsonDays
-from citus_analysis.formats.sysstat._json_reports import Moment
+from citus_analysis.formats.sysstat._json._days import JsonDays
+from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.sysstat._reports import Report, places_of
 from citus_analysis.formats.sysstat._tables import judged, rows_of, together
 
@@ -79,7 +79,7 @@ def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
             yield {"offset": moment.place["sample"], **moment.place, **row}
 
 
-def _row(thing: Mapping[str, Any]) -> dict[str, object]:
+def _row(thing: Mapping[str, object]) -> dict[str, object]:
     """The columns of one object; identifiers are texts in it."""
     thread = _identifier(thing.get("TID"))
     process = _identifier(thing.get("PID", thing.get("TGID"))) if thread is None else None
@@ -88,7 +88,11 @@ def _row(thing: Mapping[str, Any]) -> dict[str, object]:
         return {}
     texts = {"user": thing.get("UID", thing.get("USER")), "command": thing.get("cmd")}
     # The document was decoded as Latin-1.
-    read = {name: text.encode("latin-1", "replace").decode("utf-8", "replace") for name, text in texts.items() if text}
+    read = {
+        name: text.encode("latin-1", "replace").decode("utf-8", "replace")
+        for name, text in texts.items()
+        if isinstance(text, str)
+    }
     return {"pid": process, "thread": thread, "user": None, "command": None, **read, **values}
 
 

@@ -16,7 +16,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.json_reports import JsonReport, read_reports
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json_reports import Moment, tables_of
+from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import timezone_of
 

@@ -13,7 +13,7 @@ from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.reading.json_reports import JsonReport
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json_reports import Moment
+from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 from citus_analysis.formats.times.zones import timezone_of
 

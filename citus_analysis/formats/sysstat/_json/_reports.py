@@ -1,4 +1,4 @@
-"""Objects of the JSON of sadf and mpstat, as fields that :mod:`._tables` makes rows of.
+"""Objects of the JSON of sadf and mpstat, as fields that :mod:`citus_analysis.formats.sysstat._tables` makes rows of.
 
 The names are those of the text without `/s` and `%`; the memory's lack `kb`. sadf writes sizes of devices twice, in
 sectors as old versions did and in kB: the latter count.

@@ -1,0 +1,1 @@
+"""Times and rows of the JSON documents of sysstat."""
