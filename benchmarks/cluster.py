@@ -107,20 +107,24 @@ def wait_for(address: str, number: int) -> None:
     """Wait until the workers are there and have imported what they need, which takes held ones long."""
     import distributed
 
-    from citus_analysis.dataset.ingesting import reading_stretches
-    from citus_analysis.dataset.ingesting.recognise import registry_key
-
     with distributed.Client(address, timeout=60, set_as_default=False) as client:
         client.wait_for_workers(number, timeout=300)
-        client.run(registry_key)
-        client.run(reading_stretches.stretch_bytes, 1, 1)
+        client.run(warmed)
+
+
+def warmed() -> None:
+    """Import what tasks need."""
+    from citus_analysis.dataset.ingesting import log_records, reading_stretches, session_groups  # noqa: F401
+    from citus_analysis.dataset.ingesting.recognise import registry_key
+
+    registry_key()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1000, 4000])
-    parser.add_argument("--held-megabytes", type=int, default=500)
+    parser.add_argument("--held-megabytes", type=int, default=1500)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
