@@ -56,6 +56,7 @@ FIGURES: Final = (
     ("a month of sadf -d, MB/s", "samplers", "sadf_csv_mb_s", "50"),
     ("a month of dool, MB/s", "samplers", "dstat_mb_s", "50"),
     ("traces, CPU s per million statements", "spans", "traces_s_per_million", ""),
+    ("ingest by processes of Dask / by 2 threads, 1 GB", "cluster", "overhead.0.local_over_jobs", "1.15"),
     ("a brush over a million statements, ms", "explore", "brush_ms", "200"),
     ("the same / a plain scan by DuckDB", "explore", "brush_over_scan", ""),
 )
