@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from citus_analysis.report.engine.html import index_html
-from citus_analysis.report.engine.links import further_pages, index_above, link_from_above, linked_files
+from citus_analysis.report.engine.links import further_pages, index_of, link_from_above, linked_files
 
 
 def write_page(path: Path, title: str) -> Path:
@@ -20,14 +20,14 @@ def test_an_index_links_pages_in_folders_below(tmp_path: Path) -> None:
     assert linked_files(html) == ["runs & faults/server.html"]
 
 
-def test_a_page_that_is_made_later_is_linked_from_the_index_above(tmp_path: Path) -> None:
+def test_a_page_that_is_made_later_is_linked_from_the_index_of(tmp_path: Path) -> None:
     index = tmp_path / "index.html"
     index.write_text(index_html("Reports", [], further=further_pages(tmp_path)), encoding="utf-8")
     assert linked_files(index.read_text(encoding="utf-8")) == []
     faults = write_page(tmp_path / "faults" / "server.html", "Servers").parent
     link_from_above(faults)
     assert linked_files(index.read_text(encoding="utf-8")) == ["faults/server.html"]
-    assert index_above(faults) == "../index.html"
+    assert (index_of(tmp_path), index_of(faults)) == ("index.html", "../index.html")
 
 
 def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -35,4 +35,4 @@ def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
     before = (tmp_path / "index.html").read_bytes()
     link_from_above(tmp_path / "reports")
     assert (tmp_path / "index.html").read_bytes() == before
-    assert index_above(tmp_path / "reports") == ""
+    assert index_of(tmp_path / "reports") == ""

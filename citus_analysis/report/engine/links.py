@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import ReportError
 
-__all__ = ["check_links", "further_pages", "index_above", "link_from_above", "linked_files"]
+__all__ = ["check_links", "further_pages", "index_of", "link_from_above", "linked_files"]
 
 _BLOCK: Final = re.compile(r'<section class="further".*?</section>', re.DOTALL)
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.DOTALL)
@@ -82,18 +82,20 @@ def _title(page: Path) -> str:
     return unescape(found[1]) if found else page.stem
 
 
-def index_above(folder: Path) -> str:
-    """The index of reports in the folder above, as pages in this one link it; empty if there is none."""
-    index = folder.parent / "index.html"
-    known = index.is_file() and _BLOCK.search(index.read_text(encoding="utf-8", errors="replace"))
-    return "../index.html" if known else ""
+def index_of(folder: Path) -> str:
+    """The index of reports that pages in a folder link: the one beside them, or else above; empty if there is none."""
+    return next((f"{place}index.html" for place in ("", "../") if _is_index(folder / f"{place}index.html")), "")
+
+
+def _is_index(page: Path) -> bool:
+    return page.is_file() and _BLOCK.search(page.read_text(encoding="utf-8", errors="replace")) is not None
 
 
 def link_from_above(folder: Path) -> None:
     """Renew the links to folders in the index of the folder above, if that has one."""
-    if not index_above(folder):
-        return
     index = folder.parent / "index.html"
+    if not _is_index(index):
+        return
     page = index.read_text(encoding="utf-8")
     renewed = _BLOCK.sub(lambda _: further_pages(folder.parent), page)
     if renewed == page:

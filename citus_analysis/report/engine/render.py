@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
-from citus_analysis.report.engine.links import check_links, further_pages, index_above, link_from_above
+from citus_analysis.report.engine.links import check_links, further_pages, index_of, link_from_above
 from citus_analysis.report.engine.notebooks import (
     DATASETS,
     Scalar,
@@ -113,7 +113,7 @@ def render_report(
     with _kernels(1) as kernels:
         if reason := _obstacles(source, {name: given}).get(name):
             raise NothingToReportError(reason, path=source)
-        result = _render(name, source, target, given, _Manner(kernels, html=html, index=index_above(target)))
+        result = _render(name, source, target, given, _Manner(kernels, html=html, index=index_of(target)))
     if html:
         link_from_above(target)
     return result
@@ -155,7 +155,7 @@ def render_reports(
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
         left_out = _obstacles(source, given)
         shown = [name for name in wanted if name not in left_out]
-        index = "index.html" if len(wanted) > 1 else index_above(target)
+        index = "index.html" if len(wanted) > 1 else index_of(target)
         manners = {name: _Manner(kernels, html, index, partial(progress, name) if progress else None) for name in shown}
         started = sorted(shown, key=lambda name: name not in _LONGEST)
         futures = {name: pool.submit(_render, name, source, target, given[name], manners[name]) for name in started}
