@@ -56,6 +56,7 @@ KINDS: Final = (
     "bind",  # LOG:  duration: ... bind S_1: ... (log_min_duration_statement)
     "statement",  # LOG:  statement: ...
     "parameters",  # DETAIL:  parameters: $1 = ... (PostgreSQL 18: Parameters:)
+    "plan",  # LOG:  duration: 0.581 ms  plan: ... (auto_explain; the executor's time, within that of the statement)
     "task",  # DEBUG:  task execution (0) for placement (2) on anchor shard (102009) finished in ...
     "checkpoint",
     "autovacuum",

@@ -88,7 +88,7 @@ class PgCsvLog(ServerLog):
     """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 

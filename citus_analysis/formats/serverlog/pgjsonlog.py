@@ -99,7 +99,7 @@ class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)

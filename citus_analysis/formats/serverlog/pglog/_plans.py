@@ -1,7 +1,7 @@
 """Plans that auto_explain logged, from the bytes of their records in stderr logs, csvlog and jsonlog.
 
-The scanner leaves the text of such a record in the log: it has a duration, and neither a statement nor a message. Only
-where such records are long enough to hold a plan are the bytes of their chunk looked at a second time.
+The scanner leaves the text of such a record in the log. Only the bytes of chunks that have some are looked at a second
+time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ __all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_text"
 #: The message of a record from its bytes.
 Said = Callable[[bytes], str]
 
-#: The shortest plan, with `Query Text`, a node and its costs, is longer than the durations of a session are.
-_SHORTEST_BYTES: Final = 160
 #: In jsonlog, the end of the line is an escape.
 _BEGINS: Final = re.compile(rb"duration: [0-9.]+ ms  plan:(?:\r?\n|\\n)")
-_MARK: Final = b" ms  plan:"
 _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
 
@@ -50,8 +47,6 @@ def logged_plans(
     if not len(offsets):
         return []
     data = read()
-    if _MARK not in data:
-        return []
     begins = np.array([found.start() for found in _BEGINS.finditer(data)], np.int64) + offset
     # The last record that begins before a plan holds it, unless that record is none of the candidates.
     holding = np.searchsorted(offsets, begins, side="right") - 1
@@ -87,20 +82,19 @@ def said_in_json(record: bytes) -> str:
         'duration: 1 ms  plan:\nResult'
     """
     try:
-        told: object = json.loads(record.decode("utf-8", "replace"))
+        document: object = json.loads(record.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return ""
-    within = told.get("record", told) if isinstance(told, dict) else None
+    within = document.get("record", document) if isinstance(document, dict) else None
     texts = [within.get(key) for key in ("message", "textPayload")] if isinstance(within, Mapping) else []
     text = next((text for text in texts if isinstance(text, str)), "")
     return text[text.find("duration: ") :]
 
 
 def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
-    """Offset and length of the records that may hold a plan: long ones with a duration and no statement."""
+    """Offset and length of the records that hold a plan."""
     offsets, lengths = (filled(rows.column(name), 0) for name in ("byte_offset", "byte_length"))
-    kinds, statements = (filled(rows.column(name).indices, -1) for name in ("kind", "statement_kind"))
-    chosen = (kinds == KINDS.index("duration")) & (lengths > _SHORTEST_BYTES) & (statements == -1)
+    chosen = filled(rows.column("kind").indices, -1) == KINDS.index("plan")
     return offsets[chosen], lengths[chosen]
 
 

@@ -27,6 +27,7 @@ __all__ = [
 
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
 _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
+_PLAN: Final = r"^duration: [0-9]{1,12}\.[0-9]{3} ms  plan:"
 _VERB: Final = (
     r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  )?"
     r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)): "
@@ -163,6 +164,8 @@ def _classified() -> list[pl.Expr]:
         .then(pl.lit("detail"))
         .when(severity.is_in(_BAD))
         .then(pl.lit("error"))
+        .when(timed & pl.col("text").str.contains(_PLAN))
+        .then(pl.lit("plan"))
         .when(timed)
         .then(pl.when(word.is_in(["parse", "bind"])).then(word).otherwise(pl.lit("duration")))
         .when(word.is_not_null())
@@ -201,5 +204,5 @@ def _statement_text() -> pl.Expr:
 
 def _message_text() -> pl.Expr:
     kind = pl.col("kind").cast(pl.String)
-    silent = kind.is_in(["duration", "execute", "parse", "bind", "statement", "parameters", "task"])
+    silent = kind.is_in(["duration", "execute", "parse", "bind", "statement", "parameters", "plan", "task"])
     return pl.when(~silent & ~pl.col("severity").is_in(["STATEMENT", "QUERY"])).then(pl.col("excerpt"))

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x3e5830d12377c876
+#define LAYOUT_HASH 0x7c7f966b19a2a159
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -22,6 +22,7 @@ enum kind {
     K_BIND,
     K_STATEMENT,
     K_PARAMETERS,
+    K_PLAN,
     K_TASK,
     K_CHECKPOINT,
     K_AUTOVACUUM,

@@ -249,7 +249,9 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     }
     task_t task;
     int64_t waited;
-    if (timed)
+    if (timed && BEGINS(text, at, end, "plan:") != ABSENT)
+        *kind = K_PLAN;
+    else if (timed)
         *kind = verb.verb == V_PARSE ? K_PARSE : verb.verb == V_BIND ? K_BIND : K_DURATION;
     else if (verb.verb != V_NONE) {
         static const byte_t kinds[] = {K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE};
