@@ -143,8 +143,8 @@ def _stated(shared: Record, sheet: Sheet, line: int, column: str, metric: str, t
     if len(values) > 1:
         of = spread["spread"].strip() if spread else ""
         said = f"{of} {name}" if of else f"{name} {UNSAID_SPREAD}"
-        told = {"metric": said, "value": values[1], "stated": texts[1].strip()}
-        yield _completed({**shared, **told}, sheet, line, column, texts[1].strip())
+        facts = {"metric": said, "value": values[1], "stated": texts[1].strip()}
+        yield _completed({**shared, **facts}, sheet, line, column, texts[1].strip())
 
 
 def _completed(record: Record, sheet: Sheet, line: int, column: str, stated: str) -> Record:

@@ -193,18 +193,18 @@ def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
 
 def _name(one: WhatIf) -> str:
     """A set-up in words: its operation, size, and what else sets it apart."""
-    told = {name: value for name, value in one.configuration.items() if value is not None}
-    phase, workload = (str(told.pop(name)) if name in told else None for name in ("phase", "workload"))
+    rest = {name: value for name, value in one.configuration.items() if value is not None}
+    phase, workload = (str(rest.pop(name)) if name in rest else None for name in ("phase", "workload"))
     operation = operation_name(phase, workload) or "unknown operation"
-    size, system = told.pop("workers", None), str(told.pop("system", ""))
-    family, held, drivers = str(told.pop("family", "")), told.pop("cpu_per_node", ""), told.pop("drivers", 1)
+    size, system = rest.pop("workers", None), str(rest.pop("system", ""))
+    family, held, drivers = str(rest.pop("family", "")), rest.pop("cpu_per_node", ""), rest.pop("drivers", 1)
     parts = [
         f"{operation} on {size_text(size)}" if isinstance(size, int) else operation,
         "" if repeats_system(system, family) else system,
         setting_text("family", family),
         f"{held} cores per node" if held else "",
         f"{drivers} load generators" if drivers != 1 else "",
-        stratum_text(told),
+        stratum_text(rest),
     ]
     return ", ".join(part for part in parts if part)
 

@@ -55,7 +55,7 @@ def fit(
     Example:
         >>> fitted = fit([1, 2, 4, 8, 16, 32], [100, 190, 345, 590, 870, 1_150], resamples=200)
         >>> fitted.sentence(), round(fitted["usl"].parameters["alpha"], 3)
-        ('amdahl, usl cannot be told apart by these runs; amdahl is the simplest', 0.056)
+        ('amdahl and usl cannot be told apart by these runs; amdahl is the simplest', 0.056)
     """
     fits = {
         model.name: fit_model(model, n, x, level=level, resamples=resamples, seed=seed)

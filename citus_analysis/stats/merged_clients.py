@@ -226,8 +226,8 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
 
 def _sampled(metrics: pl.DataFrame) -> pl.DataFrame:
     """Operations whose percentiles their tool took from a sample of the calls."""
-    told = metrics.filter(pl.col("metric") == SAMPLED_PERCENTILES)
-    return told.select(_OPERATION).unique().with_columns(sampled=pl.lit(value=True))
+    with_samples = metrics.filter(pl.col("metric") == SAMPLED_PERCENTILES)
+    return with_samples.select(_OPERATION).unique().with_columns(sampled=pl.lit(value=True))
 
 
 def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:

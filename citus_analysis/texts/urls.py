@@ -1,4 +1,4 @@
-"""Places named by URLs, told from paths."""
+"""Places named by URLs, and how they differ from paths."""
 
 from __future__ import annotations
 

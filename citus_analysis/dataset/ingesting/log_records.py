@@ -95,7 +95,7 @@ def _head(dataset: Path, part: Part, resource: str, iteration: int | None) -> pl
     """The file that a part's records of an iteration stand in, and the first time in them; no row if there are none."""
     names = [name for name in FILE_COLUMNS if name != PARTITION_KEY]
     with _opened(dataset, part, names) as file:
-        first_time = _told_by_statistics(file, iteration)
+        first_time = _first_time_by_statistics(file, iteration)
         rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
     own = _of_iteration(rows, iteration)
     if first_time is None and own.num_rows:
@@ -108,13 +108,15 @@ def _head(dataset: Path, part: Part, resource: str, iteration: int | None) -> pl
     )
 
 
-def _told_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
-    """The first time in a file all of whose records are of an iteration, microseconds; None where that is not told."""
+def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
+    """The first time in a file, µs, if all its records are of an iteration and its statistics say so; else None."""
     begins = []
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
-        told = {column.path_in_schema: column.statistics for column in map(group.column, range(group.num_columns))}
-        own, time = told["iteration"], told["log_time"]
+        column_statistics = {
+            column.path_in_schema: column.statistics for column in map(group.column, range(group.num_columns))
+        }
+        own, time = column_statistics["iteration"], column_statistics["log_time"]
         if not (own and own.has_min_max and not own.null_count and own.min == own.max == iteration):
             return None
         if not (time and time.has_min_max):

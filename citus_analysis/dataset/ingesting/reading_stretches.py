@@ -175,8 +175,8 @@ class _Gathered:
         return more or None
 
     def _further(self) -> list[Stretch]:
-        told = all(read.seam.alone for read in self._reads)
-        if not told or any(outcome.problem for outcome in self._outcomes):
+        complete = all(read.seam.alone for read in self._reads)
+        if not complete or any(outcome.problem for outcome in self._outcomes):
             self._read.clear()
             self._numbered.clear()
             return [Stretch(self.task)]

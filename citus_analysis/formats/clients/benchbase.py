@@ -243,9 +243,9 @@ def _named(heading: str) -> tuple[str, str | None]:
 def _summary(content: Content) -> Parsed:
     data = content.read(SUMMARY_LIMIT_BYTES)
     try:
-        told = json.loads(data)
-        latencies = told.pop("Latency Distribution")
-        numbers = {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+        summary = json.loads(data)
+        latencies = summary.pop("Latency Distribution")
+        numbers = {name: float(value) for name, value in summary.items() if isinstance(value, int | float)}
         measured = {name: float(value) for name, value in latencies.items()}
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
         raise FormatError(f"is no summary of BenchBase: {error}", path=content.path) from error
@@ -258,10 +258,10 @@ def _summary(content: Content) -> Parsed:
     finite = [row for row in rows if math.isfinite(row[3])]
     schema = pl.Schema({"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()})
     metrics = TABLES["client_metrics"].parsed().conform(pl.DataFrame(finite, schema=schema, orient="row"))
-    return Parsed({"clients": _client(told, numbers, requests), "client_metrics": metrics}, len(data))
+    return Parsed({"clients": _client(summary, numbers, requests), "client_metrics": metrics}, len(data))
 
 
-def _client(told: Mapping[str, object], numbers: Mapping[str, float], requests: float | None) -> pl.DataFrame:
+def _client(summary: Mapping[str, object], numbers: Mapping[str, float], requests: float | None) -> pl.DataFrame:
     nanoseconds = numbers.get("Elapsed Time (nanoseconds)")
     rate, good = (numbers.get(f"{name} (requests/second)") for name in ("Throughput", "Goodput"))
     seconds = None if nanoseconds is None else nanoseconds * SECONDS_PER_UNIT["ns"]
@@ -271,13 +271,13 @@ def _client(told: Mapping[str, object], numbers: Mapping[str, float], requests: 
         "tool": "BenchBase",
         "throughput_ops_s": rate,
         "runtime_ms": None if seconds is None else seconds * 1000,
-        "threads": _whole(told.get("terminals"), MAX_CLIENTS),
-        "scale_factor": _whole(told.get("scalefactor"), MAX_COUNT),
+        "threads": _whole(summary.get("terminals"), MAX_CLIENTS),
+        "scale_factor": _whole(summary.get("scalefactor"), MAX_COUNT),
         "operations_done": count_of(None if requests is None or not bounded else requests - round(failed or 0.0)),
         "failed_operations": round(failed) if failed is not None and bounded else None,
         "measurement_type": "raw",
-        "script": str(told["Benchmark Type"]) if isinstance(told.get("Benchmark Type"), str) else None,
-        "completed": told.get("Final State") == "EXIT" and rate is not None,
+        "script": str(summary["Benchmark Type"]) if isinstance(summary.get("Benchmark Type"), str) else None,
+        "completed": summary.get("Final State") == "EXIT" and rate is not None,
     }
     return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
 

@@ -214,8 +214,8 @@ class _Reader:
         """Status lines of one block; the other numbers are kept for the end."""
         lines = line_frame(block.data, block.offset)
         readings = self.heading.readings()
-        told = [self._number(reading.pattern).alias(f"n{number}") for number, reading in enumerate(readings)]
-        read = lines.with_columns(*told, *self._interval())
+        extracted = [self._number(reading.pattern).alias(f"n{number}") for number, reading in enumerate(readings)]
+        read = lines.with_columns(*extracted, *self._interval())
         numbers = [*(f"n{number}" for number in range(len(readings))), *_SERIES]
         matched = pl.any_horizontal(pl.col(name).is_not_null() for name in numbers) | (pl.col("offset") == 0)
         cut = matched & ~pl.col("terminated")
@@ -252,16 +252,16 @@ class _Reader:
         return [_as_number(groups.field(name)).alias(name) for name in _SERIES]
 
     def _client(self) -> pl.DataFrame:
-        told = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}
-        runtime_s = told.get("runtime_s", _scaled(told.get("runtime_ms"), 1 / _MS_PER_S))
-        rate = told.get("throughput_ops_s", _scaled(told.get("throughput_ops_min"), 1 / _S_PER_MIN))
-        done = told.get("operations_done")
+        totals = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}
+        runtime_s = totals.get("runtime_s", _scaled(totals.get("runtime_ms"), 1 / _MS_PER_S))
+        rate = totals.get("throughput_ops_s", _scaled(totals.get("throughput_ops_min"), 1 / _S_PER_MIN))
+        done = totals.get("operations_done")
         if rate is None and done is not None and runtime_s:
             rate = done / runtime_s
         if done is None and rate is not None and runtime_s:
             done = round(rate * runtime_s)
         counts_failures = rate is not None and "failed_operations" in self.heading.summary
-        failed = told.get("failed_operations", 0.0 if counts_failures else None)
+        failed = totals.get("failed_operations", 0.0 if counts_failures else None)
         facts = {
             "tool": self.heading.tool,
             "throughput_ops_s": rate,

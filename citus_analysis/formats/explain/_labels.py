@@ -54,9 +54,9 @@ def split_label(label: str) -> tuple[str, dict[str, str]]:
 
 def _renamed(parts: Mapping[str, str]) -> dict[str, str]:
     names = {"index": "index_name", "schema": "schema_name", "relation": "relation", "alias": "alias"}
-    told = {names[key]: value for key, value in parts.items()}
+    named = {names[key]: value for key, value in parts.items()}
     # The text leaves out an alias that is the relation's own name.
-    return told | {"alias": told.get("alias", told["relation"])} if "relation" in told else told
+    return named | {"alias": named.get("alias", named["relation"])} if "relation" in named else named
 
 
 def _unquoted(name: str) -> str:

@@ -62,7 +62,7 @@ class Explain(Format):
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""
         text = head.decode("utf-8", "replace")
-        # A heading may stand further on; the rest is told by the first two lines.
+        # A heading may stand further on; the first two lines decide the rest.
         wanted = 400 if "QUERY PLAN" in text else 2
         lines = list(islice((line.rstrip() for line in text.splitlines() if line.strip()), wanted))
         if not lines:

@@ -54,14 +54,14 @@ class BenchbaseMetrics(Format):
         """One piece."""
         data = content.read(_LIMIT_BYTES)
         try:
-            told: object = json.loads(data)
+            document: object = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"holds no views as JSON: {error}", path=content.path) from error
-        if not isinstance(told, dict):
+        if not isinstance(document, dict):
             raise FormatError("holds no views as JSON", path=content.path)
         named = _TIME.search(hints.name)
         time = f"{named[1]} {named[2]}:{named[3]}:{named[4]}" if named else None
-        rows = [row for view, entries in told.items() for row in _counters(view, entries)]
+        rows = [row for view, entries in document.items() for row in _counters(view, entries)]
         schema = {"view": pl.String, "key": pl.String, "counter": pl.String, "total": pl.Float64}
         table = TABLES["server_counters"].parsed()
         counters = pl.DataFrame(rows, schema=schema, orient="row").with_columns(

@@ -118,12 +118,12 @@ def _pressures(fields: pl.DataFrame) -> pl.DataFrame:
 
 
 def _processes(fields: pl.DataFrame) -> pl.DataFrame:
-    told = [
+    converted = [
         pl.when(pl.col(name) != _UNTOLD).then(name).alias(name)
         for name in ("read_kb_s", "write_kb_s", "cancelled_write_kb_s")
         if name in fields.columns
     ]
-    return _whole(fields.with_columns(told), "process_samples")
+    return _whole(fields.with_columns(converted), "process_samples")
 
 
 def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:

@@ -105,9 +105,9 @@ def _is_measured(number: Number) -> bool:
 
 def _independent_digits(row: Row, stems: Sequence[str]) -> int:
     """Digits beyond the first, which neighbouring rows share anyway; zeros and failures (-1) tell nothing."""
-    told = {stem: max(0, significant_digits(row[stem].stated) - 1) for stem in stems if row[stem].value > 0}
-    together = max((told[stem] for stem in told if stem in _TOGETHER), default=0)
-    return together + sum(digits for stem, digits in told.items() if stem not in _TOGETHER)
+    digits_by_stem = {stem: max(0, significant_digits(row[stem].stated) - 1) for stem in stems if row[stem].value > 0}
+    together = max((digits_by_stem[stem] for stem in digits_by_stem if stem in _TOGETHER), default=0)
+    return together + sum(digits for stem, digits in digits_by_stem.items() if stem not in _TOGETHER)
 
 
 def _is_same_subject(one: Row, other: Row) -> bool:

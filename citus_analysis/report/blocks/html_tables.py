@@ -60,7 +60,7 @@ _HEADINGS: Final = {
     "vcpus": "vCPUs",
 }
 #: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
-_TOLD: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
+_IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
 #: Decimals up to which all values of a column are shown as they are, without trailing zeros.
 _EXACT: Final = 2
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
@@ -96,9 +96,9 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     caption += (
         f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
     )
-    told = [name for name in _told_by_system(frame) if name not in same]
-    caption += " The CSV file has more columns." if told else ""
-    shown = frame.drop(same, told, *_without_values(frame))
+    implied = [name for name in _implied_by_system(frame) if name not in same]
+    caption += " The CSV file has more columns." if implied else ""
+    shown = frame.drop(same, implied, *_without_values(frame))
     columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
@@ -144,9 +144,9 @@ def _as_is(value: float) -> str:
     return "0" if text == "-0" else text.replace("-", "−")
 
 
-def _told_by_system(frame: pl.DataFrame) -> list[str]:
+def _implied_by_system(frame: pl.DataFrame) -> list[str]:
     """Columns of a configuration that have one value for each system that was measured."""
-    columns = [name for name in frame.columns if name in _TOLD]
+    columns = [name for name in frame.columns if name in _IMPLIED]
     if "resource" not in frame.columns or not columns:
         return []
     values = frame.group_by("resource").agg(pl.col(columns).n_unique())

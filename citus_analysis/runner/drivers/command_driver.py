@@ -78,14 +78,14 @@ class CommandLine:
 
     def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
         """One node for each load generator, unless the tool receives all nodes."""
-        if _is_told_of_all(self._workload(run)):
+        if _names_all_nodes(self._workload(run)):
             return connection
         return replace(connection, nodes=connection.nodes[: run.configuration.drivers])
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """Which nodes get no client, if the tool does not receive all nodes."""
         left_out = [node.name for node in connection.nodes[generators:]]
-        if not left_out or all(_is_told_of_all(one) for one in self._settings.workloads.values()):
+        if not left_out or all(_names_all_nodes(one) for one in self._settings.workloads.values()):
             return []
         return [
             f"{self._settings.tool}: each load generator connects to one node; no client connects to "
@@ -147,7 +147,7 @@ class CommandLine:
         ).line()
 
 
-def _is_told_of_all(workload: CommandWorkload) -> bool:
+def _names_all_nodes(workload: CommandWorkload) -> bool:
     return bool(_ALL_NODES & used_names(workload))
 
 

@@ -55,8 +55,8 @@ class NetworkSolution(Shown):
     def summary_table(self) -> pl.DataFrame:
         """One row per resource: utilisation, customers, and the time of each class there."""
         times = {f"time of {name}": self.residence_time[number] for number, name in enumerate(self.classes)}
-        told = {"utilisation": self.utilisation, "queue_length": self.queue_length}
-        return pl.DataFrame({"resource": self.resources, **told, **times})
+        loads = {"utilisation": self.utilisation, "queue_length": self.queue_length}
+        return pl.DataFrame({"resource": self.resources, **loads, **times})
 
     @property
     def bottleneck(self) -> str:

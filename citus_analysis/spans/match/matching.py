@@ -133,7 +133,7 @@ def judge(
     unknown = [key for key in shared if key not in exact and key not in guessed]
     if unknown:
         guessed |= _guessed(unknown, _joined(rests(proven)), exact)
-    doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.told_by(verdict.doubtful)}
+    doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.nodes_of(verdict.doubtful)}
     return verdicts, Clocks(exact, guessed, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
 
 
@@ -153,8 +153,8 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
         if len(session):
             # In the order in which one group of all sessions has them: of equal bounds, some count as late.
             order = np.argsort(session, kind="stable")
-            told_all = Bounds.joined(parts).take(order)
-            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(told_all, session[order])
+            ordered = Bounds.joined(parts).take(order)
+            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(ordered, session[order])
     return fitted
 
 

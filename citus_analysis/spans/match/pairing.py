@@ -109,7 +109,7 @@ class Claims:
     streams: pl.DataFrame
     shared: frozenset[NodePair]
 
-    def told_by(self, chosen: Flags) -> Iterator[NodePair]:
+    def nodes_of(self, chosen: Flags) -> Iterator[NodePair]:
         """The pairs of nodes that some of the pairs are of."""
         return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
 

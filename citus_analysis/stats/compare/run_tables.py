@@ -122,7 +122,7 @@ def compare_runs(
         margin: relative difference that counts as none.
         level: confidence level.
         statuses: run statuses that enter.
-        higher_is_better: by default told from the metric's name: times and failures count downwards.
+        higher_is_better: by default taken from the metric's name: times and failures count downwards.
 
     Raises:
         UnknownNameError: no such column, metric or base level.

@@ -89,9 +89,9 @@ def _job_of(database: sqlite3.Connection, stated: str | None, path: Path) -> str
         if stated in jobs:
             return stated
         raise FormatError(f"holds no job {stated[:_LONGEST_ID]}", path=path, way_out=f"it holds {_listing(jobs)}")
-    for told in (_RESULT, _TEST):
+    for pattern in (_RESULT, _TEST):
         query = "SELECT DISTINCT jobid FROM JOBOUTPUT WHERE output LIKE ?"
-        found = {str(job) for (job,) in database.execute(query, (told,))}
+        found = {str(job) for (job,) in database.execute(query, (pattern,))}
         tests = [job for job in jobs if job in found]
         if len(tests) == 1:
             return tests[0]

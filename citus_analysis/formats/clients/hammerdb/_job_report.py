@@ -38,10 +38,10 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     """
     data = content.read(_LIMIT_BYTES)
     try:
-        told: object = json.loads(data)
+        document: object = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"is no job report of HammerDB: {error}", path=content.path) from error
-    report = _mapping(told, content.path)
+    report = _mapping(document, content.path)
     facts, timings = _facts(report), Timings()
     for row in _rows(report, "response_times", "rows"):
         if isinstance(name := row.get("name"), str):

@@ -134,7 +134,7 @@ class Report:
         return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
 
     def finish(self) -> Parsed:
-        """The client, the values and the errors, and the counter as JSON where no line told it."""
+        """The client, the values and the errors, and the counter as JSON where no line held it."""
         listed = pl.DataFrame(self._listed, schema={"time": pl.String, "per_minute": pl.String}, orient="row")
         series = counted(listed if self._start is None else listed.clear(), self.timezone)
         return Parsed({**self.tables(), "client_series": series}, 0)
@@ -149,11 +149,11 @@ class Report:
 
     def take(self, good: pl.DataFrame) -> None:
         """Take the values of lines: their `kind`, `text` and `offset`."""
-        told = good.filter(pl.col("kind").is_in(RESULTS))
-        self.recognised |= not told.is_empty()
+        results = good.filter(pl.col("kind").is_in(RESULTS))
+        self.recognised |= not results.is_empty()
         self.errors = add_messages(self.errors, count_messages(good.filter(pl.col("kind") == "error")))
         # A report has few lines that are no status: a loop over them is short.
-        for kind, text in told.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
+        for kind, text in results.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
             found = re.search(KINDS[kind], text)
             if found and not self._of_run(kind, found):
                 self._of_profile(kind, found)

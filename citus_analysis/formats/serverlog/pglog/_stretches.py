@@ -107,7 +107,7 @@ class ServerLog(CuttableFormat):
 
 
 class _Apart:
-    """What can be told of the chunks of a stretch; `InOrder` has the same of a whole log."""
+    """What the chunks of a stretch say by themselves; `InOrder` has the same of a whole log."""
 
     def __init__(self, seam: Seam, before: Iterable[Prepared], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start

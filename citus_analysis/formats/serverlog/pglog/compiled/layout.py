@@ -129,7 +129,7 @@ def _padding(size: int) -> int:
     return 8 - size % 8
 
 
-#: What an execution is told by, one byte each.
+#: Properties of an execution, one byte each.
 _FLAGS: Final = (
     *("opened", "closed", "extended", "failed", "fatal", "has_tasks", "has_locals", "is_child", "in_transaction"),
     *("anchored", "first_on_shard", "has_fingerprint"),

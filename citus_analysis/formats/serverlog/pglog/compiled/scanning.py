@@ -45,7 +45,7 @@ _WORDS: Final = {
     "statement_kind": texts_of(STATEMENT_KINDS),
 }
 _NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "capped")
-_TOLD_BY_TEXT: Final = frozenset(
+_FOUND_IN_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
         *("statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
@@ -100,8 +100,8 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     severities = frame.get_column("severity").cast(_TABLE["severity"].dtype).to_physical().to_numpy()
     out = native.read_texts(buffer, places, severities)
-    told = pl.DataFrame(batch_of({name: a for name, a in arrays_of(buffer, out).items() if name in _TOLD_BY_TEXT}))
-    return frame.drop("text").hstack(told)
+    read = pl.DataFrame(batch_of({name: a for name, a in arrays_of(buffer, out).items() if name in _FOUND_IN_TEXT}))
+    return frame.drop("text").hstack(read)
 
 
 def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:

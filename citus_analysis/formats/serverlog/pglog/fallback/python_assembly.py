@@ -326,8 +326,8 @@ def _add_timed(one: Execution, record: Record, event: int, *, closes: bool, pars
 def _add_task(one: Execution, record: Record) -> None:
     one.has_tasks = True
     port = _NO_PORT if record.worker_port is None else record.worker_port
-    told = _known(record.log_time), _known(record.shard_id), _known(record.task_us)
-    one.tasks.append(SentTask(record.byte_offset, *told, record.source, record.worker_host, port))
+    facts = _known(record.log_time), _known(record.shard_id), _known(record.task_us)
+    one.tasks.append(SentTask(record.byte_offset, *facts, record.source, record.worker_host, port))
 
 
 def _add_local(one: Execution, record: Record) -> None:
@@ -335,8 +335,8 @@ def _add_local(one: Execution, record: Record) -> None:
     shard = _known(record.shard_id)
     if one.last_local == shard:
         return
-    told = record.byte_offset, _known(record.log_time), shard, record.source, record.statement_kind
-    one.locals.append(LocalExecution(*told))
+    facts = record.byte_offset, _known(record.log_time), shard, record.source, record.statement_kind
+    one.locals.append(LocalExecution(*facts))
 
 
 def _name_phases(timed: Sequence[Phase]) -> None:

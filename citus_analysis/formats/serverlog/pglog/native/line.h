@@ -1,4 +1,4 @@
-/* The part that a line plays, told by the line alone. */
+/* The part that a line plays, as the line alone shows it. */
 #ifndef PGLOG_LINE_H
 #define PGLOG_LINE_H
 

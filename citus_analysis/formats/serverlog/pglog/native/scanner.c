@@ -6,7 +6,7 @@
 #include "body.h"
 #include "scan.h"
 
-/* What is astray or blank is told by what a chunk, or the record before, began with. */
+/* The beginning of a chunk, or of the record before, decides which lines are astray or blank. */
 enum part { BLANKS, STRAYS, RECORDS };
 
 #define EMPTY (-1)

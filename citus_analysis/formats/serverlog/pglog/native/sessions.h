@@ -1,4 +1,4 @@
-/* What the backends of a log did: which statement each record belongs to, told while the records pass.
+/* What the backends of a log did: which statement each record belongs to, found while the records pass.
  *
  * Records are given in the order in which each backend wrote them; backends may alternate as they like. What a record is
  * to its session (`enum record_event`), and where a statement begins and ends, is said in `spans/read/records.py`.
