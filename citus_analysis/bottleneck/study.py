@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, ver
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
@@ -40,12 +40,6 @@ _STATEMENTS: Final = (
     *("resource", "run_id", "node", "pid", "shard_id", "executed", "failed", "start_time", "end_time"),
     *("total_us", "wait_us", "child_us", "parse_us", "statement_kind"),
 )
-
-
-@runtime_checkable
-class _Lazy(Protocol):
-    def scan(self, name: str, /) -> pl.LazyFrame:
-        """A table as a lazy frame."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,15 +157,11 @@ def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
     return described(with_operations(matching(everything, resources)), as_polars(dataset.table("settings")))
 
 
-def _lazy(dataset: TableSource, name: str) -> pl.LazyFrame:
-    return dataset.scan(name) if isinstance(dataset, _Lazy) else as_polars(dataset.table(name)).lazy()
-
-
 def _measured(
     dataset: TableSource, tables: dict[str, pl.DataFrame], runs: pl.DataFrame, sessions: pl.DataFrame
 ) -> pl.DataFrame:
     chosen = runs["resource"].unique().implode()
-    counts = log_errors(_lazy(dataset, "log_events").filter(pl.col("resource").is_in(chosen)))
+    counts = log_errors(lazy_table(dataset, "log_events").filter(pl.col("resource").is_in(chosen)))
     parts = [
         *hosts_measured(tables, runs),
         *sessions_measured(sessions, tables["settings"]),
@@ -184,14 +174,14 @@ def _measured(
 
 def _statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     chosen = runs["resource"].unique().implode()
-    rows = _lazy(dataset, "statements").filter(pl.col("resource").is_in(chosen)).select(_STATEMENTS).collect()
+    rows = lazy_table(dataset, "statements").filter(pl.col("resource").is_in(chosen)).select(_STATEMENTS).collect()
     return within_measured(rows, runs).rows
 
 
 def _autovacuum(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     wanted = pl.col("resource").is_in(runs["resource"].unique().implode()) & (pl.col("kind") == "autovacuum")
     columns = ("resource", "iteration", "node", "log_time", "kind", "message")
-    return _lazy(dataset, "log_events").filter(wanted).select(columns).collect(engine="streaming")
+    return lazy_table(dataset, "log_events").filter(wanted).select(columns).collect(engine="streaming")
 
 
 def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:

@@ -18,7 +18,7 @@ from citus_analysis.errors import UsageError
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-__all__ = ["Frame", "TableSource", "as_polars", "in_callers_kind", "tables_of"]
+__all__ = ["Frame", "TableSource", "as_polars", "in_callers_kind", "lazy_table", "tables_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,25 @@ class TableSource(Protocol):
 
     def table(self, name: str, /) -> Frame:
         """The table of that name."""
+
+
+@runtime_checkable
+class _Scanned(Protocol):
+    def scan(self, name: str, /) -> pl.LazyFrame:
+        """A table as a lazy frame."""
+
+
+def lazy_table(source: TableSource, name: str) -> pl.LazyFrame:
+    """A table of which a part is needed: of a dataset, only that part is read.
+
+    Example:
+        >>> class Tables:
+        ...     def table(self, name):
+        ...         return pl.DataFrame({"name": [name]})
+        >>> lazy_table(Tables(), "runs").collect().rows()
+        [('runs',)]
+    """
+    return source.scan(name) if isinstance(source, _Scanned) else as_polars(source.table(name)).lazy()
 
 
 def as_polars(frame: Frame) -> pl.DataFrame:

@@ -59,17 +59,23 @@ def within_measured(rows: pl.DataFrame, runs: pl.DataFrame) -> Windowed:
     if not (set(_WINDOW) <= set(runs.columns) and {"start_time", "end_time"} <= set(rows.columns)):
         return Windowed(rows, 0, (), ())
     windows = runs.select(*_RUN, *_WINDOW).unique(_RUN, keep="first")
-    placed = rows.join(windows, on=_RUN, how="left", maintain_order="left").with_columns(
-        _inside=(pl.col("start_time") >= pl.col("measured_from")) & (pl.col("end_time") <= pl.col("measured_until")),
-        _apart=pl.max_horizontal(
-            pl.col("measured_from") - pl.col("end_time"), pl.col("start_time") - pl.col("measured_until")
-        ),
+    # Only what decides is joined: rows may have many columns.
+    placed = (
+        rows.select(*_RUN, "start_time", "end_time")
+        .join(windows, on=_RUN, how="left", maintain_order="left")
+        .with_columns(
+            _inside=(pl.col("start_time") >= pl.col("measured_from"))
+            & (pl.col("end_time") <= pl.col("measured_until")),
+            _apart=pl.max_horizontal(
+                pl.col("measured_from") - pl.col("end_time"), pl.col("start_time") - pl.col("measured_until")
+            ),
+        )
     )
     far = (pl.col("_apart").min() > pl.duration(seconds=CLOCKS_APART_S)).fill_null(value=False).over(_RUN)
     known = pl.col("_inside").fill_null(value=True)
     judged = placed.with_columns(_far=far, _kept=known | far, _none=~known.any().over(_RUN))
     return Windowed(
-        judged.filter("_kept").select(rows.columns),
+        rows if judged["_kept"].all() else rows.filter(judged["_kept"]),
         int(judged.select((~pl.col("_kept")).sum()).item()),
         _names(judged.filter(pl.col("_none") & ~pl.col("_far"))),
         _names(judged.filter("_far")),

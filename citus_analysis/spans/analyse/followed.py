@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.composition import percentile_profile
 from citus_analysis.spans.analyse.profile import ProfileStudy
@@ -15,6 +16,9 @@ from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals,
 from citus_analysis.texts.counted_words import size_text, threads_text
 
 __all__ = ["TraceStudy", "trace_studies"]
+
+#: What the tail's profile needs to know of spans.
+_OF_SPANS: Final = ("trace_id", "kind", "start_time", "end_time", "resource", "iteration", "node")
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,6 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
         pl.col("total_us").is_not_null(),
         ~pl.col("failed"),
     )
-    all_spans = as_polars(dataset.table("spans"))
     for kind in study.kinds():
         of_kind = shown.filter(pl.col("statement_kind") == kind)
         if of_kind.is_empty():
@@ -76,23 +79,23 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
             statements=chosen,
             of_one_run=chosen.filter(pl.col("run_id") == chosen["run_id"].value_counts(sort=True)["run_id"][0]),
             percentiles=percentile_profile(followed),
-            tail=_tail(chosen, all_spans, dataset),
+            tail=_tail(chosen, dataset),
             typical=typical,
             slowest=slowest,
-            spans=all_spans.filter(pl.col("trace_id").is_in([typical, slowest])),
+            spans=lazy_table(dataset, "spans").filter(pl.col("trace_id").is_in([typical, slowest])).collect(),
         )
 
 
-def _tail(statements: pl.DataFrame, spans: pl.DataFrame, dataset: TableSource) -> TailProfile | None:
-    def of_runs(name: str) -> pl.DataFrame:
-        return as_polars(dataset.table(name)).join(statements.select("run_id").unique(), on="run_id", how="semi")
-
+def _tail(statements: pl.DataFrame, dataset: TableSource) -> TailProfile | None:
+    runs, traces = statements.lazy().select("run_id").unique(), statements.lazy().select("trace_id")
+    autovacuums = lazy_table(dataset, "log_events").filter(pl.col("kind") == "autovacuum")
+    times = lazy_table(dataset, "spans").filter(pl.col("kind").is_in(["statement", "remote"])).select(_OF_SPANS)
     try:
         return tail_profile(
             statements,
-            spans.join(statements.select("trace_id"), on="trace_id", how="semi"),
-            checkpoints=of_runs("checkpoints"),
-            autovacuums=autovacuum_intervals(of_runs("log_events")),
+            times.join(traces, on="trace_id", how="semi").collect(engine="streaming"),
+            checkpoints=as_polars(dataset.table("checkpoints")).lazy().join(runs, on="run_id", how="semi").collect(),
+            autovacuums=autovacuum_intervals(autovacuums.join(runs, on="run_id", how="semi").collect()),
         )
     except InsufficientDataError:
         return None

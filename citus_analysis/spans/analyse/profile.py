@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
@@ -171,10 +171,11 @@ def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFr
 
 
 def _windowed(selection: Selection, dataset: TableSource) -> Windowed:
-    statements = as_polars(dataset.table("statements")).filter(
+    statements = lazy_table(dataset, "statements").filter(
         pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS) & pl.col("executed").is_not_null()
     )
-    found = statements.join(selection.runs.select(_SETUP), on=["resource", "run_id"], maintain_order="left")
+    setup = selection.runs.lazy().select(_SETUP)
+    found = statements.join(setup, on=["resource", "run_id"], maintain_order="left").collect()
     return within_measured(found, selection.runs)
 
 

@@ -63,10 +63,11 @@ def profile_percentiles(
     kept = after_warm_up(as_polars(statements), skip_first)
     # The order of time; `byte_offset` orders records of one source that have no time, or the same.
     in_order = [name for name in ("start_time", "source_id", "byte_offset") if name in kept.columns]
+    needed = list(dict.fromkeys([*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]))
     rows: list[dict[str, object]] = []
-    for key, part in strata_of(kept.sort(in_order, nulls_last=True), by):
+    for key, part in strata_of(kept.select(needed).sort(in_order, nulls_last=True), by):
         for symbol in quantities:
-            runs = _runs(part.drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
+            runs = _runs(part.select(*_RUN, QUANTITIES[symbol]).drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
             rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in percentiles if runs]
     names = {name: kept.schema[name] for name in by}
     schema = {**names, "quantity": pl.Enum(list(QUANTITIES)), "percentile": pl.Float64(), **ESTIMATES}

@@ -21,7 +21,7 @@ from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_
 __all__ = ["export_perfetto"]
 
 #: Spans of the backends that are laid out at a time: a few hundred megabytes.
-_GROUP: Final = 200_000
+_GROUP: Final = 120_000
 
 
 def export_perfetto(
