@@ -57,7 +57,10 @@ _GENERATOR: Final = "load generator"
 
 
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
-    """How often which limit came first, then a sentence for at most `most` configurations, the surest first."""
+    """How often which limit came first, then a sentence for at most `most` configurations, the surest first.
+
+    Of more configurations than that, one stands for all of the same limit: the table has the others.
+    """
     counts: dict[str, int] = {}
     for one in study.verdicts:
         counts[one.limit] = counts.get(one.limit, 0) + 1
@@ -66,6 +69,8 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
     head += f"{listed([f'{limit} ({number})' for limit, number in ordered])}."
     rank = {"high": 0, "medium": 1, "low": 2, "none": 3}
     certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
+    if len(certain) > most:
+        certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
     return [head, generator_sentence(study), *(_sentence(one) for one in certain[:most])]
 
 
