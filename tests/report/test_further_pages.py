@@ -24,6 +24,7 @@ def test_a_page_that_is_made_later_is_linked_from_the_index_of(tmp_path: Path) -
     index = tmp_path / "index.html"
     index.write_text(index_html("Reports", [], further=further_pages(tmp_path)), encoding="utf-8")
     assert linked_files(index.read_text(encoding="utf-8")) == []
+    assert index_of(tmp_path / "not made yet") == "../index.html"
     faults = write_page(tmp_path / "faults" / "server.html", "Servers").parent
     link_from_above(faults)
     assert linked_files(index.read_text(encoding="utf-8")) == ["faults/server.html"]

@@ -84,7 +84,9 @@ def _title(page: Path) -> str:
 
 def index_of(folder: Path) -> str:
     """The index of reports that pages in a folder link: the one beside them, or else above; empty if there is none."""
-    return next((f"{place}index.html" for place in ("", "../") if _is_index(folder / f"{place}index.html")), "")
+    # Of the folder above by its own name: the pages' folder may still have to be made.
+    places = {"index.html": folder, "../index.html": folder.parent}
+    return next((link for link, place in places.items() if _is_index(place / "index.html")), "")
 
 
 def _is_index(page: Path) -> bool:
