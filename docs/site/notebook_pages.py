@@ -30,9 +30,9 @@ def write_notebooks(folder: Path) -> dict[str, str]:
     for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         with TemporaryDirectory() as scratch:
             target = Path(scratch) / source.name
-            papermill.execute_notebook(
-                source, target, {"dataset": str(DATASET)}, cwd=source.parent, progress_bar=False, log_output=False
-            )
+            # The study from files to verdict makes a dataset of its own.
+            given = {"dataset": str(DATASET)} if "dataset" in papermill.inspect_notebook(source) else {}
+            papermill.execute_notebook(source, target, given, cwd=source.parent, progress_bar=False, log_output=False)
             notebook = json.loads(target.read_text(encoding="utf-8"))
         name = f"{source.stem}.md"
         (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")
