@@ -125,6 +125,7 @@ def test_a_logged_plan_is_under_way_in_its_own_session_alone(tmp_path: Path) -> 
         head.format(469, 7, 1, 1, "statement: select 1"),
         head.format(470, 8, 2, 1, "statement: select 2"),
         head.format(480, 7, 1, 2, plan),
+        head.format(480, 7, 1, 3, "duration: 10.500 ms"),
         head.format(481, 8, 2, 2, "duration: 11.000 ms"),
     ]
     log = tmp_path / "logs" / "one" / "pglogs" / "PGLOG-1-1.log"
