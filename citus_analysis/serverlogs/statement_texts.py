@@ -28,12 +28,14 @@ _PLACE: Final = ["source_id", "byte_offset"]
 _BEFORE: Final = re.compile(
     r"\b(?:statement|(?:execute|parse|bind|execute fetch from) [^\n:]*):[ \t]*|\b(?:STATEMENT|QUERY):[ \t]*"
 )
-#: Constants and comments, as the fingerprint of a statement leaves them out.
+#: Constants and comments, as the fingerprint of a statement leaves them out. One that the end of the text cuts off
+#: reaches to that end: a server that logs by syslog, or a damaged file, ends a text within a constant.
 _CONSTANT: Final = re.compile(
     r"(?P<comment>--[^\n]*|/\*.*?\*/)"
-    r"|[eE]'(?:[^'\\]|''|\\.)*'|\b[bBxXnN]?'(?:[^']|'')*'|'(?:[^']|'')*'"
+    r"|[eE]'(?:[^'\\]|''|\\.)*+'|\b[bBxXnN]?'(?:[^']|'')*+'|'(?:[^']|'')*+'"
     r"|\$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$|\$\d+"
     r'|(?P<quoted>"(?:[^"]|"")*")'
+    r"|[bBeExXnN]?'.*\Z|/\*.*\Z|\$(?:[A-Za-z_]\w*|)\$.*\Z"
     r"|(?<![\w$.])(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\b",
     re.DOTALL,
 )
@@ -59,11 +61,15 @@ class Texts:
     warnings: tuple[str, ...] = ()
 
     def join(self, table: pl.DataFrame, column: str, *, constants: bool = True) -> pl.DataFrame:
-        """A table with `source_id` and `byte_offset`, and the texts of these records as a column."""
-        texts = self.rows.rename({"text": column})
-        if not constants:
-            texts = texts.with_columns(pl.Series(column, [normalised(t) if t else t for t in texts[column]], pl.String))
+        """A table with `source_id` and `byte_offset`, and the texts of these records as a column, long ones cut."""
+        known = self.rows["text"]
+        shown = pl.Series(column, [_cut(t if constants else normalised(t)) if t else t for t in known], pl.String)
+        texts = self.rows.drop("text").with_columns(shown)
         return table.join(texts, on=_PLACE, how="left", maintain_order="left")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
 def opening_records(logs: WindowedLogs, fingerprints: pl.Series) -> pl.DataFrame:
@@ -164,8 +170,7 @@ def statement_in(raw: str, log_format: str) -> str | None:
     text = said[found.end() :] if found else query
     if not text:
         return None
-    plain = text.replace("\n\t", "\n").replace("#011", "\t").strip()
-    return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
+    return text.replace("\n\t", "\n").replace("#011", "\t").strip()
 
 
 def _said(raw: str, log_format: str) -> tuple[str, str | None]:
