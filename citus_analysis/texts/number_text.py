@@ -8,6 +8,9 @@ Example:
 from __future__ import annotations
 
 import math
+import re
+import statistics
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MISSING",
     "aligned",
+    "in_column",
     "in_full",
     "interval_words",
     "p_text",
@@ -28,6 +32,14 @@ __all__ = [
 #: Cell of an HTML table without a value.
 MISSING: Final = "–"
 _DIGITS: Final = 4
+#: Digits of the median value of a column, and the fewest of any value.
+_COLUMN_DIGITS: Final = 3
+_FEWEST_DIGITS: Final = 2
+#: Numbers below the one, and from the other on, are written with an exponent.
+_SMALL: Final = 1e-4
+_LARGE: Final = 1e12
+#: Differences below this are those of floating point.
+_ROUNDING: Final = 1e-9
 #: From this number of microseconds on, times are given in milliseconds.
 _LONG_TIME_US: Final = 10_000.0
 #: p-values are not told apart below this.
@@ -61,10 +73,45 @@ def aligned(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    if size and (size < 1e-4 or size >= 1e12):
+    if size and not _SMALL <= size < _LARGE:
         return f"{value:.{_DIGITS - 1}e}"
-    decimals = 0 if size == 0 else max(0, _DIGITS - 1 - math.floor(math.log10(size)))
-    return f"{value:,.{decimals}f}".replace("-", "−")
+    return _with_decimals(value, 0 if size == 0 else _decimals(size, _DIGITS))
+
+
+def in_column(values: Iterable[float | None]) -> list[str]:
+    """The cells of a column of an HTML table: the same decimals throughout, three digits of the median value.
+
+    A value of which these decimals would show fewer than two digits has more of them; one of more than four digits has
+    fewer.
+
+    Example:
+        >>> in_column([93.69, 86.08, 100.0, None]), in_column([12.97, 1161.355, 0.072, 0.0])
+        (['93.7', '86.1', '100.0', '–'], ['13.0', '1,161', '0.072', '0'])
+    """
+    given = list(values)
+    known = [value for value in given if value is not None and math.isfinite(value)]
+    sizes = [abs(value) for value in known if value]
+    decimals = _decimals(statistics.median_low(sizes), _COLUMN_DIGITS) if sizes else 0
+    while decimals and all(_exact(value, decimals - 1) for value in known):
+        decimals -= 1
+    return [MISSING if value is None else _of_column(value, decimals) for value in given]
+
+
+def _of_column(value: float, decimals: int) -> str:
+    size = abs(value)
+    if not _SMALL <= size < _LARGE:
+        return aligned(value)
+    shown = min(decimals, _decimals(size, _DIGITS))
+    return _with_decimals(value, shown if _exact(value, shown) else max(shown, _decimals(size, _FEWEST_DIGITS)))
+
+
+def _exact(value: float, decimals: int) -> bool:
+    return abs(round(value, decimals) - value) < _ROUNDING
+
+
+def _decimals(size: float, digits: int) -> int:
+    """Decimals with which a positive number shows so many digits."""
+    return max(0, digits - 1 - math.floor(math.log10(size)))
 
 
 def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
@@ -79,7 +126,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
     if estimate is None or math.isnan(estimate):
         return MISSING
     size = abs(estimate)
-    if size and (size < 1e-4 or size >= 1e12):
+    if size and not _SMALL <= size < _LARGE:
         texts = [aligned(value) for value in (estimate, low, high) if value is not None]
     else:
         power = 0 if size == 0 else math.floor(math.log10(size))
@@ -152,20 +199,25 @@ def _short(value: float, like: float) -> str:
 
 
 def with_readable_times(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with columns of microseconds in milliseconds where a value has five digits or more.
+    """The table with its times in milliseconds instead of microseconds where any of them has five digits or more.
 
-    A column's name says its unit: `mean_us` becomes `mean_ms`. Columns whose names begin alike (`p99_us_low`) are not
-    changed.
+    A column's name says its unit: `mean_us` becomes `mean_ms`, and the ends of its interval `mean_us_low` become
+    `mean_ms_low`.
 
     Example:
         >>> import polars as pl
         >>> with_readable_times(pl.DataFrame({"p50_us": [900.0], "p99_us": [12_500.0]})).to_dicts()
-        [{'p50_us': 900.0, 'p99_ms': 12.5}]
+        [{'p50_ms': 0.9, 'p99_ms': 12.5}]
+        >>> with_readable_times(pl.DataFrame({"p50_us": [900.0], "p99_us": [1_250.0]})).columns
+        ['p50_us', 'p99_us']
     """
     import polars as pl
 
     times = [name for name, kind in table.schema.items() if name.endswith("_us") and kind.is_numeric()]
-    longest = table.select(pl.col(times).cast(pl.Float64).max()).row(0) if times and table.height else ()
-    names = [name for name, most in zip(times, longest, strict=False) if most is not None and most >= _LONG_TIME_US]
-    renamed = {name: f"{name.removesuffix('_us')}_ms" for name in names}
-    return table.with_columns(pl.col(names) / _US_PER_MS).rename(renamed) if names else table
+    longest = table.select(pl.max_horizontal(pl.col(times).cast(pl.Float64).max())).item() if times else None
+    if longest is None or longest < _LONG_TIME_US:
+        return table
+    ends = [f"{name}_{end}" for name in times for end in ("low", "high")]
+    names = [*times, *(name for name in ends if name in table.columns)]
+    renamed = {name: re.sub("_us(?=$|_low$|_high$)", "_ms", name) for name in names}
+    return table.with_columns(pl.col(names) / _US_PER_MS).rename(renamed)

@@ -62,8 +62,8 @@ def test_an_estimate_and_its_interval_are_one_cell() -> None:
 def test_a_text_that_all_rows_share_is_said_once() -> None:
     frame = pl.DataFrame({"name": ["a", "b", "c"], "method": ["Student t"] * 3, "level": [0.95] * 3, "n": [3] * 3})
     html = html_table(frame, "Means.")
-    assert "In all rows: method Student t, level 0.95." in html
-    assert html.count("<td") == 6
+    assert "In all rows: method Student t, level 0.95, n 3." in html
+    assert html.count("<td") == 3
 
 
 def test_what_the_name_of_a_system_tells_is_left_to_the_file() -> None:
@@ -75,11 +75,30 @@ def test_what_the_name_of_a_system_tells_is_left_to_the_file() -> None:
     assert "load generators" in ambiguous
 
 
-def test_numbers_of_few_decimals_stay_as_they_are() -> None:
-    html = html_table(pl.DataFrame({"node": ["0", "1"], "client": [9.0, 24.5], "share": [0.123456, 0.5]}), "x")
-    assert ">9</td>" in html
-    assert ">24.5</td>" in html
-    assert ">0.5000</td>" in html
+def test_a_column_has_the_same_decimals_throughout() -> None:
+    frame = pl.DataFrame({"node": ["0", "1", "2"], "client": [9.0, 24.5, 12.0], "share": [0.123456, 0.5, 0.25]})
+    html = html_table(frame, "x")
+    assert all(f">{text}</td>" in html for text in ("9.0", "24.5", "12.0", "0.123", "0.500", "0.250"))
+
+
+def test_values_far_from_the_median_keep_their_digits() -> None:
+    html = html_table(pl.DataFrame({"p99_ms": [12.97, 14.3, 1161.355, 0.0724, 13.5]}), "x")
+    assert all(f">{text}</td>" in html for text in ("13.0", "14.3", "1,161", "0.072", "13.5"))
+
+
+def test_p_values_and_numbers_of_shards_are_written_as_such() -> None:
+    p_values, means = [2.5e-72, 0.0336, 1.0], [34188.0, 866.5, 35163.5]
+    frame = pl.DataFrame({"most_used": [105434, 105435, 105436], "p_value": p_values, "mean_us": means})
+    html = html_table(frame, "x")
+    assert all(f">{text}</td>" in html for text in ("105434", "&lt; 0.001", "0.034", "34.2", "0.87", "35.2"))
+    assert "mean [ms]" in html
+
+
+def test_what_no_shown_row_has_is_left_to_the_file() -> None:
+    frame = pl.DataFrame({"name": [str(n) for n in range(40)], "late": [None] * 30 + [1.5] * 10})
+    html = html_table(frame, "x", rows=5)
+    assert "late" not in html
+    assert "5 of 40 rows; all are in the CSV file. The CSV file has more columns." in html
 
 
 def test_a_cluster_without_workers_is_one_server() -> None:

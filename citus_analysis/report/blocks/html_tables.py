@@ -18,7 +18,14 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.runs import CONFIGURATION
-from citus_analysis.texts.number_text import MISSING, aligned, with_interval
+from citus_analysis.texts.number_text import (
+    MISSING,
+    aligned,
+    in_column,
+    p_text,
+    with_interval,
+    with_readable_times,
+)
 from citus_analysis.units import label
 
 __all__ = ["html_table"]
@@ -31,8 +38,6 @@ _SHORT: Final = 22
 _NAME: Final = 40
 #: Cell of a cluster without workers.
 _SINGLE: Final = "one server"
-#: Differences below this are those of floating point.
-_ROUNDING: Final = 1e-9
 #: From so many rows on, a text that they share is said once.
 _SEVERAL: Final = 3
 #: So few rows are shown, too, rather than left out.
@@ -43,15 +48,18 @@ _WIDE: Final = 11
 _MANY: Final = 7
 #: Columns whose names in tables are short -> the words that a reader sees.
 _HEADINGS: Final = {
+    "cliffs_delta": "Cliff's delta",
     "cpu_per_node": "cores per node",
     "drivers": "load generators",
     "family": "set-up",
+    "jain_index": "Jain's index",
     "ops_s_per_vcpu": "throughput per vCPU [operations/s]",
     "resource": "system measured",
     "run_id": "run",
     "sd": "standard deviation",
     "sd_ops_s": "standard deviation [operations/s]",
     "sd_percent": "standard deviation [%]",
+    "set_up": "set-up",
     "statement_kind": "statement",
     "threads": "client threads",
     "utilization_percent": "utilisation [%]",
@@ -61,8 +69,8 @@ _HEADINGS: Final = {
 }
 #: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
-#: Decimals up to which all values of a column are shown as they are, without trailing zeros.
-_EXACT: Final = 2
+#: Columns of whole numbers that name something: they are not grouped by thousands.
+_NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
 #: Names of an estimate whose interval stands in the plain columns `low` and `high`.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
@@ -80,8 +88,9 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     """The first rows of a frame as an HTML table with a caption; all text is escaped.
 
     An estimate with its interval in two more columns (`x`, `x_low`, `x_high`, or `mean`, `low`, `high`) becomes one
-    column of `0.64 [0.51, 0.79]`. A text that all rows of the frame share, such as the method, moves into the caption;
-    a column without any value is left out, and so is what the name of the measured system tells.
+    column of `0.64 [0.51, 0.79]`. Times of five digits in microseconds are in milliseconds. A text or a whole number
+    that all rows of the frame share, such as the method or the number of runs, moves into the caption; a column without
+    any value in the rows shown is left out, and so is what the name of the measured system tells.
 
     Args:
         frame: the table.
@@ -90,16 +99,14 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     """
     if frame.is_empty():
         return f'<p class="none"><b>{escape(caption.rstrip("."))}</b>: none.</p>'
-    if frame.height > rows + _SPARED:
-        caption += f" {rows} of {frame.height:,} rows; all are in the CSV file."
     same = _same_throughout(frame)
-    caption += (
-        f" In all rows: {', '.join(f'{_heading(name)} {_plain(frame[name][0])}' for name in same)}." if same else ""
-    )
     implied = [name for name in _implied_by_system(frame) if name not in same]
-    caption += " The CSV file has more columns." if implied else ""
-    shown = frame.drop(same, implied, *_without_values(frame))
-    columns = _columns(shown if frame.height <= rows + _SPARED else shown.head(rows))
+    few = frame.height <= rows + _SPARED
+    shown = with_readable_times(frame.drop(same, implied, *_without_values(frame)))
+    shown = shown if few else shown.head(rows)
+    absent = [] if few else _without_values(shown)
+    caption += _remarks(frame, 0 if few else rows, same, more_columns=bool(implied or absent))
+    columns = _columns(shown.drop(absent))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
     body = "".join(
@@ -108,9 +115,21 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     )
     wide = " wide" if len(columns) > _WIDE else " many" if len(columns) > _MANY else ""
     return (
-        f'<div class="scroll{wide}" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="table{wide}"><p class="caption">{escape(caption)}</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
+
+
+def _remarks(frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_columns: bool) -> str:
+    """What follows a caption: the rows shown (0: all), the values that all rows share, and where the rest is."""
+    shared = ", ".join(f"{_heading(name)} {_cells(frame[name].head(1))[0]}" for name in same)
+    remarks = [
+        f"{rows} of {frame.height:,} rows; all are in the CSV file." if rows else "",
+        f"In all rows: {shared}." if shared else "",
+        "The CSV file has more columns." if more_columns else "",
+    ]
+    return "".join(f" {remark}" for remark in remarks if remark)
 
 
 def _columns(frame: pl.DataFrame) -> list[_Column]:
@@ -127,21 +146,20 @@ def _columns(frame: pl.DataFrame) -> list[_Column]:
 
 
 def _cells(column: pl.Series) -> list[str]:
-    """The texts of a column: whole numbers and those of few decimals as they are, others with four digits."""
-    if column.name == "workers":
-        return [_SINGLE if value == 0 else _cell(value) for value in column]
-    if column.name == "statement_kind":
-        return [_cell(value if value is None else str(value).upper()) for value in column]
-    if column.dtype.is_float() and column.drop_nulls().is_finite().all():
-        exact = column.round(_EXACT)
-        if ((exact - column).abs() < _ROUNDING).all():
-            return [MISSING if value is None else _as_is(value) for value in exact]
-    return [_cell(value) for value in column]
-
-
-def _as_is(value: float) -> str:
-    text = f"{value:,.{_EXACT}f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text.replace("-", "−")
+    """The texts of a column, by its name and type."""
+    match column.name:
+        case "workers":
+            return [_SINGLE if value == 0 else _cell(value) for value in column]
+        case "statement_kind":
+            return [_cell(value if value is None else str(value).upper()) for value in column]
+        case "p_value" | "p_adjusted" if column.dtype.is_float():
+            return [escape(p_text(value)) for value in column]
+        case name if name in _NUMBERS_OF_THINGS:
+            return [_cell(value if value is None else str(value)) for value in column]
+        case "level":
+            return [_cell(value if value is None else f"{value:g}") for value in column]
+        case _:
+            return in_column(column) if column.dtype.is_float() else [_cell(value) for value in column]
 
 
 def _implied_by_system(frame: pl.DataFrame) -> list[str]:
@@ -158,11 +176,12 @@ def _heading(name: str) -> str:
 
 
 def _same_throughout(frame: pl.DataFrame) -> list[str]:
-    """Columns of texts, and the level of confidence, that have one value in several rows; never the first column."""
+    """Columns that have one value in several rows: texts, whole numbers, the level; never the first column."""
     if frame.height < _SEVERAL:
         return []
-    wordy = [name for name in frame.columns[1:] if frame[name].dtype == pl.String or name == "level"]
-    return [name for name in wordy if frame[name].n_unique() == 1 and frame[name][0] not in (None, "")]
+    kinds = {name: frame[name].dtype for name in frame.columns[1:]}
+    named = [name for name, kind in kinds.items() if kind == pl.String or kind.is_integer() or name == "level"]
+    return [name for name in named if frame[name].n_unique() == 1 and frame[name][0] not in (None, "")]
 
 
 def _without_values(frame: pl.DataFrame) -> list[str]:
@@ -170,10 +189,6 @@ def _without_values(frame: pl.DataFrame) -> list[str]:
     empty = [name for name in frame.columns[1:] if frame[name].null_count() == frame.height]
     texts = [name for name in frame.columns[1:] if frame[name].dtype == pl.String and name not in empty]
     return [*empty, *(name for name in texts if frame[name].is_in(["", None], nulls_equal=True).all())]
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _intervals(frame: pl.DataFrame) -> dict[str, tuple[str, str]]:
