@@ -22,6 +22,19 @@ _MOST_WAITS: Final = 7
 _LABEL: Final = 20
 #: Dark enough on white that the number in the cell can be read on either end.
 _SCALE: Final = ((0.0, "#f7fbff"), (0.5, "#9ecae1"), (0.9, "#E69F00"), (1.0, "#D55E00"))
+#: Above the cells, where the slanted names of the configurations leave it room.
+_SCALE_ABOVE: Final = {
+    "orientation": "h",
+    "x": 0,
+    "xanchor": "left",
+    "y": 1,
+    "yanchor": "bottom",
+    "len": 200,
+    "lenmode": "pixels",
+    "thickness": 10,
+    "tickvals": [0, 50, 100],
+    "ticktext": ["0 %", "50 %", "100 %"],
+}
 
 
 def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of session time") -> go.Figure:
@@ -50,7 +63,7 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
         ygap=1,
         texttemplate="%{z:.0f}" if wide.height <= 16 else "",
         hovertemplate="%{x}<br>%{y}<br>%{z:.1f} %<extra></extra>",
-        showscale=False,
+        colorbar=_SCALE_ABOVE,
     )
     return figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": 10}).update_xaxes(tickangle=-45)
 
@@ -110,7 +123,9 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
         title: what is shown, in words.
     """
     frame = with_columns_of(variance, "variance", "resource", "statement_kind", "term", "share")
-    named = frame.with_columns(row=pl.format("{} {}", "resource", pl.col("statement_kind").cast(pl.String)))
+    named = frame.with_columns(
+        row=pl.format("{} {}", "resource", pl.col("statement_kind").cast(pl.String).str.to_uppercase())
+    )
     figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
     for number, (term, part) in enumerate(groups(named, "term")):
         figure.add_bar(

@@ -1,4 +1,12 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .bottleneck_tables import absent_measurements as absent_measurements
+from .bottleneck_tables import demand_rows as demand_rows
+from .bottleneck_tables import node_spread as node_spread
+from .bottleneck_tables import separator_rows as separator_rows
+from .bottleneck_tables import session_spread as session_spread
+from .bottleneck_tables import shard_spread as shard_spread
+from .bottleneck_tables import threshold_rows as threshold_rows
+from .bottleneck_tables import variance_rows as variance_rows
 from .bottleneck_text import balance_sentences as balance_sentences
 from .bottleneck_text import bottleneck_sentences as bottleneck_sentences
 from .bottleneck_text import curve_figures as curve_figures
@@ -44,8 +52,11 @@ from .scalability_text import model_sentences as model_sentences
 from .scalability_text import opening_sentences as opening_sentences
 from .scalability_text import scalability_warnings as scalability_warnings
 from .server_text import change_sentences as change_sentences
+from .server_text import distributed_notes as distributed_notes
 from .server_text import group_tables as group_tables
+from .server_text import percentile_notes as percentile_notes
 from .server_text import ratio_table as ratio_table
+from .server_text import reader_columns as reader_columns
 from .server_text import server_sentences as server_sentences
 from .server_text import shown_percentiles as shown_percentiles
 from .server_text import shown_statements as shown_statements

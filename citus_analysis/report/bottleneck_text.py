@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -54,6 +54,8 @@ _WORDS: Final = {
     "device": "a device",
 }
 _GENERATOR: Final = "load generator"
+#: Units of the predicted quantities, as names of columns have them.
+_UNITS: Final = {"throughput": "ops_s", "response": "us"}
 
 
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
@@ -64,14 +66,24 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
     counts: dict[str, int] = {}
     for one in study.verdicts:
         counts[one.limit] = counts.get(one.limit, 0) + 1
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    head = f"First limits of {counted(len(study.verdicts), 'configuration')}: "
-    head += f"{listed([f'{limit} ({number})' for limit, number in ordered])}."
+    head = _counted_limits(counts)
     rank = {"high": 0, "medium": 1, "low": 2, "none": 3}
     certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
     if len(certain) > most:
         certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
     return [head, generator_sentence(study), *(_sentence(one) for one in certain[:most])]
+
+
+def _counted_limits(counts: Mapping[str, int]) -> str:
+    """How many configurations each limit comes first in."""
+    number = sum(counts.values())
+    only = next(iter(counts), None)
+    if len(counts) == 1 and only in _WORDS and number > 1:
+        return f"In all {number} configurations the first limit is {_WORDS[only]}."
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return (
+        f"First limits of {counted(number, 'configuration')}: {listed([f'{one} ({many})' for one, many in ordered])}."
+    )
 
 
 def _sentence(verdict: Verdict) -> str:
@@ -268,7 +280,8 @@ def what_if_table(found: Sequence[WhatIf]) -> pl.DataFrame:
         )
         for one in _ordered(found)
     ]
-    return pl.concat(parts) if parts else pl.DataFrame()
+    ends = {f"{name}_{end}": f"{name}_{unit}_{end}" for name, unit in _UNITS.items() for end in ("low", "high")}
+    return pl.concat(parts).rename(ends) if parts else pl.DataFrame()
 
 
 def curve_sentences(found: Sequence[WhatIf]) -> list[str]:

@@ -104,11 +104,29 @@ class Page:
         html = f'<details class="how"><summary>How to read this</summary><p>{escape(text)}</p></details>'
         _display({"text/html": html, "text/plain": text}, {METADATA_KEY: {"empty": True}})
 
-    def table(self, name: str, table: pl.DataFrame, caption: str, *, rows: int = 20, folded: bool = False) -> None:
-        """Show a table (at most `rows` rows of it; folded: on request) and write all of it as `name`.csv."""
+    def table(
+        self,
+        name: str,
+        table: pl.DataFrame,
+        caption: str,
+        *,
+        shown: pl.DataFrame | None = None,
+        rows: int = 20,
+        folded: bool = False,
+    ) -> None:
+        """Show a table and write all of it as `name`.csv.
+
+        Args:
+            name: of the CSV file.
+            table: what is written.
+            caption: what the table shows.
+            shown: the same facts in a form for readers, such as a row per configuration; the table itself if None.
+            rows: how many rows are shown.
+            folded: whether the table is shown on request only.
+        """
         self._write(name, table)
         place = {"csv": f"{name}.csv"} if table.height else {"empty": True}
-        html = html_table(table, caption, rows)
+        html = html_table(table if shown is None else shown, caption, rows)
         if folded:
             html = f'<details class="fold"><summary>{escape(caption)}</summary>{html}</details>'
         _display({"text/html": html, "text/plain": f"{caption}\n{table}"}, {METADATA_KEY: place})

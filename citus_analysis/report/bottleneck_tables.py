@@ -1,0 +1,146 @@
+"""Tables of the bottleneck report as a reader compares them: one row per configuration, few columns.
+
+The analyses give long tables, a row per node or measure, for programs; the CSV files of the report hold those.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.node_loads import MEASURES
+from citus_analysis.bottleneck.study import BottleneckStudy
+from citus_analysis.texts.number_text import readable
+
+__all__ = [
+    "absent_measurements",
+    "demand_rows",
+    "node_spread",
+    "separator_rows",
+    "session_spread",
+    "shard_spread",
+    "threshold_rows",
+    "variance_rows",
+]
+
+_CONFIGURATION: Final = ("resource", "operation", "threads")
+#: So many systems are named in a row; of more, the number is given.
+_NAMED: Final = 3
+_SWITCHES: Final = "switches"
+
+
+def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
+    """Thresholds with their values as text: they have different units, so no common number of decimals."""
+    values = [readable(value) for value in thresholds["value"]]
+    return thresholds.with_columns(pl.Series("value", values, pl.String))
+
+
+def absent_measurements(matrix: pl.DataFrame) -> pl.DataFrame:
+    """What was not measured, a row for each measurement, with the systems that lack it.
+
+    Args:
+        matrix: `resource`, `part`, `aspect`, `not_measured` (null where it was measured).
+
+    Returns:
+        `part`, `aspect`, `not_measured` and `systems`, those that most systems lack first.
+
+    Example:
+        >>> parts = {"part": "memory", "aspect": "errors", "not_measured": "logs"}
+        >>> matrix = pl.DataFrame({"resource": ["a", "b"], **parts})
+        >>> absent_measurements(matrix).rows()
+        [('memory', 'errors', 'logs', 'all 2')]
+    """
+    everything = matrix["resource"].n_unique()
+    names = pl.col("resource").unique(maintain_order=True)
+    found = (
+        matrix.drop_nulls("not_measured")
+        .group_by("part", "aspect", "not_measured", maintain_order=True)
+        .agg(names.alias("names"), number=pl.col("resource").n_unique())
+        .sort("number", descending=True, maintain_order=True)
+    )
+    systems = [_systems(row["names"], everything) for row in found.iter_rows(named=True)]
+    return found.select("part", "aspect", "not_measured", pl.Series("systems", systems, pl.String))
+
+
+def _systems(names: list[str], everything: int) -> str:
+    if len(names) == everything:
+        return f"all {everything}"
+    listed = ", ".join(names[:_NAMED])
+    return listed if len(names) <= _NAMED else f"{len(names)} of {everything}, such as {listed}"
+
+
+def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
+    """What an operation costs, a row for each configuration and node, the demands in columns with their units.
+
+    Args:
+        demands: what :func:`citus_analysis.scaling.resource_demands` returned.
+    """
+    unit = pl.when(pl.col("unit") == _SWITCHES).then(pl.lit("")).otherwise(pl.format(" [{}]", "unit"))
+    named = demands.with_columns(demand=pl.col("demand") + unit)
+    keys = [*_CONFIGURATION, "node", "throughput_ops_s", "runs"]
+    return named.pivot("demand", index=keys, values="per_operation", maintain_order=True)
+
+
+def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
+    """How even the nodes' loads are, a row for each configuration and measure, with the extreme nodes.
+
+    Args:
+        balance: `resource`, `operation`, `threads`, `measure`, `node`, `share_percent`, `jain_index`,
+            `most_uneven_second`, `runs`.
+    """
+    keys = [*_CONFIGURATION, "measure"]
+    rest = pl.col("jain_index", "most_uneven_second", "runs").first()
+    rows = balance.group_by(keys, maintain_order=True).agg(*_extremes("share_percent", " %"), rest)
+    return rows.with_columns(measure=pl.col("measure").cast(pl.String).replace(MEASURES)).sort(
+        "jain_index", nulls_last=True, maintain_order=True
+    )
+
+
+def session_spread(balance: pl.DataFrame) -> pl.DataFrame:
+    """How evenly clients' sessions are spread over nodes, a row for each configuration, the least even first.
+
+    Args:
+        balance: `resource`, `operation`, `threads`, `node`, `sessions`, `jain_index`, `p_value`, `method`.
+    """
+    rest = pl.col("jain_index", "p_value", "method").first()
+    rows = balance.group_by(_CONFIGURATION, maintain_order=True).agg(
+        pl.col("sessions").sum(), *_extremes("sessions", ""), rest
+    )
+    return rows.sort("jain_index", nulls_last=True, maintain_order=True)
+
+
+def _extremes(value: str, unit: str) -> list[pl.Expr]:
+    """Number of nodes, and the nodes with the smallest and the largest value as `node 3 (27 %)`."""
+
+    def named(position: pl.Expr) -> pl.Expr:
+        number = pl.col(value).get(position).round(0).cast(pl.Int64)
+        return pl.format("node {} ({}{})", pl.col("node").cast(pl.String).get(position), number, pl.lit(unit))
+
+    return [
+        pl.len().alias("nodes"),
+        named(pl.col(value).arg_min()).alias("least"),
+        named(pl.col(value).arg_max()).alias("most"),
+    ]
+
+
+def shard_spread(skew: pl.DataFrame) -> pl.DataFrame:
+    """Executions over shards with the most used one, the least even run first."""
+    columns = ["shards", "executions", "mean", "most_used", "most", "most_over_mean", "jain_index", "p_value", "method"]
+    return skew.select(*_CONFIGURATION, *columns).sort("p_value", "jain_index", nulls_last=True, maintain_order=True)
+
+
+def separator_rows(separators: pl.DataFrame) -> pl.DataFrame:
+    """What separates slow statements, the largest effects first."""
+    columns = ["property", "n_with", "n_without", "median_with_us", "median_without_us", "cliffs_delta", "p_value"]
+    rows = separators.select("resource", "threads", "statement_kind", *columns)
+    return rows.sort(pl.col("cliffs_delta").abs(), descending=True, nulls_last=True, maintain_order=True)
+
+
+def variance_rows(study: BottleneckStudy) -> pl.DataFrame:
+    """Run-to-run variance by source, shares in per cent; no row where it is not split."""
+    if study.run_variance is None:
+        return pl.DataFrame()
+    shares = (pl.col("share") * 100).alias("share_percent"), (pl.col("by_chance") * 100).alias("by_chance_percent")
+    rest = ["sd_percent", "effect_percent", "p_value", "runs_to_decide"]
+    return study.run_variance.sources.select("source", *shares, *rest)
