@@ -18,8 +18,11 @@ from citus_analysis.units import US_PER_S
 
 __all__ = [
     "change_sentences",
+    "distributed_notes",
     "group_tables",
+    "percentile_notes",
     "ratio_table",
+    "reader_columns",
     "server_sentences",
     "shown_percentiles",
     "shown_statements",
@@ -27,7 +30,7 @@ __all__ = [
 
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
-_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "undecided"}
+_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "inconclusive"}
 
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
@@ -160,10 +163,42 @@ def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
-    """Percentiles of statements with their intervals, in ms, the text of the statement first."""
-    shown = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
-    columns = ("text", "sent_by", "percentile", "estimate_us", "low_us", "high_us", "n", "method", "warnings")
-    return in_milliseconds(shown.select(columns))
+    """Percentiles of statements with their intervals, in ms, a row for each statement, its text first."""
+    known = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
+    rows = known.select("text", "sent_by", "n").unique(["text", "sent_by"], maintain_order=True)
+    for (percentile,), part in known.group_by("percentile", maintain_order=True):
+        name = f"p{percentile:g}_us"
+        named = {"estimate_us": name, "low_us": f"{name}_low", "high_us": f"{name}_high"}
+        columns = part.select("text", "sent_by", *named).rename(named)
+        rows = rows.join(columns, on=["text", "sent_by"], how="left", nulls_equal=True, maintain_order="left")
+    return in_milliseconds(rows)
+
+
+def percentile_notes(profile: ServerProfile) -> list[str]:
+    """What the intervals of the percentiles do not hold for, each remark once; why some are missing."""
+    remarks = profile.percentiles["warnings"].drop_nulls().str.split("; ").explode().unique(maintain_order=True)
+    absent = profile.percentiles.filter(pl.col("low_us").is_null()).height
+    general = [f"{remark[:1].upper()}{remark[1:]}." for remark in remarks if remark.startswith("one run:")]
+    few = [f"{counted(absent, 'percentile')} of {profile.percentiles.height} have no interval: too few values."]
+    return [*general, *(few if absent else [])]
+
+
+#: Columns that a table of statements leaves to the CSV file: extremes in time, and marks for programs.
+_FOR_PROGRAMS: Final[tuple[str, ...]] = ("min_ms", "first_time", "last_time", "fingerprint", "statement_kind")
+
+
+def reader_columns(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of statements without what readers do not compare: the counts that repeat others, extremes in time.
+
+    The number of timed statements is left out where it is that of all, the number of failed ones where none failed.
+    """
+    others = table.columns[1:]
+    dropped = [name for name in _FOR_PROGRAMS if name in others]
+    if "timed" in others and (table["timed"] == table["statements"]).all():
+        dropped.append("timed")
+    if "failed" in others and not table["failed"].sum():
+        dropped.append("failed")
+    return table.drop(dropped)
 
 
 def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
@@ -173,6 +208,25 @@ def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
         for name, table in profile.by_group.items()
         if table[name].count()
     }
+
+
+def distributed_notes(distributed: pl.DataFrame) -> list[str]:
+    """What the times of distributed statements leave out or contain, each once with the statements it is about.
+
+    Args:
+        distributed: `statement_kind`, `executed`, `quantity`, `warning` and `note`.
+    """
+    said: dict[str, list[str]] = {}
+    for row in distributed.iter_rows(named=True):
+        for text in (row["warning"], row["note"]):
+            if text:
+                said.setdefault(text, []).append(f"{row['executed']} {str(row['statement_kind']).upper()}")
+    return [_sentence_about(sorted(set(kinds)), text) for text, kinds in said.items()]
+
+
+def _sentence_about(kinds: list[str], text: str) -> str:
+    words = listed(kinds)
+    return f"{words[:1].upper()}{words[1:]}: {text}."
 
 
 def ratio_table(comparison: ServerComparison) -> pl.DataFrame:

@@ -89,8 +89,8 @@ def percentile_intervals(
         level: confidence level.
 
     Returns:
-        The columns of `groups`, `percentile`, `estimate_us`, `low_us`, `high_us` (null where `warnings` says what is
-        missing), `runs` (1: the window), `n`, `method`, `warnings`.
+        The columns of `groups`, `percentile`, `estimate_us` (interpolated between order statistics), `low_us` and
+        `high_us` (null where `warnings` says what is missing), `runs` (1: the window), `n`, `method`, `warnings`.
     """
     by = groups.columns
     rows: list[dict[str, object]] = []
@@ -102,8 +102,11 @@ def percentile_intervals(
         step = -(-part.height // _MOST_FOR_INTERVAL)
         values = part["duration_us"].cast(pl.Float64).gather_every(step).to_numpy()
         key = part.select(by).row(0, named=True)
-        found = [percentile_columns([values], float(q), level) for q in percentiles]
-        rows += [{**key, **one, "method": _thinned(str(one["method"]), step)} for one in found]
+        for q in percentiles:
+            found = percentile_columns([values], float(q), level)
+            # The same estimate as in the other tables of the profile, so that no percentile has two values.
+            known = {"estimate_us": part["duration_us"].quantile(q / 100, "linear")} if "estimate_us" in found else {}
+            rows.append({**key, **found, **known, "method": _thinned(str(found["method"]), step)})
     schema = {**{name: groups.schema[name] for name in by}, "percentile": pl.Float64(), **ESTIMATES}
     return pl.DataFrame(rows, schema=schema)
 
