@@ -238,8 +238,9 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "monitored": monitored,
             "n": len(values),
             "mean_ops_s": mean.estimate,
+            "mean_ops_s_low": mean.ends[0],
+            "mean_ops_s_high": mean.ends[1],
             "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-            "interval_ops_s": with_interval(mean.estimate, *mean.ends),
             "verdict": c.verdict if monitored else "",
         }
         for c in found

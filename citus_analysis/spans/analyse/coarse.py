@@ -14,6 +14,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.schema import DATA_STATEMENTS
+from citus_analysis.units import US_PER_MS
 
 __all__ = ["QUANTITIES", "after_warm_up", "coarse_profile", "log_line_profile"]
 
@@ -95,14 +96,14 @@ def _note(symbol: str) -> pl.Expr:
         return pl.lit(None, pl.String)
     made, known = pl.col("connect_us").is_not_null(), pl.col("parent_us").is_not_null()
     several = known & pl.col("parent_high_us").is_not_null()
-    share = (pl.col("connect_us").fill_null(0.0).sum() / known.sum()).round(1)
-    low, high = (pl.coalesce(name, "parent_us").filter(known).mean().round(1) for name in _BOUNDS)
+    share = (pl.col("connect_us").fill_null(0.0).sum() / known.sum() / US_PER_MS).round(2)
+    low, high = (pl.coalesce(name, "parent_us").filter(known).mean().truediv(US_PER_MS).round(2) for name in _BOUNDS)
     parts = (
         pl.when(made.any()).then(
-            pl.format("connections were made by {} of {}: {} µs of P's mean", made.sum(), known.sum(), share)
+            pl.format("connections were made by {} of {}: {} ms of P's mean", made.sum(), known.sum(), share)
         ),
         pl.when(several.any()).then(
-            pl.format("tasks overlap, and times have a resolution of 1 ms: P's mean is between {} and {} µs", low, high)
+            pl.format("tasks overlap, and times have a resolution of 1 ms: P's mean is between {} and {} ms", low, high)
         ),
     )
     said = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
