@@ -124,7 +124,7 @@ def label(column: str) -> str:
         >>> label("throughput_ops_s")
         'throughput [operations/s]'
     """
-    suffix = next((s for s in _BY_LENGTH if column.endswith(s)), None)
-    if suffix is None:
-        return column.replace("_", " ")
-    return f"{column.removesuffix(suffix).replace('_', ' ')} [{SUFFIX_UNITS[suffix]}]"
+    suffix = next((s for s in _BY_LENGTH if column.endswith(s)), "")
+    # Columns are spelled as the tools spell them, sentences in British English.
+    words = column.removesuffix(suffix).replace("_", " ").replace("utilization", "utilisation")
+    return f"{words} [{SUFFIX_UNITS[suffix]}]" if suffix else words

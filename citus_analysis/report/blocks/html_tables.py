@@ -62,8 +62,6 @@ _HEADINGS: Final = {
     "set_up": "set-up",
     "statement_kind": "statement",
     "threads": "client threads",
-    "utilization_percent": "utilisation [%]",
-    "largest_utilization_percent": "largest utilisation [%]",
     "variant": "set-up",
     "vcpus": "vCPUs",
 }
