@@ -167,11 +167,11 @@ def shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
     known = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
     rows = known.select("text", "sent_by", "n").unique(["text", "sent_by"], maintain_order=True)
     for (percentile,), part in known.group_by("percentile", maintain_order=True):
-        name = f"p{percentile:g}_us"
-        named = {"estimate_us": name, "low_us": f"{name}_low", "high_us": f"{name}_high"}
-        columns = part.select("text", "sent_by", *named).rename(named)
+        name = f"p{percentile:g}_ms"
+        named = {"estimate_ms": name, "low_ms": f"{name}_low", "high_ms": f"{name}_high"}
+        columns = in_milliseconds(part.select("text", "sent_by", "estimate_us", "low_us", "high_us")).rename(named)
         rows = rows.join(columns, on=["text", "sent_by"], how="left", nulls_equal=True, maintain_order="left")
-    return in_milliseconds(rows)
+    return rows
 
 
 def percentile_notes(profile: ServerProfile) -> list[str]:

@@ -103,7 +103,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     shown = with_readable_times(frame.drop(same, implied, *_without_values(frame)))
     shown = shown if few else shown.head(rows)
     absent = [] if few else _without_values(shown)
-    caption += _remarks(frame, 0 if few else rows, same, more_columns=bool(implied or absent))
+    caption += _remarks(caption, frame, 0 if few else rows, same, more_columns=bool(implied or absent))
     columns = _columns(shown.drop(absent))
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
@@ -119,7 +119,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     )
 
 
-def _remarks(frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_columns: bool) -> str:
+def _remarks(caption: str, frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_columns: bool) -> str:
     """What follows a caption: the rows shown (0: all), the values that all rows share, and where the rest is."""
     shared = ", ".join(f"{_heading(name)} {_cells(frame[name].head(1))[0]}" for name in same)
     remarks = [
@@ -127,7 +127,8 @@ def _remarks(frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_column
         f"In all rows: {shared}." if shared else "",
         "The CSV file has more columns." if more_columns else "",
     ]
-    return "".join(f" {remark}" for remark in remarks if remark)
+    said = " ".join(remark for remark in remarks if remark)
+    return f"{'' if caption.endswith('.') else '.'} {said}" if said else ""
 
 
 def _columns(frame: pl.DataFrame) -> list[_Column]:

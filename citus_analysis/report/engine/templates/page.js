@@ -90,7 +90,10 @@
     const figures = schemes.light();
     places.forEach((place) => {
       const { data, layout } = figures[place.id];
-      Plotly.react(place, data, { ...layout, width: sheet, height: Math.min(layout.height || 420, tallest) }, config);
+      const height = Math.min(layout.height || 420, tallest);
+      // Of names that stand too close Plotly leaves out some: smaller ones have room in a figure that is made lower.
+      const axis = height < layout.height ? { yaxis: { ...layout.yaxis, tickfont: { size: 9 } } } : {};
+      Plotly.react(place, data, { ...layout, ...axis, width: sheet, height }, config);
     });
   });
   window.addEventListener("afterprint", screen);
