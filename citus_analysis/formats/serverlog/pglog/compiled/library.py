@@ -27,7 +27,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import (
     structure,
 )
 from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import SEVERITY_TABLE, program_of
-from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Output
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP
 
@@ -152,25 +152,25 @@ def text_facts(text: Bytes) -> TextFacts:
 
 
 def scan_chunk(
-    buffer: Bytes, facts: TextFacts, *, offset: int, tail: int, fresh: bool, prefix: Prefix, rooms: Rooms
+    buffer: Bytes, facts: TextFacts, *, offset: int, tail: int, fresh: bool, prefix: Prefix, buffers: ReusedBuffers
 ) -> Output:
     """The records of a chunk whose bytes were looked at."""
     chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, facts.zeros)
-    output = Output(facts.lines, rooms)
+    output = Output(facts.lines, buffers)
     output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
 
 
-def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, rooms: Rooms) -> Output | None:
+def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, buffers: ReusedBuffers) -> Output | None:
     """The records of a chunk whose rows tell each column by itself, and their details, each as a row.
 
     Args:
-        buffer: the chunk, and room for as many bytes once more.
+        buffer: the chunk, and memory for as many bytes once more.
         size: of the chunk.
         lines: of the chunk, at least.
         offset: where the chunk begins in the source.
         form: of its rows, one of :data:`ROW_FORMS`.
-        rooms: memory for the columns.
+        buffers: memory for the columns.
 
     Returns:
         None if some row is not as a server writes it.
@@ -179,7 +179,7 @@ def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, r
     prefix = ctypes.byref(_structure_of(compile_prefix("")))
     # Few records have details; each has five at most.
     for rows in (lines + lines // 2 + 64, 6 * lines):
-        output = Output(rows, rooms)
+        output = Output(rows, buffers)
         given = (ctypes.byref(chunk), ROW_FORMS.index(form), prefix, buffer.ctypes.data, rows)
         answer = output.fill(loaded_library().pglog_scan_rows, *given)
         if answer != MORE_ROOM:
@@ -197,7 +197,7 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
     """
     arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
     data, places, numbers = (array.ctypes.data for array in arrays)
-    output = Output(len(severities), Rooms())
+    output = Output(len(severities), ReusedBuffers())
     output.fill(loaded_library().pglog_read_texts, data, len(severities), places, numbers)
     return output
 

@@ -20,7 +20,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import (
     TEXT_COLUMNS,
     structure,
 )
-from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
 
 __all__ = ["Column", "Output", "bits"]
 
@@ -80,8 +80,8 @@ class Output:
         record_bytes: bytes of the records.
     """
 
-    def __init__(self, rows: int, rooms: Rooms) -> None:
-        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows, rooms)}
+    def __init__(self, rows: int, buffers: ReusedBuffers) -> None:
+        self.columns = {name: Column.of(values, rows) for name, values in _laid_out(rows, buffers)}
         self.columns["capped"] = Column.of(bits(rows), rows)
         # Most of these stay short, so reused memory would be mostly unused.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
@@ -131,12 +131,12 @@ def bits(rows: int) -> Bytes:
     return np.zeros(rows // 8 + 1, np.uint8)
 
 
-def _laid_out(rows: int, rooms: Rooms) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+def _laid_out(rows: int, buffers: ReusedBuffers) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
     """The columns in reused memory; columns of codes begin as zeros."""
     names = sorted(_COLUMNS, key=lambda name: name not in _CODED)
     sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
-    room, begin = rooms.room(sum(sizes)), 0
-    room[: sum(sizes[: len(_CODED)])] = 0
+    memory, begin = buffers.buffer(sum(sizes)), 0
+    memory[: sum(sizes[: len(_CODED)])] = 0
     for name, size in zip(names, sizes, strict=True):
-        yield name, room[begin : begin + size].view(_COLUMNS[name])
+        yield name, memory[begin : begin + size].view(_COLUMNS[name])
         begin += size

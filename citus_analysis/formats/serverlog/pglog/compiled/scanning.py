@@ -27,7 +27,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import (
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, cut_to_characters, valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.layout import NUMBER_COLUMNS
 from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import program_of
-from citus_analysis.formats.serverlog.pglog.compiled.reused_memory import Rooms
+from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Output
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
@@ -57,8 +57,8 @@ class Memory:
     """Memory of one log: of the chunks' texts while they are scanned, of their columns until they are written."""
 
     def __init__(self) -> None:
-        self.texts = Rooms()
-        self.columns = Rooms()
+        self.texts = ReusedBuffers()
+        self.columns = ReusedBuffers()
 
 
 def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
@@ -74,7 +74,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
         tail=chunk.tail,
         fresh=chunk.fresh,
         prefix=prefix,
-        rooms=memory.columns,
+        buffers=memory.columns,
     )
     starts, sizes = out.strays[:, 0], out.strays[:, 1] - out.strays[:, 0]
     if chunk.tail and len(sizes):
@@ -104,11 +104,11 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop("text").hstack(read)
 
 
-def _text_of(chunk: Chunk, rooms: Rooms) -> Bytes:
+def _text_of(chunk: Chunk, buffers: ReusedBuffers) -> Bytes:
     if isinstance(chunk.text, bytes):
         return np.frombuffer(chunk.text, np.uint8)
-    room = rooms.room(chunk.text.length)
-    return room[: chunk.text.read_into(room.data)]
+    memory = buffers.buffer(chunk.text.length)
+    return memory[: chunk.text.read_into(memory.data)]
 
 
 def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -14,32 +14,32 @@ import numpy as np
 
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 
-__all__ = ["Rooms"]
+__all__ = ["ReusedBuffers"]
 
 #: Memory that is this many times too large is not reused: small requests would occupy large blocks.
 _MOST_TIMES: Final = 4
 
 
-class Rooms:
+class ReusedBuffers:
     """Blocks of memory of about the same size, as many as are in use at the same time.
 
     Example:
-        >>> rooms = Rooms()
-        >>> room = rooms.room(100)
-        >>> address = room.ctypes.data
-        >>> part = room[:10].view(np.int16)
-        >>> del room
-        >>> rooms.room(100).ctypes.data == address
+        >>> buffers = ReusedBuffers()
+        >>> memory = buffers.buffer(100)
+        >>> address = memory.ctypes.data
+        >>> part = memory[:10].view(np.int16)
+        >>> del memory
+        >>> buffers.buffer(100).ctypes.data == address
         False
         >>> del part
-        >>> rooms.room(100).ctypes.data == address
+        >>> buffers.buffer(100).ctypes.data == address
         True
     """
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
 
-    def room(self, size: int) -> Bytes:
+    def buffer(self, size: int) -> Bytes:
         """Uninitialised memory; it is reused once nothing refers to it or to a part of it."""
         memory = self._free_memory(size)
         # Each use needs its own object: arrays refer to the object that owns the memory, not to intermediate arrays.
