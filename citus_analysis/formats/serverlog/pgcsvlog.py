@@ -27,7 +27,7 @@ from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._details import with_details
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
@@ -100,7 +100,7 @@ class PgCsvLog(ServerLog):
         """The beginning of a row."""
         return _HEADS
 
-    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+    def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log.
 
         Raises:
@@ -118,10 +118,10 @@ class PgCsvLog(ServerLog):
         form = "csv" if build.keywords["tail_pattern"] == _TAIL else "loose_csv"
         memory = Memory()
 
-        def work(chunk: Chunk) -> Prepared:
+        def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
             fast = None if chunk.tail else scan_rows(read.data(), chunk.offset, form, memory)
-            found = prepared(fast or scan_with(read, _HEADS, build), local)
+            found = tables_of_chunk(fast or scan_with(read, _HEADS, build), local)
             return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
 
         yield from in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog")

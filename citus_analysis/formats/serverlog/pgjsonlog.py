@@ -35,7 +35,7 @@ from citus_analysis.formats.reading.json_lines import (
 )
 from citus_analysis.formats.serverlog.pglog._details import with_details
 from citus_analysis.formats.serverlog.pglog._detect import best_prefix
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
@@ -111,7 +111,7 @@ class PgJsonLog(ServerLog):
     def heads(self, content: Content, hints: Hints) -> None:
         """A line is an object."""
 
-    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+    def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The blocks of the log.
 
         Raises:
@@ -130,10 +130,10 @@ class PgJsonLog(ServerLog):
 
         memory = Memory()
 
-        def work(block: Block) -> Prepared:
+        def work(block: Block) -> ChunkTables:
             plain = not (block.oversized or nested)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            found = prepared(fast or _scanned(block, prefix, nested=nested), local)
+            found = tables_of_chunk(fast or _scanned(block, prefix, nested=nested), local)
             return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")

@@ -11,7 +11,7 @@ from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.serverlog.pglog import FORMAT
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._detect import find_prefix
-from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
+from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 from citus_analysis.schema import TABLES, Rows

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content
 from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
-from citus_analysis.formats.serverlog.pglog._pieces import SCANNED
+from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
 from citus_analysis.formats.serverlog.pglog._prefix import compile_prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import scan_with

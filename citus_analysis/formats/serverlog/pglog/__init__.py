@@ -24,7 +24,7 @@ compiled code.
   Arrow arrays, reused memory, and details tied to their records;
 - `fallback/`: the same in Python, and which of the two reads;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
-- `_pieces`, `_times`, `_checkpoints`: results in the order of the source;
+- `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;
 - `_stretches`: a log read in stretches by several processes.
 
 Limits: a shard's number is taken from the first name that is qualified with a schema and ends in six or more digits,
@@ -47,9 +47,9 @@ from citus_analysis.formats.serverlog.pglog._detect import (
     looks_like_log,
     may_be_log,
 )
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables
 from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
-from citus_analysis.formats.serverlog.pglog._read import prepared_chunks
+from citus_analysis.formats.serverlog.pglog._read import scanned_chunks
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import TIMES_SLOWER, is_compiled
@@ -94,7 +94,7 @@ class PgLog(ServerLog):
         """
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
 
-    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+    def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log, scanned by up to `jobs` threads.
 
         Raises:
@@ -102,7 +102,7 @@ class PgLog(ServerLog):
             UsageError: the options `log_line_prefix` or `timezone` are malformed.
         """
         local = LocalTime.of(content.path, hints.options)
-        yield from prepared_chunks(content, self.heads(content, hints), local, hints.jobs)
+        yield from scanned_chunks(content, self.heads(content, hints), local, hints.jobs)
 
 
 FORMAT = PgLog()

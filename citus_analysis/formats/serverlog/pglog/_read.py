@@ -8,7 +8,7 @@ from typing import Final
 
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, prepared
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
@@ -16,14 +16,14 @@ from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import scanne
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["CHUNK_BYTES", "prepared_chunks"]
+__all__ = ["CHUNK_BYTES", "scanned_chunks"]
 
 #: Large, because each chunk has a fixed cost of some milliseconds; larger ones need more memory without much gain.
 CHUNK_BYTES: Final = 28 * 2**20
 
 
-def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[Prepared]:
-    """The chunks of a source, scanned and prepared by up to `jobs` threads, in the order of the source.
+def scanned_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[ChunkTables]:
+    """The chunks of a source, scanned by up to `jobs` threads, in the order of the source.
 
     Args:
         content: the log.
@@ -33,8 +33,8 @@ def prepared_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: in
     """
     scan = scanner(prefix)
 
-    def work(chunk: Chunk) -> Prepared:
-        found = prepared(scan(chunk), local)
+    def work(chunk: Chunk) -> ChunkTables:
+        found = tables_of_chunk(scan(chunk), local)
         return replace(found, plans=logged_plans(chunk.offset, chunk.data, found.rows, said_in_text))
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

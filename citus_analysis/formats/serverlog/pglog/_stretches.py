@@ -22,7 +22,7 @@ from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.formats.api.cuttable import LOOK_BACK_BYTES, CuttableFormat, Seam
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
-from citus_analysis.formats.serverlog.pglog._pieces import Prepared, pieces, plan_tables
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, ordered_tables, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_ties
@@ -49,7 +49,7 @@ class ServerLog(CuttableFormat):
     looks_back: ClassVar[bool] = False
 
     @abstractmethod
-    def prepared(self, content: Content, hints: Hints) -> Iterator[Prepared]:
+    def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of a log or a stretch of it, in order."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class ServerLog(CuttableFormat):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
-        yield from pieces(self.prepared(content, hints))
+        yield from ordered_tables(self.chunk_tables(content, hints))
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of the records after places at equal distances."""
@@ -75,8 +75,10 @@ class ServerLog(CuttableFormat):
         """One piece per chunk, without the tables that follow from all stretches."""
         look = self._look_back(content, hints)
         before = replace(content, begin=look, end=content.begin)
-        apart = _Apart(seam, self.prepared(before, hints) if look < content.begin else (), from_start=not look)
-        for piece in pieces(self.prepared(content, hints), apart):
+        maker = _StretchTables(
+            seam, self.chunk_tables(before, hints) if look < content.begin else (), from_start=not look
+        )
+        for piece in ordered_tables(self.chunk_tables(content, hints), maker):
             # A reject at the very beginning may continue one at the end of the stretch before.
             if content.begin and len(piece.rejects) and piece.rejects.column("byte_offset")[0].as_py() == content.begin:
                 seam.alone = False
@@ -94,7 +96,7 @@ class ServerLog(CuttableFormat):
 
     def parse_numbered(self, content: Content, hints: Hints, first: int) -> Iterator[Parsed]:
         """The plans of a stretch."""
-        for chunk in self.prepared(content, hints):
+        for chunk in self.chunk_tables(content, hints):
             scanned = chunk.scanned
             rejected = sum(reject.byte_length for reject in scanned.rejects)
             yield Parsed(plan_tables(chunk.plans, first), scanned.parsed_bytes, scanned.noise_bytes + rejected)
@@ -106,16 +108,16 @@ class ServerLog(CuttableFormat):
         yield Parsed({"checkpoints": Checkpoints().collect(records)}, 0)
 
 
-class _Apart:
-    """What the chunks of a stretch say by themselves; `InOrder` has the same of a whole log."""
+class _StretchTables:
+    """The tables that follow from the chunks of one stretch alone; `LogTables` makes those of a whole log."""
 
-    def __init__(self, seam: Seam, before: Iterable[Prepared], *, from_start: bool) -> None:
+    def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
         self._ties, self._known = new_ties(), np.empty(0, np.int64)
         for chunk in before:
             self._are_tied(self._ties.tie(chunk.rows))
 
-    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+    def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""
         if chunk.checkpoints:
             self._seam.laid_aside.append(_stored(chunk.checkpoints))

@@ -1,7 +1,7 @@
-"""Conversion of scanned chunks to pieces of tables.
+"""The tables of a log from its scanned chunks, in the order of the log.
 
-The thread that scanned a chunk prepares everything that depends on this chunk alone. The writing thread does the work
-that needs the order of the source: tying details to their records, combining checkpoints, joining rejects.
+The thread that scanned a chunk computes everything that depends on this chunk alone. The writing thread does the work
+that needs the order of the source: linking details to their records, combining checkpoints, joining rejects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["SCANNED", "InOrder", "Order", "Prepared", "pieces", "plan_tables", "prepared"]
+__all__ = ["SCANNED", "ChunkTables", "LogTables", "TablesInOrder", "ordered_tables", "plan_tables", "tables_of_chunk"]
 
 _EVENTS: Final = TABLES["log_events"].parsed()
 SCANNED: Final = Table(
@@ -40,7 +40,7 @@ SCANNED: Final = Table(
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ChunkTables:
     """A scanned chunk with everything that depends on it alone.
 
     Attributes:
@@ -58,8 +58,8 @@ class Prepared:
     plans: Sequence[tuple[str, Plan]] = ()
 
 
-def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
-    """A scanned chunk, prepared with the rules for its times."""
+def tables_of_chunk(scanned: Scanned, local: LocalTime) -> ChunkTables:
+    """The rows of a scanned chunk, with its times in UTC by the given rules."""
     import pyarrow as pa
 
     found = SCANNED.batch(scanned.rows)
@@ -67,23 +67,23 @@ def prepared(scanned: Scanned, local: LocalTime) -> Prepared:
     columns = [log_time if column.name == "log_time" else found.column(column.name) for column in _EVENTS]
     rows = pa.RecordBatch.from_arrays(columns, schema=_EVENTS.arrow())
     given = scanned.rows.schema.names if isinstance(scanned.rows, pa.RecordBatch) else scanned.rows.columns
-    return Prepared(scanned, rows, checkpoint_records(rows), tied="record_byte_offset" in given)
+    return ChunkTables(scanned, rows, checkpoint_records(rows), tied="record_byte_offset" in given)
 
 
-class Order(Protocol):
-    """What of the tables needs the order of the source."""
+class TablesInOrder(Protocol):
+    """Makes the tables of chunks that come in the order of their source."""
 
-    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+    def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""
 
 
-class InOrder:
+class LogTables:
     """The tables of a whole source, chunk by chunk."""
 
     def __init__(self) -> None:
         self._ties, self._checkpoints, self._plans = new_ties(), Checkpoints(), 0
 
-    def tables(self, chunk: Prepared) -> dict[str, Rows]:
+    def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""
         first, self._plans = self._plans, self._plans + len(chunk.plans)
         return {
@@ -93,14 +93,14 @@ class InOrder:
         }
 
 
-def pieces(chunks: Iterable[Prepared], order: Order | None = None) -> Iterator[Parsed]:
+def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = None) -> Iterator[Parsed]:
     """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one.
 
     Args:
         chunks: the chunks of a source.
-        order: makes their tables; default: those of a whole source.
+        maker: makes their tables; default: those of a whole source.
     """
-    made = order or InOrder()
+    made = maker or LogTables()
     held: list[Reject] = []
     for chunk in chunks:
         scanned = chunk.scanned
