@@ -4,7 +4,7 @@ Statements of clients come from the table `statements`, which joins the records 
 executed for another node's statement comes from the table `spans`: its time is part of the time of the statement that
 sent it, so the two are never added up.
 
-The rows of an hour of logs are millions. They are tied to their records by one number that holds the log and the
+The rows of an hour of logs are millions. They are linked to their records by one number that holds the log and the
 offset, looked up in sorted arrays: a join over texts would take several times as long.
 """
 

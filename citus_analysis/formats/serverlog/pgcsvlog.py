@@ -1,7 +1,7 @@
 """PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18), to the tables of :mod:`.pglog`.
 
 A record is one CSV row, which may span lines. Its detail, hint, context and query columns become separate rows, as in
-the stderr log; they have the record's offset and are tied to it. Incomplete rows are rejected: a row has 23 columns
+the stderr log; they have the record's offset and are linked to it. Incomplete rows are rejected: a row has 23 columns
 (24 since PostgreSQL 13, 26 since 14), unlike a truncated row or two rows in one line.
 
 Example of a row::

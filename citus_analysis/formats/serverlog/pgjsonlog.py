@@ -1,7 +1,7 @@
 """PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18), to the tables of :mod:`.pglog`.
 
 One object per line. Its detail, hint, context and statement become separate rows, as in the stderr log; they have
-the record's offset and are tied to it. Exports of cloud services wrap each line of a stderr log in an object with
+the record's offset and are linked to it. Exports of cloud services wrap each line of a stderr log in an object with
 `textPayload`; its prefix is detected, its time is the object's `timestamp` if the prefix has none. CloudNativePG wraps
 the columns of each csvlog row in an object with `record`; messages of its own programs, objects with a `logger`, are
 noise.

@@ -21,7 +21,7 @@ compiled code.
 - `_records`, `_messages`: input and output of a scanner; messages, redacted and cut;
 - `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
-  Arrow arrays, reused memory, and details tied to their records;
+  Arrow arrays, reused memory, and details linked to their records;
 - `fallback/`: the same in Python, and which of the two reads;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;

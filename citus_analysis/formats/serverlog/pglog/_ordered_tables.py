@@ -15,7 +15,7 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
 from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog._times import to_utc
-from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_ties
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_links
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES, Column, Rows, Table
 
@@ -45,16 +45,16 @@ class ChunkTables:
 
     Attributes:
         scanned: rejects and bytes.
-        rows: the rows of `log_events`; `record_byte_offset` is still null for details that are not tied yet.
+        rows: the rows of `log_events`; `record_byte_offset` is still null for details that are not linked yet.
         checkpoints: the records about checkpoints, one row each.
-        tied: whether the format itself ties details.
+        linked: whether the format itself links details.
         plans: form and plan of each record of auto_explain.
     """
 
     scanned: Scanned
     rows: pa.RecordBatch
     checkpoints: list[pa.RecordBatch]
-    tied: bool
+    linked: bool
     plans: Sequence[tuple[str, Plan]] = ()
 
 
@@ -67,7 +67,7 @@ def tables_of_chunk(scanned: Scanned, local: LocalTime) -> ChunkTables:
     columns = [log_time if column.name == "log_time" else found.column(column.name) for column in _EVENTS]
     rows = pa.RecordBatch.from_arrays(columns, schema=_EVENTS.arrow())
     given = scanned.rows.schema.names if isinstance(scanned.rows, pa.RecordBatch) else scanned.rows.columns
-    return ChunkTables(scanned, rows, checkpoint_records(rows), tied="record_byte_offset" in given)
+    return ChunkTables(scanned, rows, checkpoint_records(rows), linked="record_byte_offset" in given)
 
 
 class TablesInOrder(Protocol):
@@ -81,13 +81,13 @@ class LogTables:
     """The tables of a whole source, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._ties, self._checkpoints, self._plans = new_ties(), Checkpoints(), 0
+        self._links, self._checkpoints, self._plans = new_links(), Checkpoints(), 0
 
     def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""
         first, self._plans = self._plans, self._plans + len(chunk.plans)
         return {
-            "log_events": chunk.rows if chunk.tied else self._ties.tie(chunk.rows),
+            "log_events": chunk.rows if chunk.linked else self._links.link(chunk.rows),
             "checkpoints": self._checkpoints.collect(chunk.checkpoints),
             **plan_tables(chunk.plans, first),
         }

@@ -25,7 +25,7 @@ from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, ordered_tables, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD
-from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_ties
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_links
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import SEVERITIES, Rows
 
@@ -43,7 +43,7 @@ class ServerLog(CuttableFormat):
     """A log of PostgreSQL, in any of its forms.
 
     Attributes:
-        looks_back: details stand in lines of their own, which are tied to records before them.
+        looks_back: details stand in lines of their own, which are linked to records before them.
     """
 
     looks_back: ClassVar[bool] = False
@@ -113,35 +113,35 @@ class _StretchTables:
 
     def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
-        self._ties, self._known = new_ties(), np.empty(0, np.int64)
+        self._links, self._known = new_links(), np.empty(0, np.int64)
         for chunk in before:
-            self._are_tied(self._ties.tie(chunk.rows))
+            self._are_linked(self._links.link(chunk.rows))
 
     def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""
         if chunk.checkpoints:
             self._seam.laid_aside.append(_stored(chunk.checkpoints))
         self._seam.numbered += len(chunk.plans)
-        if chunk.tied:
+        if chunk.linked:
             return {"log_events": chunk.rows}
-        rows = self._ties.tie(chunk.rows)
+        rows = self._links.link(chunk.rows)
         # From the beginning of the log, no record is unknown.
-        self._seam.alone &= self._from_start or self._are_tied(rows)
+        self._seam.alone &= self._from_start or self._are_linked(rows)
         return {"log_events": rows}
 
-    def _are_tied(self, rows: pa.RecordBatch) -> bool:
+    def _are_linked(self, rows: pa.RecordBatch) -> bool:
         """Whether each process had a record before its first detail; remember the processes of this chunk."""
         pids = _numbers(rows.column("pid"))
         details = _numbers(rows.column("severity").indices) >= _DETAIL
-        untied = np.flatnonzero(details & (_numbers(rows.column("record_byte_offset")) < 0))
-        untied = untied[~np.isin(pids[untied], self._known)]
+        unlinked = np.flatnonzero(details & (_numbers(rows.column("record_byte_offset")) < 0))
+        unlinked = unlinked[~np.isin(pids[unlinked], self._known)]
         processes, first = np.unique(pids[~details], return_index=True)
         first = np.flatnonzero(~details)[first]
         self._known = np.union1d(self._known, processes)
-        if not len(untied) or not len(processes):
-            return not len(untied)
-        place = np.minimum(np.searchsorted(processes, pids[untied]), len(processes) - 1)
-        return bool(((processes[place] == pids[untied]) & (first[place] < untied)).all())
+        if not len(unlinked) or not len(processes):
+            return not len(unlinked)
+        place = np.minimum(np.searchsorted(processes, pids[unlinked]), len(processes) - 1)
+        return bool(((processes[place] == pids[unlinked]) & (first[place] < unlinked)).all())
 
 
 def _record_after(stream: BinaryIO, place: int, heads: Heads | None) -> int | None:

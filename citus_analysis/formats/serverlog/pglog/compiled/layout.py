@@ -192,7 +192,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("blank_bytes", "int64_t"),
             Member("record_bytes", "int64_t"),
         ),
-        "tied_by_t": (
+        "link_columns_t": (
             Member("pids", "const int32_t *"),
             Member("pids_valid", "const byte_t *", "NULL where every value is there, as the next one"),
             Member("lines", "const int64_t *"),

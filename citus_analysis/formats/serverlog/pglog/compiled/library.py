@@ -47,8 +47,8 @@ __all__ = [
 _SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY: Final = Path(__file__).parents[1] / f"_scanner{_SUFFIX}"
 
-_CHUNK, _PREFIX, _OUTPUT, _TIED_BY, _TEXT_FACTS = map(
-    structure, ("chunk_t", "prefix_t", "output_t", "tied_by_t", "text_facts_t")
+_CHUNK, _PREFIX, _OUTPUT, _LINK_COLUMNS, _TEXT_FACTS = map(
+    structure, ("chunk_t", "prefix_t", "output_t", "link_columns_t", "text_facts_t")
 )
 
 
@@ -111,11 +111,11 @@ def loaded_library() -> ctypes.CDLL:
     library.pglog_heads.restype = c_int64
     library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_PREFIX))
     library.pglog_last_record.restype = c_int64
-    library.pglog_ties_new.restype = c_void_p
-    library.pglog_ties_free.argtypes = (c_void_p,)
-    library.pglog_ties_free.restype = None
-    library.pglog_tie.argtypes = (c_void_p, c_int64, POINTER(_TIED_BY), c_void_p, c_void_p)
-    library.pglog_tie.restype = c_int32
+    library.pglog_links_new.restype = c_void_p
+    library.pglog_links_free.argtypes = (c_void_p,)
+    library.pglog_links_free.restype = None
+    library.pglog_link.argtypes = (c_void_p, c_int64, POINTER(_LINK_COLUMNS), c_void_p, c_void_p)
+    library.pglog_link.restype = c_int32
     _declare_assembly(library)
     return library
 

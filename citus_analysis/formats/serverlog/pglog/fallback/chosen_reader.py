@@ -18,7 +18,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly, Rules
-from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
+from citus_analysis.formats.serverlog.pglog.compiled.detail_links import DetailLinks
 from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
-    from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
+    from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
 
 __all__ = [
     "TIMES_SLOWER",
@@ -35,7 +35,7 @@ __all__ = [
     "count_heads",
     "is_compiled",
     "new_assembly",
-    "new_ties",
+    "new_links",
     "scan_rows",
     "scanner",
 ]
@@ -95,13 +95,13 @@ def count_heads(data: bytes, prefix: Prefix) -> int:
     return int(np.count_nonzero(find_openers(data, prefix).roles == RECORD)) if data else 0
 
 
-def new_ties() -> Ties | PythonTies:
-    """What ties the details of one log to their records."""
+def new_links() -> DetailLinks | PythonLinks:
+    """What links the details of one log to their records."""
     if is_compiled():
-        return Ties()
-    from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
+        return DetailLinks()
+    from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
 
-    return PythonTies()
+    return PythonLinks()
 
 
 def new_assembly(rules: Rules) -> Assembly | PythonAssembly:

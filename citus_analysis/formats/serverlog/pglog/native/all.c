@@ -11,4 +11,4 @@
 #include "scanner.c"
 #include "sessions.c"
 #include "statement.c"
-#include "ties.c"
+#include "links.c"

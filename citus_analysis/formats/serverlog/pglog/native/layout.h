@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x7c7f966b19a2a159
+#define LAYOUT_HASH 0x70e72ccebbc51b36
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -224,7 +224,7 @@ typedef struct {
     const byte_t *lines_valid;
     const byte_t *severities;
     const int64_t *offsets;
-} tied_by_t;
+} link_columns_t;
 
 typedef struct {
     const void *values; /* NULL where no row has one */

@@ -34,12 +34,12 @@ EXPORTED int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *p
 EXPORTED int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix);
 
 /* What is remembered of each process, from chunk to chunk. */
-typedef struct ties ties_t;
-EXPORTED ties_t *pglog_ties_new(void);
-EXPORTED void pglog_ties_free(ties_t *ties);
+typedef struct links links_t;
+EXPORTED links_t *pglog_links_new(void);
+EXPORTED void pglog_links_free(links_t *links);
 
 /* For each row the offset of the record that it is a detail of; `valid` (one bit a row) begins as zeros. 0 or
  * OUT_OF_MEMORY. */
-EXPORTED int32_t pglog_tie(ties_t *ties, int64_t rows, const tied_by_t *by, int64_t *targets, byte_t *valid);
+EXPORTED int32_t pglog_link(links_t *links, int64_t rows, const link_columns_t *by, int64_t *targets, byte_t *valid);
 
 #endif

@@ -1,4 +1,4 @@
-"""Detail lines tied to their records, as :mod:`citus_analysis.formats.serverlog.pglog.compiled.detail_ties` does it."""
+"""Detail lines linked to their records as :mod:`..compiled.detail_links` links them, in Python."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import pyarrow as pa
 
 from citus_analysis.schema import SEVERITIES
 
-__all__ = ["PythonTies"]
+__all__ = ["PythonLinks"]
 
-_TIED: Final = "record_byte_offset"
+_LINKED: Final = "record_byte_offset"
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 
 
-class PythonTies:
-    """Ties the chunks of one source, in order; remembers each process's last record from chunk to chunk."""
+class PythonLinks:
+    """Links the details in the chunks of one source, in order; keeps the last record of each process between chunks."""
 
     def __init__(self) -> None:
         #: Of each process: offset and number of its last record, and how many details were seen since.
         self._last: dict[int | None, tuple[int, int | None, int]] = {}
 
-    def tie(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def link(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the next chunk with `record_byte_offset`."""
         pids, lines, offsets = (rows.column(name).to_pylist() for name in ("pid", "session_line", "byte_offset"))
         severities = rows.column("severity").indices.to_pylist()
-        tied = [
+        linked = [
             self._next(pid, line, None if severity >= _FIRST_DETAIL else offset)
             for pid, line, offset, severity in zip(pids, lines, offsets, severities, strict=True)
         ]
-        return rows.set_column(rows.schema.get_field_index(_TIED), _TIED, pa.array(tied, pa.int64()))
+        return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, pa.array(linked, pa.int64()))
 
     def _next(self, pid: int | None, line: int | None, record: int | None) -> int | None:
-        """What the next row of a process is tied to, given its offset if it is a record itself."""
+        """What the next row of a process is linked to, given its offset if it is a record itself."""
         if record is not None:
             self._last[pid] = record, line, 0
             return None

@@ -1,8 +1,8 @@
-"""DETAIL, HINT, STATEMENT ... lines tied to the record they belong to.
+"""DETAIL, HINT, STATEMENT ... lines linked to the record they belong to.
 
 PostgreSQL writes them directly after their record: by the same process, with the next numbers of its session. A
-detail line is tied to the last record of its pid if the numbers between them have no gap; otherwise the record is
-missing (a log that begins in mid-record), and the line stays untied. Without a line number in the prefix, the
+detail line is linked to the last record of its pid if the numbers between them have no gap; otherwise the record is
+missing (a log that begins in mid-record), and the line stays unlinked. Without a line number in the prefix, the
 last record of the process is used.
 """
 
@@ -13,32 +13,32 @@ from typing import Final
 import pyarrow as pa
 
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
-from citus_analysis.formats.serverlog.pglog.compiled.tie_table import Addresses, TiedBy, TieTable
+from citus_analysis.formats.serverlog.pglog.compiled.link_table import Addresses, LinkColumns, LinkTable
 
-__all__ = ["Ties"]
+__all__ = ["DetailLinks"]
 
-_TIED: Final = "record_byte_offset"
+_LINKED: Final = "record_byte_offset"
 
 
-class Ties:
-    """Ties the chunks of one source, in order; remembers each process's last record from chunk to chunk."""
+class DetailLinks:
+    """Links the details in the chunks of one source, in order; keeps the last record of each process between chunks."""
 
     def __init__(self) -> None:
-        self._processes = TieTable()
+        self._processes = LinkTable()
 
-    def tie(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def link(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the next chunk with `record_byte_offset`."""
         columns = {name: _from_start(rows.column(name)) for name in ("pid", "session_line", "byte_offset")}
         severities = _from_start(rows.column("severity").indices)
-        by = TiedBy(
+        by = LinkColumns(
             rows=rows.num_rows,
             pids=_addresses(columns["pid"]),
             lines=_addresses(columns["session_line"]),
             severities=_addresses(severities),
             offsets=_addresses(columns["byte_offset"]),
         )
-        tied = number_array(self._processes.tie(by), rows.num_rows)
-        return rows.set_column(rows.schema.get_field_index(_TIED), _TIED, tied)
+        linked = number_array(self._processes.link(by), rows.num_rows)
+        return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, linked)
 
 
 def _from_start(values: pa.Array) -> pa.Array:

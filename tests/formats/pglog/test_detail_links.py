@@ -8,8 +8,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.serverlog.pglog.compiled.detail_ties import Ties
-from citus_analysis.formats.serverlog.pglog.fallback.python_ties import PythonTies
+from citus_analysis.formats.serverlog.pglog.compiled.detail_links import DetailLinks
+from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
 from citus_analysis.schema import TABLES
 
 EVENTS = TABLES["log_events"].parsed()
@@ -31,8 +31,8 @@ def targets(rows: list[Row], cuts: list[int]) -> list[int | None]:
     whole = EVENTS.batch(frame)
     pieces = [whole.slice(begin, max(end - begin, 0)) for begin, end in pairwise([0, *cuts, len(rows)])]
     compiled, in_python = (
-        [target for piece in pieces for target in ties.tie(piece)["record_byte_offset"].to_pylist()]
-        for ties in (Ties(), PythonTies())
+        [target for piece in pieces for target in links.link(piece)["record_byte_offset"].to_pylist()]
+        for links in (DetailLinks(), PythonLinks())
     )
     assert compiled == in_python
     return compiled
