@@ -1,14 +1,22 @@
 /* The scanner in one piece, so that the compiler may inline what the files share: it is what gets built. */
 #define INTERNAL static inline
 
+#include "assembly.c"
 #include "body.c"
 #include "csv_rows.c"
+#include "execution.c"
+#include "fields.c"
+#include "finished.c"
 #include "json_rows.c"
 #include "line.c"
+#include "links.c"
 #include "prefix.c"
+#include "report.c"
 #include "row.c"
 #include "rows.c"
+#include "scan.c"
 #include "scanner.c"
 #include "sessions.c"
 #include "statement.c"
-#include "links.c"
+#include "tokens.c"
+#include "verb.c"

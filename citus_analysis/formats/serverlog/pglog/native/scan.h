@@ -68,6 +68,12 @@ static inline void set_text(scan_t *scan, enum text_column column, int64_t row, 
     set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
 }
 
+/* The template that a statement fits, made where there is none; `shards` are the statement's. */
+INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards);
+
+/* Columns that the prefix tells: `scan->head` holds its fields. */
+INTERNAL void begin_record(scan_t *scan, place_t line_begin, int64_t row);
+
 /* Time and zone that a stamp with or without milliseconds tells. */
 INTERNAL void set_clock(scan_t *scan, const byte_t *line, span_t span, int64_t row);
 

@@ -1,4 +1,4 @@
-/* Fingerprint, kind and shards of a statement, as `_statements.py` defines them.
+/* Fingerprint, kind and shards of a statement, as `fallback/statement_tokens.py` defines them.
  *
  * Tokens pass three stages that each hold back at most one token until the next is known: signs of constants, commas
  * between constants, semicolons at the end.

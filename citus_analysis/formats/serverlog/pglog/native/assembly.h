@@ -1,0 +1,102 @@
+/* The state of an assembly: its backends, and the executions that are put together. */
+#ifndef PGLOG_ASSEMBLY_H
+#define PGLOG_ASSEMBLY_H
+
+#include "sessions.h"
+
+/* An array that grows. */
+typedef struct {
+    void *items;
+    int64_t count, room;
+} list_t;
+
+typedef struct {
+    phase_t phase;
+    byte_t event, parses;
+} timed_t;
+
+/* An execution with what belongs to it, while it is put together. */
+typedef struct {
+    execution_t execution;
+    list_t timed, tasks, locals;
+    int64_t last_local; /* shard of the record before, if that was a local execution */
+    bool after_local;
+} work_t;
+
+typedef struct {
+    int64_t node, pid;
+    bool used;
+
+    int64_t line, place; /* of the last record */
+    int64_t newest, floor; /* latest time of all records, and of those before the last restart */
+    bool timeless;         /* a record has no time */
+
+    bool anchored, sampled, on_shard_seen, opens, closes;
+    int64_t opened, xid; /* statements that began in the segment; xid of the last record */
+    int64_t kept;
+    session_t session;
+    work_t *current, *held; /* that records are added to; complete, until the next one of the session is */
+    list_t undecided;       /* (work_t *) of a session of which no statement was seen yet */
+} backend_t;
+
+struct assembly {
+    rules_t rules;
+    backend_t *backends;
+    uint64_t mask, used;
+    list_t executions, phases, tasks, locals, sessions, missing;
+    list_t spare; /* (work_t *) */
+    int64_t session_count, execution_count;
+    bool failed;
+};
+
+/* A place for one more item; NULL where memory is out. */
+INTERNAL void *list_add(list_t *list, size_t size);
+
+/* Add a value to a list, or note that memory is out. */
+#define ADD(assembly, list, type, value)                    \
+    do {                                                    \
+        type *added_ = list_add((list), sizeof(type));      \
+        if (added_) *added_ = (value);                      \
+        else (assembly)->failed = true;                     \
+    } while (0)
+
+INTERNAL work_t *work_new(assembly_t *assembly);
+INTERNAL void work_done(assembly_t *assembly, work_t *work);
+
+/* The backend of a process on a node; NULL where memory is out. */
+INTERNAL backend_t *backend_of(assembly_t *assembly, int64_t node, int64_t pid);
+
+/* The execution to which a backend's records are added is complete. */
+INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend);
+
+/* The backend's session is complete, and the next one begins. */
+INTERNAL void finish_session(assembly_t *assembly, backend_t *backend);
+
+/* What is read of a record before anything is known of it. */
+typedef struct {
+    int64_t row, source, offset, place, time, gpid, xid;
+    byte_t word;
+} record_t;
+
+static inline bool has(const numbers_t *numbers, int64_t row)
+{
+    if (!numbers->values) return false;
+    int64_t bit = row + numbers->shift;
+    return !numbers->valid || (numbers->valid[bit >> 3] >> (bit & 7) & 1);
+}
+
+static inline int64_t long_at(const numbers_t *numbers, int64_t row)
+{
+    return has(numbers, row) ? ((const int64_t *)numbers->values)[row] : NOTHING_THERE;
+}
+
+static inline int64_t int_at(const numbers_t *numbers, int64_t row)
+{
+    return has(numbers, row) ? ((const int32_t *)numbers->values)[row] : NOTHING_THERE;
+}
+
+/* Add a record to the execution of its backend, or to a new one. */
+INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record,
+                        byte_t event);
+
+#endif

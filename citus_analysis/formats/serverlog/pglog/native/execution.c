@@ -1,0 +1,125 @@
+/* Records added to the execution that they belong to. */
+#include "assembly.h"
+
+static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const record_t *record)
+{
+    finish_execution(assembly, backend);
+    work_t *work = backend->current = work_new(assembly);
+    if (!work) return NULL;
+    int64_t nodeid = assembly->rules.nodeids[record->source];
+    int64_t own = nodeid == NOTHING_THERE ? nodeid : nodeid * assembly->rules.gpid_factor + backend->pid;
+    bool is_child = record->gpid != NOTHING_THERE;
+    work->after_local = false;
+    work->execution = (execution_t){
+        .opener_offset = NOTHING_THERE,
+        .opener_time = NOTHING_THERE,
+        .byte_offset = NOTHING_THERE,
+        .end_time = NOTHING_THERE,
+        .start_time = NOTHING_THERE,
+        .gpid = is_child ? record->gpid : own,
+        .shard_id = NOTHING_THERE,
+        .local_xid = NOTHING_THERE,
+        .closing_xid = NOTHING_THERE,
+        .source = (uint32_t)record->source,
+        .session = backend->session.session,
+        .pid = (int32_t)backend->pid,
+        .other_shards = -1,
+        .statement_kind = NO_CODE,
+        .is_child = is_child,
+        .anchored = backend->anchored,
+    };
+    return work;
+}
+
+static void add_opener(execution_t *one, const rules_t *rules, const records_t *records, const record_t *record)
+{
+    one->opened = 1;
+    one->extended = rules->extended[record->word];
+    one->opener_offset = record->offset;
+    one->opener_time = record->time;
+    one->local_xid = record->xid;
+    one->statement_kind = records->statement_kind[record->row];
+    one->shard_id = long_at(&records->shard_id, record->row);
+    one->other_shards = records->other_shards ? records->other_shards[record->row] : -1;
+    one->has_fingerprint = has(&records->statement_fingerprint, record->row);
+    one->statement_fingerprint =
+        one->has_fingerprint ? ((const uint64_t *)records->statement_fingerprint.values)[record->row] : 0;
+}
+
+static void add_timed(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record, byte_t event,
+                      bool closes)
+{
+    execution_t *one = &work->execution;
+    double duration = ((const double *)records->duration_us.values)[record->row];
+    one->phases++;
+    one->duration_us += duration;
+    if (record->time != NOTHING_THERE) {
+        int64_t begin = record->time - (int64_t)duration;
+        if (one->start_time == NOTHING_THERE || begin < one->start_time) one->start_time = begin;
+    }
+    timed_t timed = {.event = event, .parses = assembly->rules.parses[record->word]};
+    timed.phase = (phase_t){record->offset, record->time, duration, 0, (uint32_t)record->source, 0, closes, {0}};
+    ADD(assembly, &work->timed, timed_t, timed);
+}
+
+static void add_task(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record)
+{
+    int64_t port = int_at(&records->worker_port, record->row);
+    sent_task_t task = {
+        .byte_offset = record->offset,
+        .end_time = record->time,
+        .shard_id = long_at(&records->shard_id, record->row),
+        .task_us = long_at(&records->task_us, record->row),
+        .source = (uint32_t)record->source,
+        .host = records->worker_host ? records->worker_host[record->row] : -1,
+        .port = port == NOTHING_THERE ? INT32_MIN : (int32_t)port,
+    };
+    work->execution.has_tasks = 1;
+    ADD(assembly, &work->tasks, sent_task_t, task);
+}
+
+/* The first cached plan for a shard is logged twice in a row for one execution. */
+static void add_local(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record)
+{
+    int64_t shard = long_at(&records->shard_id, record->row);
+    bool repeated = work->after_local && work->last_local == shard;
+    work->last_local = shard;
+    if (repeated) return;
+    local_t local = {record->offset, record->time, shard, 0, (uint32_t)record->source,
+                     records->statement_kind[record->row], {0}};
+    ADD(assembly, &work->locals, local_t, local);
+}
+
+INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record, byte_t event)
+{
+    bool opens = event == R_OPENER || event == R_TASK;
+    bool after_opener = event != R_LOCAL && backend->opens;
+    bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
+    bool never_closed = after_opener && (event == R_OPENER || event == R_WHOLE || event == R_PREPARE);
+    /* In a segment that begins in the middle of a statement, the xid tells where the next one begins. */
+    bool fragment = !backend->anchored && !backend->opened && record->xid >= 0 && backend->xid >= 0 &&
+                    record->xid != backend->xid;
+    work_t *work = backend->current;
+    if (!work || backend->closes || never_closed || fragment) work = begin_execution(assembly, backend, record);
+    if (!work) return;
+    work->execution.last_offset = record->offset;
+    if (event == R_OPENER || event == R_WHOLE) add_opener(&work->execution, &assembly->rules, records, record);
+    if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
+    if (event == R_TASK) add_task(assembly, work, records, record);
+    if (event == R_LOCAL) add_local(assembly, work, records, record);
+    if (event == R_ERROR) {
+        work->execution.failed = 1;
+        if (records->severity[record->row] != S_ERROR) work->execution.fatal = 1;
+    }
+    if (closes) {
+        work->execution.closed = 1;
+        work->execution.byte_offset = record->offset;
+        work->execution.end_time = record->time;
+        work->execution.closing_xid = record->xid;
+    }
+    work->after_local = event == R_LOCAL;
+    if (event != R_LOCAL) backend->opens = opens;
+    backend->closes = closes;
+    backend->xid = record->xid;
+    backend->opened += opens;
+}

@@ -1,0 +1,114 @@
+/* Executions and sessions that are complete: which of them count, and what is put out of them. */
+#include "assembly.h"
+
+/* Phases: what closes is execute, what comes last before is bind, the rest is parse, unless the records say it. */
+static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number)
+{
+    const timed_t *timed = work->timed.items;
+    for (int64_t place = 0; place < work->timed.count; place++) {
+        phase_t phase = timed[place].phase;
+        bool last = place + 1 == work->timed.count || timed[place + 1].phase.closes;
+        bool parse = timed[place].event == R_PREPARE ? timed[place].parses : !last;
+        phase.name = phase.closes ? 2 : parse ? 0 : 1;
+        phase.execution = number;
+        ADD(assembly, &assembly->phases, phase_t, phase);
+    }
+}
+
+/* Whether a local execution was logged during bind and is logged once more behind the statement line. */
+static bool logged_again(const work_t *work, const local_t *local)
+{
+    int64_t opener = work->execution.opener_offset;
+    if (opener == NOTHING_THERE || local->byte_offset >= opener) return false;
+    const local_t *all = work->locals.items;
+    for (int64_t place = 0; place < work->locals.count; place++)
+        if (all[place].byte_offset >= opener && all[place].shard_id == local->shard_id) return true;
+    return false;
+}
+
+static void put_out(assembly_t *assembly, work_t *work)
+{
+    if (!work) return;
+    uint32_t number = (uint32_t)assembly->execution_count++;
+    put_phases(assembly, work, number);
+    for (int64_t place = 0; place < work->tasks.count; place++) {
+        sent_task_t task = ((sent_task_t *)work->tasks.items)[place];
+        task.execution = number;
+        ADD(assembly, &assembly->tasks, sent_task_t, task);
+    }
+    for (int64_t place = 0; place < work->locals.count; place++) {
+        local_t local = ((local_t *)work->locals.items)[place];
+        if (logged_again(work, &local)) continue;
+        local.execution = number;
+        work->execution.has_locals = 1;
+        ADD(assembly, &assembly->locals, local_t, local);
+    }
+    ADD(assembly, &assembly->executions, execution_t, work->execution);
+    work_done(assembly, work);
+}
+
+/* An execution that counts: it waits until the next one of its session tells whether they share a transaction. */
+static void keep(assembly_t *assembly, backend_t *backend, work_t *work)
+{
+    execution_t *one = &work->execution;
+    one->session_seq = backend->kept++;
+    if (backend->session.executions++ == 0) backend->session.anchored = one->anchored;
+    if (one->start_time != NOTHING_THERE &&
+        (backend->session.begins == NOTHING_THERE || one->start_time < backend->session.begins))
+        backend->session.begins = one->start_time;
+    if (one->is_child && one->opened && one->shard_id != NOTHING_THERE && !backend->on_shard_seen) {
+        backend->on_shard_seen = true;
+        one->first_on_shard = one->anchored;
+    }
+    work_t *before = backend->held;
+    if (before && one->local_xid > 0 && before->execution.local_xid == one->local_xid)
+        before->execution.in_transaction = one->in_transaction = 1;
+    put_out(assembly, before);
+    backend->held = work;
+}
+
+static bool counts_surely(const execution_t *one)
+{
+    return one->opened || one->has_tasks || (one->phases > 0 && one->failed);
+}
+
+/* An error without a statement counts in a session of which a statement is logged: it may be seen later. */
+static void decide(assembly_t *assembly, backend_t *backend, bool sampled)
+{
+    work_t **works = backend->undecided.items;
+    for (int64_t number = 0; number < backend->undecided.count; number++) {
+        const execution_t *one = &works[number]->execution;
+        if (counts_surely(one) || (sampled && one->failed && !one->fatal)) keep(assembly, backend, works[number]);
+        else work_done(assembly, works[number]);
+    }
+    backend->undecided.count = 0;
+}
+
+INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend)
+{
+    work_t *work = backend->current;
+    if (!work) return;
+    backend->current = NULL;
+    const execution_t *one = &work->execution;
+    if (one->opened && !backend->sampled) {
+        backend->sampled = true;
+        decide(assembly, backend, true);
+    }
+    bool counts = counts_surely(one), fails = one->failed && !one->fatal;
+    if (!counts && !fails) work_done(assembly, work);
+    else if (backend->sampled) keep(assembly, backend, work);
+    else ADD(assembly, &backend->undecided, work_t *, work);
+}
+
+INTERNAL void finish_session(assembly_t *assembly, backend_t *backend)
+{
+    finish_execution(assembly, backend);
+    decide(assembly, backend, backend->sampled);
+    put_out(assembly, backend->held);
+    backend->held = NULL;
+    if (backend->session.executions) ADD(assembly, &assembly->sessions, session_t, backend->session);
+    backend->session = (session_t){.node = (int32_t)backend->node, .begins = NOTHING_THERE};
+    backend->session.session = (uint32_t)++assembly->session_count;
+    backend->sampled = backend->on_shard_seen = false;
+    backend->kept = 0;
+}

@@ -1,0 +1,98 @@
+/* Columns that the text of a record tells. */
+#include "body.h"
+#include "scan.h"
+
+/* What LOG records are about that begin with these words. */
+static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t end)
+{
+#define STARTS(word) (BEGINS(text, begin, end, word) != ABSENT)
+    if (STARTS("checkpoint ") || STARTS("checkpoints ") || STARTS("restartpoint ")) return K_CHECKPOINT;
+    if (STARTS("automatic ")) return K_AUTOVACUUM;
+    if (STARTS("temporary file: ")) return K_TEMP_FILE;
+    if (STARTS("connection received: ") || STARTS("connection authenticated: ") || STARTS("connection authorized: ") ||
+        STARTS("connection ready: ") || STARTS("replication connection authorized: ") || STARTS("disconnection: "))
+        return K_CONNECTION;
+    return K_OTHER;
+}
+
+/* LOG and DEBUG records: durations, statements, tasks, lock waits; where a statement's text begins, or ABSENT. */
+static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end, bool log, enum kind *kind)
+{
+    const byte_t *text = scan->text;
+    output_t *out = scan->out;
+    place_t at = begin;
+    int64_t reported;
+    bool timed = false;
+    place_t clock = BEGINS(text, begin, end, "duration: ");
+    if (clock != ABSENT) {
+        place_t last = milliseconds_end(text, clock, end, &reported);
+        if (last != ABSENT) {
+            timed = log;
+            if (log) set_duration(&out->duration_us, row, reported);
+            at = last + 1 < end && text[last] == ' ' && text[last + 1] == ' ' ? last + 2 : end;
+        }
+    }
+    verb_t verb = verb_at(text, at, end);
+    if (!log && verb.verb == V_NONE) verb = bound_at(text, begin, end);
+    if (verb.name != ABSENT) set_text(scan, T_STATEMENT_NAME, row, verb.name, verb.name_end);
+    if (verb.verb != V_NONE) {
+        static const byte_t phases[] = {P_STATEMENT, P_PARSE, P_BIND, P_EXECUTE};
+        set_8(&out->phase, row, phases[verb.verb]);
+    }
+    task_t task;
+    int64_t waited;
+    if (timed && BEGINS(text, at, end, "plan:") != ABSENT)
+        *kind = K_PLAN;
+    else if (timed)
+        *kind = verb.verb == V_PARSE ? K_PARSE : verb.verb == V_BIND ? K_BIND : K_DURATION;
+    else if (verb.verb != V_NONE) {
+        static const byte_t kinds[] = {K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE};
+        *kind = kinds[verb.verb];
+    } else if (!log && task_at(text, begin, end, &task)) {
+        set_64(&out->placement_id, row, task.placement);
+        set_64(&out->shard_id, row, task.shard);
+        set_64(&out->task_us, row, task.task_us);
+        set_32(&out->worker_port, row, task.port);
+        set_text(scan, T_WORKER_HOST, row, task.host, task.host_end);
+        *kind = K_TASK;
+    } else if (log && (waited = lock_us(text, begin, end)) >= 0) {
+        set_duration(&out->duration_us, row, waited);
+        *kind = K_LOCK_WAIT;
+    } else if (log) {
+        *kind = kind_by_beginning(text, begin, end);
+    }
+    return verb.statement;
+}
+
+/* Columns that a text tells. */
+INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
+{
+    const byte_t *text = scan->text;
+    output_t *out = scan->out;
+    place_t statement = ABSENT;
+    enum kind kind = K_OTHER;
+    if (severity == S_LOG || severity == S_DEBUG) {
+        statement = read_report(scan, row, begin, end, severity == S_LOG, &kind);
+    } else if (severity >= S_DETAIL) {
+        bool parameters = severity == S_DETAIL && (BEGINS(text, begin, end, "parameters: ") != ABSENT ||
+                                                   BEGINS(text, begin, end, "Parameters: ") != ABSENT);
+        kind = parameters ? K_PARAMETERS : K_DETAIL;
+        if (severity == S_STATEMENT || severity == S_QUERY) statement = begin;
+    } else if (severity == S_WARNING || severity >= S_ERROR) {
+        kind = K_ERROR;
+    }
+    put_8(&out->kind, row, kind);
+    if (statement != ABSENT) {
+        shards_t shards;
+        const template_t *fitting = template_of(scan, statement, end, &shards);
+        set_8(&out->statement_kind, row, fitting->kind);
+        set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);
+        if (shards.count) set_64(&out->shard_id, row, shards.numbers[0]);
+        for (int32_t place = 1; place < shards.count; place++)
+            out->shards[out->shard_count++] = (stretch_t){row, shards.numbers[place]};
+    }
+    if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
+        set_32(&out->message, row, out->message_count);
+        out->messages[out->message_count++] = (stretch_t){begin, end};
+    }
+}

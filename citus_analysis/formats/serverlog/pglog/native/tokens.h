@@ -1,0 +1,33 @@
+/* Tokens of SQL: where one that begins at a place ends. */
+#ifndef PGLOG_TOKENS_H
+#define PGLOG_TOKENS_H
+
+#include "bytes.h"
+
+#define SEPARATOR 31 /* between tokens in what is hashed */
+
+/* Lower case, ASCII only; the separator counts as a space. */
+static inline byte_t lower(byte_t byte)
+{
+    return byte == SEPARATOR ? ' ' : (byte_t)(byte - 'A') < 26 ? byte | 32 : byte;
+}
+static inline bool begins_name(byte_t byte) { return is_letter(byte) || byte == '_' || byte >= 128; }
+static inline bool is_in_name(byte_t byte) { return begins_name(byte) || is_digit(byte) || byte == '$'; }
+static inline bool is_space(byte_t byte) { return byte <= 32 || byte == 127; }
+
+/* The place after the quote that closes what began before `begin`; doubled quotes (and escaped ones) do not close. */
+INTERNAL place_t quote_end(const byte_t *text, place_t begin, place_t limit, byte_t quote, bool escapes);
+
+/* A constant, or the question mark that stands for one. */
+INTERNAL place_t value_end(const byte_t *text, place_t begin, place_t limit);
+
+/* The place after white space and comments. */
+INTERNAL place_t blanks_end(const byte_t *text, place_t begin, place_t limit);
+
+/* Where the digits of a shard's number begin at the end of a name. */
+INTERNAL place_t shard_begin(const byte_t *text, place_t begin, place_t end);
+
+/* Whether the double quote before `end` closes the name that opens at `begin`, or is half of a doubled one. */
+INTERNAL bool closes(const byte_t *text, place_t begin, place_t end);
+
+#endif
