@@ -24,13 +24,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypedDict, cast
 
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.core.output_files import naming
 from citus_analysis.redaction import redact_values
 
-__all__ = ["STATES", "Entry", "Journal"]
+__all__ = ["STATES", "Detail", "Entry", "Journal", "Seen"]
 
 #: States of a run, in order. A run is done when it is `verified`, `degraded` or `failed`.
 STATES: Final = (
@@ -47,6 +46,60 @@ STATES: Final = (
 )
 
 
+class Seen(TypedDict, total=False):
+    """Observations of a run's nodes, as the journal and `config.yml` hold them.
+
+    Attributes:
+        queried_nodes: names of the nodes that the clients were to query.
+        share_by_node: node -> share of the statements or sessions.
+        share_of: `statements` or `sessions`.
+        sessions_by_node: node -> sessions of clients.
+        statements_by_node: node -> statements on the benchmark's table.
+        activity_snapshots: node -> what the snapshots of sessions cost.
+        skipped: recordings that are missing, and why.
+    """
+
+    queried_nodes: list[str]
+    share_by_node: dict[str, float]
+    share_of: str
+    sessions_by_node: dict[str, int]
+    statements_by_node: dict[str, int]
+    activity_snapshots: dict[str, str]
+    skipped: list[str]
+
+
+class Detail(TypedDict, total=False):
+    """What lines say beside their state.
+
+    Attributes:
+        throughput_ops_s: of a run that is verified.
+        reason: why a run failed or is degraded.
+        window: when a run's main clients ran, begin and end.
+        seen: what was observed of a run's nodes.
+        notes: remarks that hold for the experiment.
+        files: places in the tree that are about to be published.
+        more: resource -> iterations that were asked for beyond those of the experiment file.
+        facts: of the environment.
+        document: the experiment.
+        growth: of the table, as its fields.
+        pid: of a process that was started.
+        since: when it was, seconds since 1970.
+    """
+
+    throughput_ops_s: float
+    reason: str
+    window: list[str | None]
+    seen: Seen
+    notes: list[str]
+    files: list[str]
+    more: dict[str, int]
+    facts: dict[str, str]
+    document: dict[str, object]
+    growth: dict[str, object]
+    pid: int
+    since: float
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the journal."""
@@ -54,7 +107,7 @@ class Entry:
     time: str
     subject: str
     state: str
-    detail: JsonObject
+    detail: Detail
 
 
 class Journal:
@@ -77,7 +130,7 @@ class Journal:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._catch_up()
-        shown = cast("JsonObject", redact_values(detail))
+        shown = cast("Detail", redact_values(detail))
         line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, shown)))
         with naming(self.path), self.path.open("ab") as file:
             file.truncate(self._read_bytes)  # what follows was cut off by a crash

@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.runner.execution.measure import Window
 from citus_analysis.runner.experiment_file.experiment import Experiment
-from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.journal import Journal, Seen
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.outcomes import Outcome
 from citus_analysis.stats.estimate.intervals import mean_interval
@@ -37,7 +37,7 @@ class Ledger:
     failed: dict[str, str] = field(default_factory=dict)
     degraded: dict[str, str] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
-    seen: dict[str, dict[str, object]] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     notes: set[str] = field(default_factory=set)
     more: Counter[str] = field(default_factory=Counter)
 
@@ -100,7 +100,7 @@ class Ledger:
         }
         return [of_resource[iteration] for iteration in sorted(of_resource)]
 
-    def measured(self, resource: str) -> dict[int, dict[str, object]]:
+    def measured(self, resource: str) -> dict[int, Seen]:
         """Iteration -> observations of it, for a resource."""
         of_resource = {
             int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource

@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
 from pydantic import ValidationError
 
-from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import redact_values
 from citus_analysis.runner.execution.ledger import Ledger
@@ -143,7 +142,7 @@ def _as_read_today(document: Mapping[str, object]) -> Mapping[str, object]:
     return _without_secrets(read)
 
 
-def _differences(before: Untyped, now: Untyped, place: str = "") -> Iterator[tuple[str, tuple[Untyped, Untyped]]]:
+def _differences(before: object, now: object, place: str = "") -> Iterator[tuple[str, tuple[object, object]]]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in dict.fromkeys([*before, *now]):
             inner = f"{place}.{name}" if place else str(name)
@@ -155,7 +154,7 @@ def _differences(before: Untyped, now: Untyped, place: str = "") -> Iterator[tup
         yield place, (before, now)
 
 
-def _are_nodes(value: object) -> bool:
+def _are_nodes(value: object) -> TypeGuard[list[Mapping[str, object]]]:
     return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
 
 

@@ -16,7 +16,7 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.redaction import redact
 from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.measure import Measured, Measurement, publish
-from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.journal import Journal, Seen
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.artefacts import inside
 from citus_analysis.runner.records.description import check_environment, environment_of, write_description
@@ -154,9 +154,12 @@ class RunLifecycle:
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
 
 
-def _seen(measured: Measured) -> dict[str, object]:
+def _seen(measured: Measured) -> Seen:
     """For the journal and `config.yml`."""
-    return {**measured.reached.as_facts(), **({"skipped": measured.skipped} if measured.skipped else {})}
+    seen = measured.reached.as_facts()
+    if measured.skipped:
+        seen["skipped"] = measured.skipped
+    return seen
 
 
 def _complaint(measured: Measured) -> list[str]:

@@ -9,10 +9,9 @@ Example:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import FormatError, UsageError
 from citus_analysis.texts.yaml_text import parse_yaml
 
@@ -35,10 +34,10 @@ def changed_document(document: Mapping[str, object], changes: Mapping[str, str])
     changed = copy.deepcopy(dict(document))
     for place, text in changes.items():
         *way, last = _steps(place)
-        inner: Untyped = changed
+        inner: object = changed
         for step in way:
             inner = _inside(inner, step, place)
-        inner[_index(inner, last, place)] = _value(text, place)
+        _put(inner, last, _value(text, place), place)
     return changed
 
 
@@ -48,19 +47,32 @@ def _steps(place: str) -> list[str]:
     return [*steps[:2], ".".join(steps[2:])] if free else steps
 
 
-def _inside(outer: Untyped, step: str, place: str) -> Untyped:
-    index = _index(outer, step, place)
-    if isinstance(outer, dict) and outer.get(index) is None:
-        outer[index] = {}
-    return outer[index]
-
-
-def _index(outer: object, step: str, place: str) -> object:
+def _inside(outer: object, step: str, place: str) -> object:
+    """The value at a step; a mapping is put where a field has none."""
     if isinstance(outer, dict) and step:
-        return step
-    if isinstance(outer, list) and step.isdecimal() and int(step) < len(outer):
-        return int(step)
-    raise UsageError(
+        if outer.get(step) is None:
+            outer[step] = {}
+        return outer[step]
+    if isinstance(outer, list) and _is_entry(outer, step):
+        return outer[int(step)]
+    raise _absent(step, place)
+
+
+def _put(outer: object, step: str, value: object, place: str) -> None:
+    if isinstance(outer, dict) and step:
+        outer[step] = value
+    elif isinstance(outer, list) and _is_entry(outer, step):
+        outer[int(step)] = value
+    else:
+        raise _absent(step, place)
+
+
+def _is_entry(entries: Sequence[object], step: str) -> bool:
+    return step.isdecimal() and int(step) < len(entries)
+
+
+def _absent(step: str, place: str) -> UsageError:
+    return UsageError(
         f"the experiment has no field {place!r}: {step!r} does not exist",
         way_out="write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host",
     )

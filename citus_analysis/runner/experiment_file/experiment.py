@@ -20,7 +20,6 @@ from typing import Literal
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import FormatError, InputError, UnknownNameError
 from citus_analysis.redaction import redact_values
@@ -206,6 +205,6 @@ def _beginning(path: Path) -> bytes:
         return file.read(YAML_LIMIT_BYTES + 1)
 
 
-def experiment_schema() -> JsonObject:
+def experiment_schema() -> dict[str, object]:
     """The JSON schema of experiment files, for editors."""
     return Experiment.model_json_schema()

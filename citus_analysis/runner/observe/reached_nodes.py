@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import polars as pl
 
-from citus_analysis.core.open_types import JsonMapping
+from citus_analysis.runner.journal import Seen
 from citus_analysis.runner.observe.snapshots import Snapshot
 from citus_analysis.runner.records.run_results import read_client
 
@@ -72,21 +72,24 @@ class Reached:
         node = max(there, key=there.__getitem__)
         return f"all {total} sessions seen were on node {node}, though clients were to query {len(self.asked)} nodes"
 
-    def as_facts(self) -> dict[str, object]:
+    def as_facts(self) -> Seen:
         """For the journal and `config.yml`."""
-        shares = {node: round(share, 4) for node, share in self.shares().items()}
-        facts = {
-            "queried_nodes": list(self.asked),
-            "share_by_node": shares,
-            "share_of": ("statements" if any(self.statements.values()) else "sessions") if shares else None,
-            "sessions_by_node": dict(self.sessions),
-            "statements_by_node": dict(self.statements),
-            "activity_snapshots": dict(self.cost),
-        }
-        return {name: fact for name, fact in facts.items() if fact}
+        facts: Seen = {}
+        if self.asked:
+            facts["queried_nodes"] = list(self.asked)
+        if shares := self.shares():
+            facts["share_by_node"] = {node: round(share, 4) for node, share in shares.items()}
+            facts["share_of"] = "statements" if any(self.statements.values()) else "sessions"
+        if self.sessions:
+            facts["sessions_by_node"] = dict(self.sessions)
+        if self.statements:
+            facts["statements_by_node"] = dict(self.statements)
+        if self.cost:
+            facts["activity_snapshots"] = dict(self.cost)
+        return facts
 
     @classmethod
-    def read(cls, facts: JsonMapping) -> Self:
+    def read(cls, facts: Seen) -> Self:
         """From what :meth:`as_facts` gave."""
         return cls(
             tuple(facts.get("queried_nodes", ())),

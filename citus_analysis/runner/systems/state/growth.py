@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Final
 
 from psycopg.rows import TupleRow
+from pydantic import TypeAdapter
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.journal import Journal
@@ -25,6 +26,9 @@ _POLL_S: Final = 0.2
 #: As a new table is spread: the same number of shards on every worker.
 _STRATEGY: Final = "by_shard_count"
 _ENDED: Final = ("finished", "failed", "cancelled")
+
+
+_GROWTH: Final = TypeAdapter(Growth)
 
 
 class GrowthLog:
@@ -47,7 +51,7 @@ class GrowthLog:
     def last(self) -> Growth | None:
         """The growth that gave the table its present placements, if any."""
         entry = self._journal.last(self._SUBJECT)
-        return Growth(**entry.detail["growth"]) if entry and entry.state == "grown" else None
+        return _GROWTH.validate_python(entry.detail["growth"]) if entry and entry.state == "grown" else None
 
 
 def can_grow(placements: Collection[Placement], *, shard_count: int, groups: Collection[int]) -> bool:
