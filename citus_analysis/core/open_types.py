@@ -1,8 +1,10 @@
-"""Types of values whose form other programs decide: the one module that names `Any` for them.
+"""Types of values that have still to be looked at, and the values that stay `Any`, each with its reason.
 
-A document that was decoded from JSON or YAML, a row of a frame and an object of a library without types hold values
-that a type checker cannot know. Their readers check them: pydantic and the formats by hand, frames by the schema of
-their table. Values that this package makes itself have types of their own.
+This is the one module that names `Any`, and few modules use it.
+
+Documents whose form is known have types of their own (:class:`citus_analysis.runner.journal.Detail`, the notebooks of
+:mod:`citus_analysis.report.engine.notebook_document`, pydantic's models of files that users write); those whose form
+is not known are :data:`Json` or `object` until they were looked at.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["FrameRow", "JsonMapping", "JsonObject", "Untyped"]
+__all__ = ["FrameRow", "Json", "KeywordArguments", "UntypedLibrary"]
 
-#: A decoded JSON or YAML document, to be read.
-JsonMapping: TypeAlias = Mapping[str, Any]
-#: The same, to be made or changed.
-JsonObject: TypeAlias = dict[str, Any]
-#: A row of a frame, by column.
+#: A value that was read from JSON.
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+#: A row of a frame by column, as polars gives it: the schema of the frame knows the types, the type checker does not.
 FrameRow: TypeAlias = Mapping[str, Any]
-#: A value of any kind that a document holds, or an object of a library without types.
-Untyped: TypeAlias = Any
+#: Fields of a dataclass that were read back from a line that carries a hash of itself.
+KeywordArguments: TypeAlias = Mapping[str, Any]
+#: An object of a library that has no types.
+UntypedLibrary: TypeAlias = Any

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.report.engine import notebooks
+from citus_analysis.report.engine.notebook_document import Cell
 from citus_analysis.report.engine.notebooks import strip_notebook
 from citus_analysis.schema import TABLES
 
@@ -75,7 +76,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     monkeypatch.setattr(notebooks, "shipped", lambda _: folder)
 
     def put(name: str, *cells: str, parameters: str = 'dataset: str = ""\ntables: str = ""') -> Path:
-        parts = [{"cell_type": "markdown", "metadata": {}, "source": f"# Title of {name}"}]
+        parts: list[Cell] = [{"cell_type": "markdown", "metadata": {}, "source": f"# Title of {name}"}]
         parts.append({"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": parameters})
         parts += [{"cell_type": "code", "metadata": {}, "source": cell} for cell in cells]
         path = folder / f"{name}.ipynb"

@@ -3,11 +3,13 @@
 import ast
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from papermill import inspect_notebook
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.report.engine.notebook_document import Cell
 from citus_analysis.report.engine.notebooks import (
     RESERVED,
     Parameter,
@@ -65,8 +67,8 @@ def test_reports_import_what_a_reader_would_type(path: Path) -> None:
 
 
 def test_cell_ids_are_unique_and_stable() -> None:
-    document = {"cells": [{"cell_type": "code", "metadata": {"x": 1}, "source": "1", "outputs": [1]}] * 2}
-    stripped = strip_notebook(document)
+    cells = [{"cell_type": "code", "metadata": {"x": 1}, "source": "1", "outputs": [1]}] * 2
+    stripped = strip_notebook({"cells": cast("list[Cell]", cells)})
     assert [cell["id"] for cell in stripped["cells"]] == ["cell-00", "cell-01"]
     assert stripped["cells"][0]["outputs"] == []
     assert stripped["cells"][0]["metadata"] == {}

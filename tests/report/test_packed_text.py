@@ -7,7 +7,8 @@ import zlib
 import pytest
 from plotly.offline import get_plotlyjs
 
-from citus_analysis.report.engine.figure_data import Json, slim
+from citus_analysis.core.open_types import Json
+from citus_analysis.report.engine.figure_data import slim
 from citus_analysis.report.engine.packed_text import packed, plotly_library, without_map_worker
 
 

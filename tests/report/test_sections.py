@@ -1,19 +1,24 @@
 """Sections of a page: headings, folded explanations, what is left out."""
 
-from citus_analysis.report.engine.sections import FIGURE_MIME, METADATA_KEY, introduction_of, sections_of
+from typing import Unpack
+
+from citus_analysis.core.open_types import Json
+from citus_analysis.report.engine.notebook_document import Cell, FigureDocument, Output, OutputData, Place
+from citus_analysis.report.engine.sections import introduction_of, sections_of
 
 
-def prose(source: str, *tags: str) -> dict[str, object]:
+def prose(source: str, *tags: str) -> Cell:
     return {"cell_type": "markdown", "metadata": {"tags": list(tags)}, "source": source}
 
 
-def shown(data: dict[str, object], **place: object) -> dict[str, object]:
-    output = {"output_type": "display_data", "data": data, "metadata": {METADATA_KEY: place}}
-    return {"cell_type": "code", "metadata": {}, "source": "", "outputs": [output]}
+def shown(data: OutputData, **place: Unpack[Place]) -> Cell:
+    outputs: list[Output] = [{"output_type": "display_data", "data": data, "metadata": {"citus_analysis": place}}]
+    return {"cell_type": "code", "metadata": {}, "source": "", "outputs": outputs}
 
 
-def figure(*traces: object, **place: object) -> dict[str, object]:
-    return shown({FIGURE_MIME: {"data": list(traces), "layout": {"title": {"text": "T"}}}}, **place)
+def figure(*traces: Json, **place: Unpack[Place]) -> Cell:
+    drawn: FigureDocument = {"data": list(traces), "layout": {"title": {"text": "T"}}}
+    return shown({"application/vnd.plotly.v1+json": drawn}, **place)
 
 
 def test_sections_without_content_are_left_out_and_named() -> None:

@@ -7,12 +7,12 @@ check here, made of the functions that the report itself calls, so that both rai
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from os import fspath
 from typing import Final, get_args
 
 from citus_analysis.bottleneck.measured_resources import study_resources
 from citus_analysis.core.frames import TableSource
-from citus_analysis.core.open_types import JsonMapping
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.published import published
@@ -26,7 +26,21 @@ from citus_analysis.spans.analyse.profile import profiled_statements, profiled_t
 
 __all__ = ["check_choices"]
 
-Values = JsonMapping
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a report's parameters; each is asked for by the type that the notebook declares for it."""
+
+    given: Mapping[str, Scalar]
+
+    def text(self, name: str) -> str:
+        """The value of a `str`."""
+        return str(self.given[name])
+
+    def whole(self, name: str) -> int:
+        """The value of an `int`."""
+        return int(self.given[name])
+
 
 #: Parameter -> the open interval that its value must lie in.
 _WITHIN: Final = {"alpha": (0.0, 1.0), "level": (0.0, 1.0), "margin": (0.0, float("inf"))}
@@ -52,57 +66,58 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
             bounds = f"between {low:g} and {high:g}" if high < float("inf") else f"above {low:g}"
             raise UsageError(f"parameter {parameter!r} is {value:g}", way_out=f"choose a number {bounds}")
     if name in _CHECKS:
-        _CHECKS[name](dataset, values)
+        _CHECKS[name](dataset, Values(values))
 
 
 def _selection(dataset: TableSource, values: Values) -> Selection:
-    return select_runs(dataset, values["resources"], values["phase"], values["workload"])
+    return select_runs(dataset, values.text("resources"), values.text("phase"), values.text("workload"))
 
 
 def _scalability(dataset: Dataset, values: Values) -> None:
     selection = _selection(dataset, values)
     for axis in get_args(Axis):
-        check_base(selection, axis, values[f"base_{axis}"])
+        check_base(selection, axis, values.whole(f"base_{axis}"))
 
 
 def _comparison(dataset: Dataset, values: Values) -> None:
     selection = _selection(dataset, values)
-    if values["base"]:
-        base_variant(selection, values["base"])
+    if base := values.text("base"):
+        base_variant(selection, base)
 
 
 def _profile(dataset: Dataset, values: Values) -> None:
-    windows = with_log_runs(dataset, values["since"], values["until"], values["window_s"])
+    windows = with_log_runs(dataset, values.text("since"), values.text("until"), values.whole("window_s"))
     selection = _selection(windows, values)
-    if values["threads"]:
-        profiled_threads(profiled_statements(selection, windows), values["threads"])
+    if threads := values.whole("threads"):
+        profiled_threads(profiled_statements(selection, windows), threads)
 
 
 def _resources(dataset: Dataset, values: Values) -> None:
-    if values["detail"] or values["iteration"] or values["resources"] != "*":
-        study_resources(dataset, values["resources"], detail=values["detail"], iteration=values["iteration"])
+    resources, detail, iteration = values.text("resources"), values.text("detail"), values.whole("iteration")
+    if detail or iteration or resources != "*":
+        study_resources(dataset, resources, detail=detail, iteration=iteration)
 
 
 def _server(dataset: Dataset, values: Values) -> None:
     for before in ("", "base_"):
-        resources, logs = (values[f"{before}{name}"] or values[name] for name in ("resources", "logs"))
-        since, until = values[f"{before}since"], values[f"{before}until"]
+        resources, logs = (values.text(f"{before}{name}") or values.text(name) for name in ("resources", "logs"))
+        since, until = values.text(f"{before}since"), values.text(f"{before}until")
         WindowedLogs.of(dataset, LogWindow.between(since, until, resources=resources, logs=logs))
 
 
 def _published(_dataset: Dataset, values: Values) -> None:
-    metrics = published(values["source"], values["table"])["metric"].unique().to_list()
-    if values["size"] not in metrics:
-        raise UnknownNameError(f"metric of table {values['table']}", values["size"], metrics)
+    metrics = published(values.text("source"), values.text("table"))["metric"].unique().to_list()
+    if (size := values.text("size")) not in metrics:
+        raise UnknownNameError(f"metric of table {values.text('table')}", size, metrics)
 
 
 def _bottleneck(dataset: Dataset, values: Values) -> None:
-    check_known(with_log_runs(dataset).table("runs"), values["resources"])
+    check_known(with_log_runs(dataset).table("runs"), values.text("resources"))
 
 
 def _track(dataset: Dataset, values: Values) -> None:
-    tracked_datasets(fspath(dataset.path), values["datasets"])
-    column_values(values["only"])
+    tracked_datasets(fspath(dataset.path), values.text("datasets"))
+    column_values(values.text("only"))
 
 
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {

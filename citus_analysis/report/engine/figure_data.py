@@ -13,18 +13,16 @@ Example:
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-__all__ = ["Json", "slim"]
+from citus_analysis.core.open_types import Json
+
+__all__ = ["slim"]
 
 #: Largest change of a number, relative to the range of all: a thousandth of a pixel on a figure of 1,000 pixels.
 _LOSS: Final = 1e-6
-
-
-#: A value of JSON.
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 def slim(value: Json) -> Json:

@@ -16,7 +16,7 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from citus_analysis.core.open_types import JsonMapping
+from citus_analysis.report.engine.notebook_document import Notebook
 from citus_analysis.report.engine.packed_text import packed, plotly_library
 from citus_analysis.report.engine.sections import figures_json, sections_of
 
@@ -47,7 +47,7 @@ class Link:
     introduction: str = ""
 
 
-def export_html(notebook: JsonMapping, *, title: str, tables: str, index: str = "") -> str:
+def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "") -> str:
     """The page of an executed notebook.
 
     Args:

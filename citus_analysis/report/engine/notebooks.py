@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.core import defaults
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
 __all__ = [
     "DATASETS",
@@ -144,9 +144,9 @@ def find_notebook(name: str) -> Path:
     return paths[name]
 
 
-def load_notebook(path: Path) -> JsonObject:
+def load_notebook(path: Path) -> Notebook:
     """A notebook as its JSON document."""
-    document: JsonObject = json.loads(path.read_text(encoding="utf-8"))
+    document: Notebook = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
@@ -158,7 +158,7 @@ def report_parameters(name: str) -> tuple[Parameter, ...]:
     """
     for cell in load_notebook(find_notebook(name))["cells"]:
         if "parameters" in cell["metadata"].get("tags", ()):
-            return tuple(p for p in parameters_in(_text(cell["source"])) if p.name not in RESERVED)
+            return tuple(p for p in parameters_in(text_of(cell["source"])) if p.name not in RESERVED)
     return ()
 
 
@@ -219,15 +219,9 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
     return {key: known[key].convert(value) for key, value in given.items()}
 
 
-def strip_notebook(document: JsonObject) -> JsonObject:
+def strip_notebook(document: Notebook) -> Notebook:
     """A notebook without what makes version control noisy: outputs, counters, stray metadata; stable cell ids."""
-    cells = []
-    for number, cell in enumerate(document["cells"]):
-        tags = cell["metadata"].get("tags")
-        kept = {"cell_type": cell["cell_type"], "id": f"cell-{number:02d}", "metadata": {"tags": tags} if tags else {}}
-        if cell["cell_type"] == "code":
-            kept |= {"execution_count": None, "outputs": []}
-        cells.append({**kept, "source": _text(cell["source"]).splitlines(keepends=True)})
+    cells = [_stripped(cell, f"cell-{number:02d}") for number, cell in enumerate(document["cells"])]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {
         "cells": cells,
@@ -237,5 +231,16 @@ def strip_notebook(document: JsonObject) -> JsonObject:
     }
 
 
-def _text(source: str | list[str]) -> str:
-    return source if isinstance(source, str) else "".join(source)
+def _stripped(cell: Cell, name: str) -> Cell:
+    kind, source = cell["cell_type"], text_of(cell["source"]).splitlines(keepends=True)
+    tags = cell["metadata"].get("tags")
+    if kind != "code":
+        return {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}, "source": source}
+    return {
+        "cell_type": kind,
+        "id": name,
+        "metadata": {"tags": tags} if tags else {},
+        "execution_count": None,
+        "outputs": [],
+        "source": source,
+    }

@@ -7,7 +7,7 @@ and the table of every figure is written as CSV beside the report.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -18,14 +18,13 @@ import plotly.graph_objects as go
 import polars as pl
 from IPython.display import display
 
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.published import audit_runs
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
 from citus_analysis.report.blocks.html_tables import html_table
 from citus_analysis.report.blocks.set_up_block import measured_line, set_up_block, set_up_rows
+from citus_analysis.report.engine.notebook_document import FIGURE_MIME, METADATA_KEY
 from citus_analysis.report.engine.notebooks import Scalar
-from citus_analysis.report.engine.sections import FIGURE_MIME, METADATA_KEY
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
@@ -95,8 +94,7 @@ class Page:
         for number, figure in enumerate(shown):
             place = {"name": name if len(shown) == 1 else f"{name}-{number + 1}", "csv": f"{name}.csv"}
             place |= {"caption": caption if number == len(shown) - 1 else "", "row": name if len(shown) > 1 else ""}
-            document = json.loads(figure.to_json())
-            data = {FIGURE_MIME: document, "text/plain": _title(document)}
+            data = {FIGURE_MIME: json.loads(figure.to_json()), "text/plain": figure.layout.title.text or "figure"}
             _display(data, {METADATA_KEY: place})
 
     def how_to_read(self, text: str) -> None:
@@ -169,14 +167,9 @@ def _flat(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("; ") for name in lists)
 
 
-def _title(document: JsonObject) -> str:
-    title: str = document["layout"].get("title", {}).get("text") or "figure"
-    return title
-
-
 def _show(html: str, plain: str) -> None:
     _display({"text/html": html, "text/plain": plain}, {})
 
 
-def _display(data: JsonObject, metadata: JsonObject) -> None:
+def _display(data: Mapping[str, object], metadata: Mapping[str, object]) -> None:
     display(data, raw=True, metadata=metadata)  # type: ignore[no-untyped-call] # IPython is partly typed

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Final
 
 import mistune
 
-from citus_analysis.core.open_types import JsonMapping
 from citus_analysis.report.engine.figure_data import slim
+from citus_analysis.report.engine.notebook_document import (
+    FIGURE_MIME,
+    METADATA_KEY,
+    Cell,
+    FigureDocument,
+    Notebook,
+    Output,
+    Place,
+    text_of,
+)
 
 __all__ = [
     "FIGURE_MIME",
@@ -32,16 +41,12 @@ __all__ = [
     "sections_of",
 ]
 
-FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
-METADATA_KEY: Final = "citus_analysis"
 #: Tag of a markdown cell that explains how to read what follows.
 HOW_TO_READ: Final = "how-to-read"
 
 _HEADING: Final = re.compile(r"^## +(?P<title>.+?) *$\n?", re.MULTILINE)
 #: Raw HTML in a notebook's prose is shown as text.
 _MARKDOWN: Final = mistune.create_markdown(escape=True, plugins=["table"])
-
-Json = JsonMapping
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Figure:
     id: str
     title: str
     height: int
-    document: Json
+    document: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -101,10 +106,10 @@ class Sections:
     opening: Section
     shown: list[Section]
     left_out: list[str]
-    facts: Json
+    facts: Mapping[str, str]
 
 
-def sections_of(notebook: Json) -> Sections:
+def sections_of(notebook: Notebook) -> Sections:
     """The sections of an executed notebook."""
     opening = Section()
     every = [opening]
@@ -128,7 +133,7 @@ def sections_of(notebook: Json) -> Sections:
     return Sections(opening, shown, [section.title for section in every[1:] if not section.content], facts_of(notebook))
 
 
-def facts_of(notebook: Json) -> dict[str, str]:
+def facts_of(notebook: Notebook) -> dict[str, str]:
     """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty where it has shown none."""
     facts: dict[str, str] = {}
     for cell in notebook["cells"]:
@@ -137,17 +142,17 @@ def facts_of(notebook: Json) -> dict[str, str]:
     return facts
 
 
-def introduction_of(notebook: Json) -> str:
+def introduction_of(notebook: Notebook) -> str:
     """The first paragraph below the title."""
-    first = next((_text(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"), "")
+    first = next((text_of(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"), "")
     paragraphs = [part.strip() for part in first.split("\n\n") if part.strip() and not part.startswith("#")]
     return paragraphs[0].replace("\n", " ") if paragraphs else ""
 
 
-def _prose(cell: Json, every: list[Section]) -> None:
+def _prose(cell: Cell, every: list[Section]) -> None:
     """Text before a heading belongs to the section before."""
     folded = HOW_TO_READ in cell.get("metadata", {}).get("tags", ())
-    before, *headed = _HEADING.split(_text(cell["source"]))
+    before, *headed = _HEADING.split(text_of(cell["source"]))
     every[-1].blocks += _paragraphs(before, folded=folded)
     for title, text in zip(headed[::2], headed[1::2], strict=True):
         every.append(_section(title, every))
@@ -167,30 +172,26 @@ def _paragraphs(text: str, *, folded: bool) -> Iterator[Block]:
         yield Block(f'<details class="how"><summary>How to read this</summary>{html}</details>' if folded else html)
 
 
-def _block(output: Json, place: Json) -> Block | None:
+def _block(output: Output, place: Place) -> Block | None:
     data = output.get("data", {})
     if "text/html" in data:
-        return Block(_text(data["text/html"]), csv=place.get("csv", ""), content=not place.get("empty"))
-    text = _text(data.get("text/plain") or output.get("text", ""))
+        return Block(text_of(data["text/html"]), csv=place.get("csv", ""), content=not place.get("empty"))
+    text = text_of(data.get("text/plain") or output.get("text", ""))
     return Block(f"<pre>{escape(text)}</pre>", content=True) if text else None
 
 
-def _figure(document: Json, place: Json) -> Figure:
+def _figure(document: FigureDocument, place: Place) -> Figure:
     """The title moves out of the figure: as HTML it wraps on narrow screens, and screen readers find it."""
     layout = {key: value for key, value in document["layout"].items() if key != "title"}
     title = document["layout"].get("title", {}).get("text", "")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", str(place.get("name", "unnamed")))
     drawn = {"data": slim(document["data"]), "layout": layout}
-    return Figure(f"figure-{name}", title, int(layout.get("height", 420)), drawn)
+    return Figure(f"figure-{name}", title, int(document["layout"].get("height", 420)), drawn)
 
 
-def _figures(row: Sequence[Figure], place: Json) -> Block:
+def _figures(row: Sequence[Figure], place: Place) -> Block:
     drawn = tuple(figure for figure in row if figure.document["data"])
     return Block(figures=drawn, caption=place.get("caption", ""), csv=place.get("csv", ""), content=bool(drawn))
-
-
-def _text(source: str | Sequence[str]) -> str:
-    return source if isinstance(source, str) else "".join(source)
 
 
 def figures_json(sections: Sequence[Section]) -> str:

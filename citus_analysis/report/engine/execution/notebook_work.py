@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from citus_analysis.core.open_types import JsonMapping, JsonObject
 from citus_analysis.dataset.ingesting.workers.helper_process import say
 from citus_analysis.errors import ReportError
 from citus_analysis.redaction import redact
 from citus_analysis.report.engine.links import check_links
+from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
 __all__ = ["Failure", "Finished", "execute", "finish", "prepare"]
@@ -100,22 +100,23 @@ def finish(executed: Path, name: str, index: str | None) -> Finished | OSError |
     return Finished(title, _findings(document))
 
 
-def _without_places(document: JsonObject) -> JsonObject:
+def _without_places(document: Notebook) -> Notebook:
     """The executed notebook without temporary paths, times and secrets: the same data give the same file."""
     document["metadata"].pop("papermill", None)
     for cell in document["cells"]:
-        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
-        if "injected-parameters" in cell["metadata"].get("tags", ()):
+        tags = cell["metadata"].get("tags", [])
+        cell["metadata"] = {"tags": tags} if "tags" in cell["metadata"] else {}
+        if "injected-parameters" in tags:
             cell["id"] = "injected-parameters"
             cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
     return document
 
 
-def _lines(source: str | list[str]) -> list[str]:
+def _lines(source: Text) -> list[str]:
     return source.splitlines(keepends=True) if isinstance(source, str) else source
 
 
-def _title(document: JsonMapping, name: str) -> str:
+def _title(document: Notebook, name: str) -> str:
     for cell in document["cells"]:
         for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
             if line.startswith("# "):
@@ -123,11 +124,11 @@ def _title(document: JsonMapping, name: str) -> str:
     return name
 
 
-def _findings(document: JsonMapping) -> tuple[str, ...]:
+def _findings(document: Notebook) -> tuple[str, ...]:
     """The sentences shown by :meth:`Page.findings`, for the index page."""
     for cell in document["cells"]:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
-            if 'class="findings"' in "".join(data.get("text/html", "")):
-                return tuple("".join(data["text/plain"]).splitlines())
+            if 'class="findings"' in text_of(data.get("text/html", "")):
+                return tuple(text_of(data["text/plain"]).splitlines())
     return ()

@@ -1,0 +1,127 @@
+r"""What the JSON document of a notebook holds, as far as reports read or write it.
+
+The format is nbformat 4.5; a notebook may hold more than is named here. Texts of several lines are written as a list of
+lines, or as one text.
+
+Example:
+    >>> cell: Cell = {"cell_type": "markdown", "metadata": {}, "source": ["# Title\n", "Words."]}
+    >>> text_of(cell["source"])
+    '# Title\nWords.'
+"""
+
+from __future__ import annotations
+
+from typing import Final, NotRequired, TypeAlias, TypedDict
+
+from citus_analysis.core.open_types import Json
+
+__all__ = [
+    "FIGURE_MIME",
+    "METADATA_KEY",
+    "Cell",
+    "FigureDocument",
+    "Notebook",
+    "Output",
+    "OutputData",
+    "Place",
+    "Text",
+    "text_of",
+]
+
+FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+METADATA_KEY: Final = "citus_analysis"
+
+Text: TypeAlias = str | list[str]
+
+
+class Place(TypedDict, total=False):
+    """The metadata of an output of :class:`citus_analysis.report.engine.page.Page`.
+
+    Attributes:
+        name: name of a figure, unique in the notebook.
+        csv: name of the CSV file with the numbers.
+        caption: caption of a figure.
+        row: name that figures side by side share.
+        section: title of the section that begins with this output.
+        facts: facts of the data.
+        empty: nothing was found or measured here.
+    """
+
+    name: str
+    csv: str
+    caption: str
+    row: str
+    section: str
+    facts: dict[str, str]
+    empty: bool
+
+
+class _Title(TypedDict, total=False):
+    text: str
+
+
+class _Layout(TypedDict, total=False):
+    title: _Title
+    height: float
+
+
+class FigureDocument(TypedDict):
+    """A figure as plotly writes it; its layout has many more fields."""
+
+    data: list[Json]
+    layout: _Layout
+
+
+OutputData = TypedDict(
+    "OutputData",
+    {"text/html": Text, "text/plain": Text, "application/vnd.plotly.v1+json": FigureDocument},
+    total=False,
+)
+
+
+class _OutputMetadata(TypedDict, total=False):
+    citus_analysis: Place
+
+
+class Output(TypedDict, total=False):
+    """What a cell displayed (`data`) or printed (`text`)."""
+
+    output_type: str
+    data: OutputData
+    metadata: _OutputMetadata
+    text: Text
+
+
+class _CellMetadata(TypedDict, total=False):
+    tags: list[str]
+
+
+class Cell(TypedDict):
+    """A cell: prose, or code with its outputs."""
+
+    cell_type: str
+    id: NotRequired[str]
+    metadata: _CellMetadata
+    execution_count: NotRequired[int | None]
+    outputs: NotRequired[list[Output]]
+    source: Text
+
+
+class _NotebookMetadata(TypedDict, total=False):
+    kernelspec: dict[str, str]
+    language_info: dict[str, str]
+    papermill: dict[str, Json]
+
+
+class Notebook(TypedDict):
+    """The document."""
+
+    cells: list[Cell]
+    metadata: NotRequired[_NotebookMetadata]
+    nbformat: NotRequired[int]
+    nbformat_minor: NotRequired[int]
+
+
+def text_of(source: Text) -> str:
+    """A text of a notebook as one string."""
+    return source if isinstance(source, str) else "".join(source)
