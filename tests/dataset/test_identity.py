@@ -71,7 +71,7 @@ def test_run_id(identity: Identity, run_id: str | None) -> None:
 
 def test_the_parts_and_the_monitor_of_a_run_share_its_id() -> None:
     names = ["load_A_8_9_1_2_V3_2_0.log", "load_A_8_9_1_2_V3_2_1.log", "monitor_load_A_8_9_1_2_V3_2_0.log"]
-    assert len({Identity(**name_facts(name, "V3")).run_id for name in names}) == 1
+    assert len({Identity.of(name_facts(name, "V3")).run_id for name in names}) == 1
 
 
 @pytest.mark.parametrize(

@@ -572,7 +572,8 @@ def test_the_summary_is_data(tree: Tree, study: dict[str, str], out: Path) -> No
     assert isinstance(summary, IngestSummary)
     stored = summary.to_dict()
     assert stored["exit_code"] == 0
-    assert stored["rows"]["runs"] == 2
+    assert stored["rows"] == dict(summary.rows)
+    assert summary.rows["runs"] == 2
 
 
 def test_the_sources_table_on_disk_says_the_same(tree: Tree, study: dict[str, str], out: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from citus_analysis.dataset.discover.identity import Facts
 from citus_analysis.dataset.discover.labels import Labels, split_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.walk import walk
@@ -19,7 +20,7 @@ files:
 """
 
 
-def facts(root: Path, name: str) -> dict[str, object]:
+def facts(root: Path, name: str) -> Facts:
     return Labels(root).facts(root / name)
 
 
@@ -102,7 +103,7 @@ facts: {set_up: laptop, phase: load, workload: A, threads: 8, workers: 0}
 """
 
 
-def identified(root: Path, name: str) -> dict[str, object]:
+def identified(root: Path, name: str) -> Facts:
     (found,) = [found for found in walk([root]).files if found.relative == name]
     return Identifier({}).identify(found).identity.to_dict()
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Final
+from typing import Final, TypeAlias
 
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
@@ -28,7 +27,8 @@ from citus_analysis.texts.printable import printable
 
 __all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
 
-Facts = JsonObject
+#: Name of a fact, or of an option of a format -> its value.
+Facts: TypeAlias = dict[str, str | int]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,29 @@ class Identity:
         for name, value in list(vars(self).items()):
             if isinstance(value, str):
                 object.__setattr__(self, name, printable(redact_path(value)))
+
+    @classmethod
+    def of(cls, facts: Facts) -> Identity:
+        """The identity that facts state, of which the resource must be one; other names are passed over."""
+        texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+        numbers = {name: value for name, value in facts.items() if isinstance(value, int)}
+        return cls(
+            resource=texts["resource"],
+            system=texts.get("system"),
+            set_up=texts.get("set_up"),
+            phase=texts.get("phase"),
+            workload=texts.get("workload"),
+            threads=numbers.get("threads"),
+            records=numbers.get("records"),
+            operations=numbers.get("operations"),
+            iteration=numbers.get("iteration"),
+            workers=numbers.get("workers"),
+            drivers=numbers.get("drivers"),
+            part=numbers.get("part"),
+            role=texts.get("role"),
+            node=texts.get("node"),
+            run=texts.get("run"),
+        )
 
     @property
     def run_id(self) -> str | None:

@@ -211,7 +211,7 @@ def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
     return re.compile("".join((*pieces, re.escape(pattern[end:]))))
 
 
-def split_facts(facts: Mapping[str, object]) -> tuple[Facts, dict[str, str]]:
+def split_facts(facts: Facts) -> tuple[Facts, dict[str, str]]:
     """Facts about the file's identity, and options for its format."""
     identity = {name: value for name, value in facts.items() if name in FACTS}
     return identity, {name: str(value) for name, value in facts.items() if name not in FACTS}

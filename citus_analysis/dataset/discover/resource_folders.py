@@ -54,7 +54,9 @@ class Identifier:
         labels = self._labels.setdefault(found.root, Labels(found.root))
         stated = labels.facts(found.path) | self.meta
         in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
-        named = name_facts(path_text(Path(found.path.name)), resource.facts.get("resource") or resource.folder.name)
+        named = name_facts(
+            path_text(Path(found.path.name)), str(resource.facts.get("resource") or resource.folder.name)
+        )
         fallback = {"resource": path_text(Path(resource.folder.name)) or "unnamed"}
         by_folder = fallback | resource.facts
         # In a flat folder of client logs only the file names distinguish the resources.
@@ -69,7 +71,7 @@ class Identifier:
             mtime_ns=found.mtime_ns,
             named=found.named,
             origin=found.origin,
-            identity=Identity(**identity),
+            identity=Identity.of(identity),
             key=path_text(found.path.relative_to(resource.folder)),
             stated_options=_options(resource.settings) | options,
             states_facts=labels.is_label_file(found.path),
@@ -122,11 +124,12 @@ def _read_config(path: Path) -> _Resource:
         # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
         return _Resource(path.parent)
     stated = _stated(config.get("facts", {}), path)
-    facts: Facts = {name: stated[name] for name in stated if name == "resource"}
-    if isinstance(config.get("resource"), str | int):
-        facts["resource"] = str(config["resource"])
-    if isinstance(config.get("workers"), int):
-        facts["workers"] = config["workers"]
+    facts = {name: value for name, value in stated.items() if name == "resource"}
+    resource, workers = config.get("resource"), config.get("workers")
+    if isinstance(resource, str | int):
+        facts["resource"] = str(resource)
+    if isinstance(workers, int):
+        facts["workers"] = workers
     return _Resource(path.parent, facts, stated, config)
 
 
@@ -142,8 +145,9 @@ def _stated(block: object, path: Path) -> Facts:
 
 
 def _system(config: Mapping[str, object]) -> Facts:
-    if isinstance(config.get("system"), str):
-        return {"system": config["system"]}
+    system = config.get("system")
+    if isinstance(system, str):
+        return {"system": system}
     if config.get("citus_version"):
         return {"system": "citus"}
     return {"system": "postgresql"} if config.get("postgres_version") else {}

@@ -71,7 +71,7 @@ class ResourceTables:
         found: dict[int | None, list[tuple[int, Part]]] = {}
         for number, source in enumerate(self.sources):
             parts = [(number, part) for part in source.parts if part.table == "log_events"]
-            found.setdefault(source.identity.get("iteration"), []).extend(parts)
+            found.setdefault(source.iteration, []).extend(parts)
         return found
 
     def identities(self) -> list[tuple[str, Identity]]:
@@ -80,7 +80,7 @@ class ResourceTables:
         A file of no known format counts if its name gives it the role of a client; that client left no readable output.
         """
         pairs = (
-            (source.run_id, Identity(**source.identity))
+            (source.run_id, Identity.of(source.identity))
             for source in self.sources
             if source.run_id is not None
             and (source.is_client or (source.format is None and source.identity.get("role") is not None))

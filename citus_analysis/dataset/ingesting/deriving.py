@@ -133,7 +133,7 @@ def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask
     """
     key = derivation.state_key(tables)
     logs = [source for source in tables.sources if any(part.table == "log_events" for part in source.parts)]
-    iterations = {source.identity.get("iteration") for source in logs}
+    iterations = {source.iteration for source in logs}
     if derivation.name != "traces" or None in iterations or len(iterations) < 2 or not _is_cluster(tables):
         return [DeriveTask(derivation.name, tables, key)]
     held = {source.source_id for source in logs}
@@ -141,7 +141,7 @@ def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask
     return [
         DeriveTask(derivation.name, replace(tables, sources=(*others, *own)), key, f"-i{iteration}")
         for iteration in sorted(iterations, key=str)
-        if (own := tuple(source for source in logs if source.identity.get("iteration") == iteration))
+        if (own := tuple(source for source in logs if source.iteration == iteration))
     ]
 
 

@@ -187,7 +187,7 @@ def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -
             continue
         selected = {one.name: file.options.get(one.name) for one in file.format.options if one.selects}
         chosen = {name: value for name, value in selected.items() if value is not None}
-        keys = (_content_key(file.hash, file.identity.to_dict() | chosen), _unpacked_key(file))
+        keys = (_content_key(file.hash, {**file.identity.to_dict(), **chosen}), _unpacked_key(file))
         same_as = next((first[key] for key in keys if key in first), None)
         marked.append(replace(file, same_as=same_as))
         for key in keys:

@@ -19,7 +19,7 @@ from typing import Final
 from uuid import uuid4
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, SourceState, one_commit
+from citus_analysis.dataset.storage.manifest import DerivedState, Entry, Manifest, SourceState, one_commit
 from citus_analysis.errors import DatasetError
 
 __all__ = ["OTHER_WRITER", "ObjectManifest", "another_writer", "is_dataset"]
@@ -131,10 +131,10 @@ class ObjectManifest(Manifest):
         self._note(dropped - made, made, time.time())
         super().commit(*states, gone=gone, emptied=emptied)
 
-    def _write(self, entries: list[dict[str, object]]) -> None:
+    def _write(self, entries: list[Entry]) -> None:
         self._put(entries, whole=False)
 
-    def _put(self, entries: list[dict[str, object]], *, whole: bool) -> None:
+    def _put(self, entries: list[Entry], *, whole: bool) -> None:
         facts = {"whole": whole, "writer": self._writer, "superseded": self.superseded if whole else {}}
         data = f"{one_commit(entries)}{json.dumps(facts)}\n".encode("ascii")
         if not self.place.create(_name(self._last + 1), data):

@@ -7,7 +7,7 @@ profile, role of the machine). A URL that holds credentials is refused, because 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,14 +17,14 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from citus_analysis.core.extras import required
-from citus_analysis.core.open_types import JsonMapping, JsonObject, Untyped
+from citus_analysis.core.open_types import UntypedLibrary
 from citus_analysis.errors import CitusAnalysisError, DatasetError, UsageError
 from citus_analysis.redaction import names_secret, redact
 
 __all__ = ["ObjectPlace", "Stored", "reaching"]
 
 #: Seconds until a store that does not answer is given up, and how often a request is repeated.
-_S3_OPTIONS: Final[JsonObject] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
+_S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Words in a store's answer that say that there is no room.
 _FULL_WORDS: Final = ("quota", "insufficientstorage", "insufficient storage", "storagefull", "no space", "507")
@@ -85,12 +85,12 @@ class ObjectPlace:
         return cls(url.rstrip("/"))
 
     @cached_property
-    def fs(self) -> Untyped:
+    def fs(self) -> UntypedLibrary:
         """The file system of the store."""
         import fsspec
 
         scheme = urlsplit(self.url).scheme
-        options: JsonObject = {"use_listings_cache": False}
+        options: dict[str, object] = {"use_listings_cache": False}
         if scheme in {"s3", "s3a"}:
             required("s3fs", "cluster", "a dataset at an s3:// URL")
             options["config_kwargs"] = _S3_OPTIONS
@@ -232,7 +232,7 @@ def _is_conflict(error: Exception) -> bool:
     return isinstance(error, OSError) and any(word in words for word in ("precondition", "conditionalrequestconflict"))
 
 
-def _changed(info: JsonMapping) -> float:
+def _changed(info: Mapping[str, object]) -> float:
     """When an object was written; stores name the time differently."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "created"):
         value = info.get(name)

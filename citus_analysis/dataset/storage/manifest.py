@@ -21,16 +21,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 from blake3 import blake3
 
-from citus_analysis.core.open_types import JsonMapping, JsonObject
+from citus_analysis.core.open_types import KeywordArguments
+from citus_analysis.dataset.discover.identity import Facts
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
 
-__all__ = ["DerivedState", "Manifest", "Part", "SourceState", "exclusive", "one_commit"]
+__all__ = ["DerivedState", "Entry", "Manifest", "Part", "SourceState", "exclusive", "one_commit"]
 
 _VERSION: Final = 2
 _HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
@@ -39,6 +40,9 @@ _HASH_BYTES: Final = 8
 _BEFORE: Final = '{"hash":"', '","entries":'
 _AFTER: Final = "}"
 _LOCK_NAME: Final = "_lock"
+
+#: A state as it is written, or what ends one: `gone` (a source) or `emptied` (a resource).
+Entry: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,19 @@ class SourceState:
     noise_bytes: int | None = None
     rejected_bytes: int | None = None
     rejected: int = 0
-    identity: JsonObject = field(default_factory=dict)
+    identity: Facts = field(default_factory=dict)
     is_client: bool = False
     run_id: str | None = None
     recognised_by: str = ""
     note: str | None = None
     problem: str | None = None
     parts: tuple[Part, ...] = ()
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration that the source belongs to, if it is known."""
+        number = self.identity.get("iteration")
+        return number if isinstance(number, int) else None
 
     @property
     def rows(self) -> int:
@@ -130,7 +140,7 @@ class Manifest:
     _version: int = _VERSION
     _lines: int = 0
     _end: int = 0
-    _held: list[JsonObject] | None = None
+    _held: list[Entry] | None = None
     _status: tuple[int, int, int] | None = None
 
     @classmethod
@@ -180,7 +190,7 @@ class Manifest:
         """All entries."""
         return [*self.sources.values(), *self.derived.values()]
 
-    def entries(self) -> list[JsonObject]:
+    def entries(self) -> list[Entry]:
         """All entries as they are written."""
         return [_entry(state) for state in self.states()]
 
@@ -220,7 +230,8 @@ class Manifest:
             gone: ids of sources that no longer belong to the dataset.
             emptied: resources whose derived tables no longer belong to the dataset.
         """
-        entries = [*map(_entry, states), *({"gone": source_id} for source_id in gone)]
+        entries = [*map(_entry, states)]
+        entries += [{"gone": source_id} for source_id in gone]
         entries += [{"emptied": resource} for resource in emptied]
         for entry in entries:
             self._apply(entry)
@@ -262,7 +273,7 @@ class Manifest:
         sync_folder(self.folder)
         self._version, self._lines, self._end = _VERSION, len(lines), len(data)
 
-    def _write(self, entries: list[JsonObject]) -> None:
+    def _write(self, entries: list[Entry]) -> None:
         if self._version != _VERSION:
             # The entries are already applied, so that they are part of the rewritten manifest.
             with writing(self.path, "byte 0"):
@@ -302,7 +313,7 @@ class Manifest:
     def _damaged(self, number: int) -> DatasetError:
         return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
 
-    def _apply(self, entry: JsonMapping) -> None:
+    def _apply(self, entry: KeywordArguments) -> None:
         if "gone" in entry:
             self.sources.pop(entry["gone"], None)
             return
@@ -327,17 +338,17 @@ def _status_of(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _entry(state: SourceState | DerivedState) -> JsonObject:
+def _entry(state: SourceState | DerivedState) -> Entry:
     # Not `asdict`, which makes deep copies.
     return {**vars(state), "parts": [[*vars(part).values()] for part in state.parts]}
 
 
-def one_commit(entries: list[JsonObject]) -> str:
+def one_commit(entries: list[Entry]) -> str:
     """The text of a manifest that consists of one commit: a line that names its version, and one with the entries."""
     return f"{json.dumps(_HEADERS[_VERSION])}\n{_line(entries)}\n"
 
 
-def _line(entries: list[JsonObject]) -> str:
+def _line(entries: list[Entry]) -> str:
     # ASCII only: names that are not UTF-8 contain lone surrogates, which can only be written as escapes.
     text = json.dumps(entries, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return text.join((_beginning(text.encode("ascii")), _AFTER))
