@@ -59,8 +59,6 @@ WITHIN_LAYER = {
     ("published", "stats"),
     ("published", "scaling"),
     ("core.displays", "core.drawing"),
-    ("redaction", "core.open_types"),
-    ("texts.yaml_text", "core.open_types"),
     ("errors", "core.displays"),
     ("errors", "redaction"),
     ("units", "core.displays"),

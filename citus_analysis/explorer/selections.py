@@ -10,7 +10,6 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.units import US_PER_S
 
@@ -85,12 +84,20 @@ class Selection:
         order = str(values.get("order") or "total_us")
         if order not in ORDERS:
             raise UnknownNameError("column to sort by", order, ORDERS)
-        sides = {name: _number(name, values.get(name)) for name in _SIDES}
-        texts = {name: str(value) for name in FILTERS if name != "shard" and (value := values.get(name))}
-        shard = _number("shard", values.get("shard"))
-        chosen = cls(order=order, descending=bool(values.get("descending", True)))
-        parts: JsonObject = {**texts, **sides, "shard": None if shard is None else int(shard)}
-        return replace(chosen, **parts)
+        shard = _number(values, "shard")
+        return cls(
+            run=_text(values, "run"),
+            node=_text(values, "node"),
+            kind=_text(values, "kind"),
+            executed=_text(values, "executed"),
+            shard=None if shard is None else int(shard),
+            since_s=_number(values, "since_s"),
+            until_s=_number(values, "until_s"),
+            fastest_us=_number(values, "fastest_us"),
+            slowest_us=_number(values, "slowest_us"),
+            order=order,
+            descending=bool(values.get("descending", True)),
+        )
 
     def document(self) -> dict[str, object]:
         """What :meth:`of` takes, without what selects everything."""
@@ -180,7 +187,12 @@ def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def _number(name: str, value: object) -> float | None:
+def _text(values: Mapping[str, object], name: str) -> str | None:
+    return str(value) if (value := values.get(name)) else None
+
+
+def _number(values: Mapping[str, object], name: str) -> float | None:
+    value = values.get(name)
     if value is None or value == "":
         return None
     try:

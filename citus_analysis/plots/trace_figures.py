@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +11,6 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.core.open_types import JsonObject
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, ink_on, new_figure, text
@@ -184,29 +184,35 @@ def _remotes_within_tasks(placed: pl.DataFrame) -> pl.DataFrame:
 
 def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
     """Depth first, children in order of time, with an indented label that is unique per span."""
-    children: dict[int | None, list[JsonObject]] = {}
+    by_time = placed.sort("begin", "byte_offset")
     known = set(placed["span_id"])
-    for row in placed.sort("begin", "byte_offset").iter_rows(named=True):
-        parent = row["parent_span_id"] if row["parent_span_id"] in known else None
-        children.setdefault(parent, []).append(row)
-    rows: list[JsonObject] = []
+    children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for place, (span, parent) in enumerate(by_time.select("span_id", "parent_span_id").iter_rows()):
+        children[parent if parent in known else None].append((place, span))
+    places: list[int] = []
+    depths: list[int] = []
 
     def walk(parent: int | None, depth: int) -> None:
-        for row in children.get(parent, []):
-            shard = "" if row["shard_id"] is None else f" on shard {row['shard_id']}"
-            name = row["name"] if row["kind"] in ("phase", "task", "connect") else f"{row['kind']} {row['name']}"
-            indent = "\u2003" * depth
-            rows.append(row | {"label": f"{indent}{text(name)}{shard}", "order": len(rows)})
-            walk(row["span_id"], depth + 1)
+        for place, span in children[parent]:
+            places.append(place)
+            depths.append(depth)
+            walk(span, depth + 1)
 
     walk(None, 0)
-    origin = min(row["begin"] for row in rows)
-    for row in rows:
-        # Plotly merges bars of equal labels; invisible characters keep them apart.
-        row["label"] += "\u200b" * row["order"]
-        row["offset_us"] = row["begin"] - origin
-        row["length_us"] = max(row["end"] - row["begin"], 0.0)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    ordered = by_time[places]
+    length = (pl.col("end") - pl.col("begin")).clip(lower_bound=0.0)
+    offset = pl.col("begin") - pl.col("begin").min()
+    return ordered.with_columns(label=pl.Series(_labels(ordered, depths)), offset_us=offset, length_us=length)
+
+
+def _labels(ordered: pl.DataFrame, depths: Sequence[int]) -> list[str]:
+    """The label of each span. Plotly merges bars of equal labels; invisible characters keep them apart."""
+    labels: list[str] = []
+    for depth, (kind, name, shard) in zip(depths, ordered.select("kind", "name", "shard_id").iter_rows(), strict=True):
+        words = name if kind in ("phase", "task", "connect") else f"{kind} {name}"
+        of_shard = "" if shard is None else f" on shard {shard}"
+        labels.append("\u2003" * depth + text(words) + of_shard + "\u200b" * len(labels))
+    return labels
 
 
 def plot_flame(

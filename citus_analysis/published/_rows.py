@@ -6,21 +6,34 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypedDict, cast
 
 import polars as pl
 
-from citus_analysis.core.open_types import FrameRow
 from citus_analysis.published._metrics import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, stated_range
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]
 
-Cells: TypeAlias = FrameRow
 
-#: What tells the rows of one table apart.
-_SUBJECT: Final = ("source", "table", "row", "system", "workload")
+class Cells(TypedDict):
+    """One line of ``schema.TABLES["published"]``."""
+
+    source: str
+    table: str
+    row: str
+    system: str | None
+    workload: str | None
+    metric: str
+    unit: str | None
+    value: float
+    stated: str | None
+    note: str | None
+    seed: int | None
+    n: int | None
+
+
 #: How two lines with the same words are told apart.
 _LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
@@ -145,12 +158,13 @@ class ResultTable:
 
 def result_tables(frame: pl.DataFrame) -> list[ResultTable]:
     """Group a frame of ``schema.TABLES["published"]`` into tables and rows, in the order of the frame."""
-    numbers = [row for row in frame.iter_rows(named=True) if row["value"] is not None]
+    numbers = cast("list[Cells]", [row for row in frame.iter_rows(named=True) if row["value"] is not None])
     steps = _column_steps(numbers)
     tables: dict[tuple[str, str], ResultTable] = {}
     grouped: dict[tuple[str | None, ...], list[_Member]] = defaultdict(list)
     for cells, step in zip(numbers, steps, strict=True):
-        grouped[tuple(cells[name] for name in _SUBJECT)].append(_Member(cells, step))
+        subject = cells["source"], cells["table"], cells["row"], cells["system"], cells["workload"]
+        grouped[subject].append(_Member(cells, step))
     for members in grouped.values():
         source, name = members[0].cells["source"], members[0].cells["table"]
         tables.setdefault((source, name), ResultTable(source, name)).rows.append(_row(members))

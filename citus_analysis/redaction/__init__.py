@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
-from citus_analysis.core.open_types import Untyped
 from citus_analysis.redaction._forms import FORMS
 from citus_analysis.redaction._names import MARKERS, SUSPICIOUS, is_suspicious, names_secret
 from citus_analysis.redaction._values import MASK
@@ -36,6 +35,9 @@ __all__ = [
     "redact_values",
     "redacted_items",
 ]
+
+#: Names of values in a mapping: YAML has other keys than texts, too.
+Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
 VERSION: Final = 1
@@ -104,13 +106,13 @@ def redact_values(value: object, name: str = "") -> object:
     return redact(value) if isinstance(value, str) else value
 
 
-def redacted_items(values: Mapping[Untyped, Untyped] | Sequence[Untyped]) -> Iterator[tuple[Untyped, Untyped]]:
+def redacted_items(values: Mapping[Key, object] | Sequence[object]) -> Iterator[tuple[object, object]]:
     """Keys or indexes of one level with their values; values that a neighbour marks as secrets are hidden.
 
     `name: PGPASSWORD` hides the `value` beside it, and `--password` the item that follows in a list.
     """
     if isinstance(values, Mapping):
-        titled = any(isinstance(values.get(key), str) and names_secret(values[key]) for key in _TITLES)
+        titled = any(key in _TITLES and isinstance(title, str) and names_secret(title) for key, title in values.items())
         for key, inner in values.items():
             shown = redact(key) if isinstance(key, str) else key
             yield shown, MASK if titled and key in _TITLED else inner

@@ -20,7 +20,6 @@ from typing import Final
 
 import yaml
 
-from citus_analysis.core.open_types import Untyped
 from citus_analysis.errors import FormatError
 
 __all__ = ["YAML_LIMIT_BYTES", "parse_yaml"]
@@ -37,7 +36,7 @@ _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> Untyped:
+def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> object:
     """The one document in `data`, as Python's plain types; None if it is empty.
 
     Args:
@@ -52,11 +51,12 @@ def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> Untyped:
         raise FormatError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
     try:
         _refuse_excess(data, deepest)
-        return yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
+        loaded: object = yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise FormatError(f"not YAML: {problem}", place=f"line {mark.line + 1}" if mark else None) from error
+    return loaded
 
 
 @dataclass

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
-from citus_analysis.core.open_types import Untyped
 from citus_analysis.stats._validate import Seed, as_sample, check_level, generator
 from citus_analysis.stats.results import Interval
 
@@ -26,12 +25,14 @@ __all__ = ["bca_interval"]
 FEW_FOR_BCA: Final = 20
 #: Resampled values held in memory at once (8 bytes each).
 _BATCH_VALUES: Final = 4_000_000
+#: A vectorised statistic: called with the samples and ``axis=-1``.
+Statistic: TypeAlias = Callable[..., Floats]
 _NO_SPREAD: Final = "all values are equal: the interval has no width, which says nothing about the next run"
 
 
 def bca_interval(
     samples: Sequence[ArrayLike],
-    statistic: Callable[..., Untyped],
+    statistic: Statistic,
     *,
     level: float = LEVEL,
     resamples: int = RESAMPLES,
@@ -69,7 +70,7 @@ def bca_interval(
 
 
 def _bca_ends(
-    arrays: list[Floats], statistic: Callable[..., Untyped], level: float, resamples: int, seed: Seed
+    arrays: list[Floats], statistic: Statistic, level: float, resamples: int, seed: Seed
 ) -> tuple[float, float]:
     from scipy import stats
 
