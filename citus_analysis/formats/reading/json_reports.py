@@ -25,7 +25,7 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["JsonReport", "JsonReports", "read_reports"]
+__all__ = ["JsonReport", "JsonReports", "is_sysstat_json", "read_reports"]
 
 _REPORTS: Final = re.compile(r'"statistics"\s*:\s*\[')
 _SEPARATOR: Final = re.compile(r"[\s,]*")
@@ -35,8 +35,25 @@ _NO_NUMBER: Final = "a number in this report is too large to be one"
 _BLOCK_BYTES: Final = 2**20
 #: Python refuses to read integers with very many digits; as real numbers they are infinite.
 _DECODER: Final = json.JSONDecoder(parse_int=float)
+#: Bytes at the beginning of a file by which the tool is recognised.
+_HEAD_BYTES: Final = 4096
 #: An error this close to the end of the data read so far is attributed to the missing rest.
 _TAIL: Final = 64
+
+
+def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
+    """Whether a file begins as the JSON of a tool of sysstat.
+
+    Args:
+        head: its first bytes.
+        of_sadf: ask for sadf, the only one that names the date of a file of sadc; else for one of the others.
+
+    Example:
+        >>> is_sysstat_json(b'{"sysstat": {"hosts": [')
+        True
+    """
+    start = head[:_HEAD_BYTES].lstrip()
+    return start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == of_sadf
 
 
 @dataclass(frozen=True)

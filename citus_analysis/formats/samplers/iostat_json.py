@@ -22,7 +22,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, read_reports
+from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats.sources.content import Content
@@ -45,8 +45,7 @@ class IostatJson(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
-        start = head[:4096].lstrip()
-        if not start.startswith(b"{") or b'"sysstat"' not in start:
+        if not is_sysstat_json(head):
             return 0.0
         return 0.95 if b'"avg-cpu"' in head or b'"disk_device"' in head else 0.0
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import read_reports
+from citus_analysis.formats.reading.json_reports import is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import tables_of
@@ -34,8 +34,7 @@ class MpstatJson(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that neither iostat nor sadf writes there."""
-        start = head[:4096].lstrip()
-        if not start.startswith(b"{") or b'"sysstat"' not in start or b'"file-date"' in start:
+        if not is_sysstat_json(head):
             return 0.0
         return 0.95 if any(key in head for key in _KEYS) else 0.0
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import read_reports
+from citus_analysis.formats.reading.json_reports import is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import Moment
@@ -48,8 +48,7 @@ class PidstatJson(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that no other tool writes there."""
-        start = head[:4096].lstrip()
-        if not start.startswith(b"{") or b'"sysstat"' not in start or b'"file-date"' in start:
+        if not is_sysstat_json(head):
             return 0.0
         of_processes = b'"PID": "' in head or b'"TGID": "' in head
         return 0.95 if of_processes and any(sign in head for sign in _SIGNS) else 0.0

@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, read_reports
+from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
@@ -36,8 +36,7 @@ class SadfJson(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By the date of sadc's file, which only sadf writes."""
-        start = head[:4096].lstrip()
-        return 0.95 if start.startswith(b"{") and b'"sysstat"' in start and b'"file-date"' in start else 0.0
+        return 0.95 if is_sysstat_json(head, of_sadf=True) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+    ASSEMBLED_ITEMS,
     NOT_IN_ORDER,
     OUT_OF_MEMORY,
     structure,
@@ -42,14 +43,6 @@ NO_CODE: Final = 255
 NO_NUMBER: Final = -1
 
 _RULES, _RECORDS, _NUMBERS, _ASSEMBLED = map(structure, ("rules_t", "records_t", "numbers_t", "assembled_t"))
-_ITEMS: Final = {
-    "executions": "execution_t",
-    "phases": "phase_t",
-    "tasks": "sent_task_t",
-    "locals": "local_t",
-    "sessions": "session_t",
-    "missing": "missing_t",
-}
 
 #: Arrays of structures, by the names of `assembled_t`.
 Assembled = Mapping[str, NDArray[np.void]]
@@ -186,7 +179,7 @@ class Assembly:
         """What was put together since the last time; it stays until the next call, so what is kept must be copied."""
         found = _ASSEMBLED()
         loaded_library().pglog_assembled(self._handle, ctypes.byref(found))
-        return {name: _viewed(getattr(found, name), kind) for name, kind in _ITEMS.items()}
+        return {name: _viewed(getattr(found, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
     def _call(self, result: int) -> bool:
         if result == OUT_OF_MEMORY:

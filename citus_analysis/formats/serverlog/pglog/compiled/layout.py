@@ -22,6 +22,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, MAX_ELEME
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 
 __all__ = [
+    "ASSEMBLED_ITEMS",
     "CODE_COLUMNS",
     "ELEMENTS",
     "FIELDS",
@@ -128,6 +129,16 @@ def _padding(size: int) -> int:
     """Bytes up to the next multiple of eight; eight rather than none, for an array of none is no C."""
     return 8 - size % 8
 
+
+#: Arrays that an assembly gives -> structure of their items.
+ASSEMBLED_ITEMS: Final = {
+    "executions": "execution_t",
+    "phases": "phase_t",
+    "tasks": "sent_task_t",
+    "locals": "local_t",
+    "sessions": "session_t",
+    "missing": "missing_t",
+}
 
 #: Properties of an execution, one byte each.
 _FLAGS: Final = (
@@ -289,9 +300,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("unused", "int32_t"),
         ),
         "array_t": (Member("items", "void *"), Member("count", "int64_t")),
-        "assembled_t": tuple(
-            Member(name, "array_t") for name in ("executions", "phases", "tasks", "locals", "sessions", "missing")
-        ),
+        "assembled_t": tuple(Member(name, "array_t") for name in ASSEMBLED_ITEMS),
     }
 )
 

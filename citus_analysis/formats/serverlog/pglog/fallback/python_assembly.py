@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     RecordColumns,
     Rules,
 )
-from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
+from citus_analysis.formats.serverlog.pglog.compiled.layout import ASSEMBLED_ITEMS, RECORD_EVENTS
 from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     Backend,
     Execution,
@@ -50,16 +50,6 @@ class _Done:
     locals: list[LocalExecution] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
-
-
-_ITEMS: Final[Mapping[str, str]] = {
-    "executions": "execution_t",
-    "phases": "phase_t",
-    "tasks": "sent_task_t",
-    "locals": "local_t",
-    "sessions": "session_t",
-    "missing": "missing_t",
-}
 
 
 class PythonAssembly:
@@ -105,7 +95,7 @@ class PythonAssembly:
     def take(self) -> Assembled:
         """What was put together since the last time."""
         done, self._done = self._done, _Done()
-        return {name: packed(getattr(done, name), kind) for name, kind in _ITEMS.items()}
+        return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
     def _take(self, record: Record, *, in_order: bool) -> bool:
         if record.pid is None:
