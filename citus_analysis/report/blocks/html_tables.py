@@ -1,5 +1,8 @@
 """Frames as HTML tables a person can read: units in the header, sensible digits, intervals beside their estimates.
 
+The HTML is written here, not by great-tables: a table of 20 rows takes it 15 kB, because each table brings a style
+sheet of its own, against 3 kB here, where the page has one for all; its import takes 0.7 s.
+
 Example:
     >>> import polars as pl
     >>> frame = pl.DataFrame({"resource": ["<b>"], "throughput_ops_s": [4321.987]})
