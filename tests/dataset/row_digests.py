@@ -7,7 +7,6 @@ only where rows are meant to change, and say in the commit which and why.
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -20,7 +19,7 @@ import polars.selectors as cs
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.spans import build_traces
-from tests.recordings import RECORDED
+from tests.recordings import copy_recordings
 from tests.spans.recordings import Cut, Recording, load
 from tests.spans.test_damaged_logs import DAMAGES, in_pieces, joined
 
@@ -54,9 +53,7 @@ def row_digest(frame: pl.DataFrame) -> str:
 def of_recordings(jobs: int = 2) -> Digests:
     """Of all tables of an ingest of one recording of each shape; with one job, all work is done in this process."""
     with tempfile.TemporaryDirectory() as name:
-        raw = Path(name) / "raw"
-        for shape in SHAPES:
-            shutil.copytree(RECORDED / shape, raw / shape)
+        raw = copy_recordings(Path(name) / "raw", *SHAPES)
         ingest(raw, Path(name) / "dataset", jobs=jobs)
         dataset = open_dataset(Path(name) / "dataset")
         return {table: row_digest(dataset.table(table)) for table in sorted(TABLES.keys() - OUTSIDE_DATASET)}

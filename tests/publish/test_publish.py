@@ -23,7 +23,7 @@ from citus_analysis.runner.systems.programs import copy_for_account, find_progra
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.schema import TABLES
 from tests.citus_cluster import citus_cluster
-from tests.recordings import RECORDED
+from tests.recordings import RECORDED, copy_recordings
 
 pytestmark = pytest.mark.server
 
@@ -31,17 +31,9 @@ RESOURCES = ("w2-t16-insert", "w1-t4-select", "w2-perf-select", "w2-pgbench")
 
 
 @pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("raw")
-    for resource in RESOURCES:
-        shutil.copytree(RECORDED / resource, root / resource)
-    return root
-
-
-@pytest.fixture(scope="module")
-def dataset(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     out = tmp_path_factory.mktemp("datasets") / "out"
-    ingest([raw], out)
+    ingest([RECORDED / resource for resource in RESOURCES], out)
     return open_dataset(out)
 
 
@@ -114,10 +106,8 @@ def _units(dataset: Dataset) -> int:
     return sum(len({part.table for part in state.parts}) for state in dataset.states())
 
 
-def test_only_what_changed_is_sent(url: str, raw: Path, dataset: Dataset, tmp_path: Path) -> None:
-    tree = tmp_path / "raw"
-    for resource in ("w2-t16-insert", "w2-pgbench"):
-        shutil.copytree(raw / resource, tree / resource)
+def test_only_what_changed_is_sent(url: str, dataset: Dataset, tmp_path: Path) -> None:
+    tree = copy_recordings(tmp_path / "raw", "w2-t16-insert", "w2-pgbench")
     ingest([tree], tmp_path / "out")
     publish_dataset(open_dataset(tmp_path / "out"), url, schema="steps")
     log = next((tree / "w2-t16-insert" / "pglogs").glob("PGLOG-1-*"))
@@ -133,27 +123,27 @@ def test_only_what_changed_is_sent(url: str, raw: Path, dataset: Dataset, tmp_pa
     assert_same(url, "steps", changed)
 
 
-def test_what_the_dataset_lost_is_removed(url: str, raw: Path, tmp_path: Path) -> None:
-    ingest([raw / "w2-t16-insert", raw / "w1-t4-select"], tmp_path / "two")
+def test_what_the_dataset_lost_is_removed(url: str, tmp_path: Path) -> None:
+    ingest([RECORDED / "w2-t16-insert", RECORDED / "w1-t4-select"], tmp_path / "two")
     publish_dataset(open_dataset(tmp_path / "two"), url, schema="shrinks", tables=["clients", "runs"])
-    ingest([raw / "w1-t4-select"], tmp_path / "one")
+    ingest([RECORDED / "w1-t4-select"], tmp_path / "one")
     fewer = open_dataset(tmp_path / "one")
     assert publish_dataset(fewer, url, schema="shrinks", tables=["clients", "runs"]).deleted > 1
     for name in ("clients", "runs"):
         assert published_rows(url, "shrinks", name).height == fewer.table(name).height
-    ingest([raw / "w2-pgbench"], tmp_path / "other")
+    ingest([RECORDED / "w2-pgbench"], tmp_path / "other")
     with pytest.raises(UsageError, match="holds another dataset"):
         publish_dataset(open_dataset(tmp_path / "other"), url, schema="shrinks", tables=["clients", "runs"])
 
 
-def test_a_failure_leaves_everything_as_it_was(url: str, raw: Path, tmp_path: Path) -> None:
-    ingest([raw / "w1-t4-select"], tmp_path / "out")
+def test_a_failure_leaves_everything_as_it_was(url: str, tmp_path: Path) -> None:
+    ingest([RECORDED / "w1-t4-select"], tmp_path / "out")
     publish_dataset(open_dataset(tmp_path / "out"), url, schema="whole", tables=["clients"])
     before = published_rows(url, "whole", "clients")
     with dbapi.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute("ALTER TABLE whole.clients ADD CONSTRAINT none CHECK (false) NOT VALID")
         connection.commit()
-    ingest([raw / "w2-t16-insert"], tmp_path / "out")
+    ingest([RECORDED / "w2-t16-insert"], tmp_path / "out")
     with pytest.raises(InputError, match=r'violates check constraint "none".*nothing was changed'):
         publish_dataset(open_dataset(tmp_path / "out"), url, schema="whole", tables=["clients"])
     assert published_rows(url, "whole", "clients").equals(before)
@@ -206,10 +196,9 @@ def test_rows_of_derived_tables_are_behind_views() -> None:
     assert {base_name(name) for name in DERIVED}.isdisjoint(TABLES)
 
 
-def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(raw: Path, tmp_path: Path) -> None:
-    for resource in ("w2-t16-insert", "w2-pgbench"):
-        shutil.copytree(raw / resource, tmp_path / "raw" / resource)
-    ingest([tmp_path / "raw"], tmp_path / "out")
+def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(tmp_path: Path) -> None:
+    sources = [RECORDED / "w2-t16-insert", RECORDED / "w2-pgbench"]
+    ingest(sources, tmp_path / "out")
     dataset = open_dataset(tmp_path / "out")
     with citus_cluster(tmp_path / "servers") as cluster:
         url = f"postgresql://{SUPERUSER}@{LOOPBACK}:{cluster.nodes()[0].port}/postgres"
@@ -237,6 +226,6 @@ def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(raw: Path, tmp_path
         joined = "SELECT count(*) FROM citus_analysis.spans JOIN citus_analysis.runs USING (run_id)"
         assert one(url, joined) == dataset.table("spans").filter(pl.col("run_id").is_not_null()).height
         assert publish_dataset(dataset, url, tables=chosen).rows == {}
-        ingest([tmp_path / "raw"], tmp_path / "out", meta={"workers": "7"})
+        ingest(sources, tmp_path / "out", meta={"workers": "7"})
         publish_dataset(open_dataset(tmp_path / "out"), url, tables=chosen)
         assert one(url, "SELECT string_agg(DISTINCT workers::text, ',') FROM citus_analysis.runs") == "7"

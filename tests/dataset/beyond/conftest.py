@@ -7,26 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion
 from tests.dataset.beyond.s3_servers import Store, Versitygw, moto, versitygw, versitygw_program
-from tests.recordings import RECORDED
+from tests.recordings import RECORDED, copy_recordings
 
 RESOURCES = ("w2-t16-insert", "w1-t4-select")
 
 
 @pytest.fixture(scope="session")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("recordings")
-    for resource in RESOURCES:
-        shutil.copytree(RECORDED / resource, root / resource)
-    for packed in root.glob("**/PGLOG-*.zst"):
-        with zstandard.open(packed, "rb") as content:
-            packed.with_suffix("").write_bytes(content.read())
-        packed.unlink()
-    return root
+    return copy_recordings(tmp_path_factory.mktemp("recordings"), *RESOURCES, unpacked=True)
 
 
 @pytest.fixture(scope="session")
