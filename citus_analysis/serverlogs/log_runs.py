@@ -21,6 +21,8 @@ __all__ = ["LogRuns", "with_log_runs"]
 
 #: Tables whose rows belong to a window, and the column of their time. A statement belongs to where it ended.
 _PLACED: Final = {"statements": "end_time", "checkpoints": "end_time", "log_events": "log_time"}
+#: Tables that are not those of the dataset: small ones.
+_OWN: Final = ("runs", "match_quality")
 _WHOLE: Final = "whole log"
 
 
@@ -75,15 +77,17 @@ class LogRuns:
         if name in _PLACED:
             return self.scan(name).collect()
         found = self.dataset.table(name)
-        if name != "match_quality":
+        if name not in _OWN:
             return found
         first = self.runs.sort("start_time").unique("resource", keep="first").select("resource", "run_id")
         return found.drop("run_id").join(first, on="resource").select(found.columns)
 
     def scan(self, name: str, /) -> pl.LazyFrame:
         """The same table as a lazy frame."""
-        if name not in _PLACED:
+        if name in _OWN:
             return self.table(name).lazy()
+        if name not in _PLACED:
+            return self.dataset.scan(name)
         rows, time = self.dataset.scan(name), pl.col(_PLACED[name])
         columns = rows.collect_schema().names()
         # Records are many and are counted: their order is not worth the memory.

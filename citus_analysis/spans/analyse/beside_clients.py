@@ -13,13 +13,14 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.runs import setting_text
-from citus_analysis.spans.analyse.coarse import coarse_profile
-from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
+from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile
+from citus_analysis.spans.analyse.profile import PROFILED, SENT_BY, ProfileStudy
 from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
 from citus_analysis.units import US_PER_MS
 
 __all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampled_percent"]
 
+_RUN: Final = ["resource", "run_id"]
 _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
 #: Columns of `runs` in which repeats agree.
 _REPEATED: Final = ("resource", "phase", "workload", "workers", "threads", "drivers", "records", "operations")
@@ -126,14 +127,15 @@ def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = 
         statements: `sampled_client_mean_ms`. The usual set-up comes first.
     """
     shares = sampled_percent(as_polars(dataset.table("runs")))
-    statements = study.statements.join(shares, on=["run_id", "resource"], how="left", maintain_order="left")
     group = [*_CONFIGURATION, "sampled_percent"]
-    profile = coarse_profile(statements, by=group, skip_first=study.skip_first).filter(pl.col("quantity") == "T")
+    kept = after_warm_up(study.statements, study.skip_first, PROFILED)
+    statements = kept.join(shares, on=_RUN, how="left", maintain_order="left")
+    profile = coarse_profile(statements, by=group).filter(pl.col("quantity") == "T")
     means = in_milliseconds(profile.select(*group, "n", "mean_us"))
-    found = profile_percentiles(statements, by=group, quantities=["T"], skip_first=study.skip_first, level=level)
+    found = profile_percentiles(statements, by=group, quantities=["T"], level=level)
     table = means.join(_wide(found, group), on=group, how="left", nulls_equal=True)
     latencies = as_polars(dataset.table("operation_latencies"))
-    of_runs = statements.select("resource", "run_id", *group).unique()
+    of_runs = study.statements.select(*_RUN, *_CONFIGURATION).unique().join(shares, on=_RUN, how="left")
     for role, prefix in _ROLES.items():
         table = table.join(_of_clients(latencies, of_runs, role, prefix), on=group, how="left", nulls_equal=True)
     percentiles = [name for name in table.columns if name.startswith("p") and "_ms" in name]

@@ -23,6 +23,10 @@ QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "ch
 
 _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
+#: What the summary of a group needs besides the columns to group by.
+SUMMARISED: Final = (*QUANTITIES.values(), *_BOUNDS, "connect_us", "includes_commit", "child_protocol")
+#: Where a statement stands in its session.
+_PLACE: Final = ("resource", "iteration", "source_id", "pid", "byte_offset", "session_seq")
 
 
 @in_callers_kind
@@ -46,20 +50,27 @@ def coarse_profile(
         small to have one), `warning`: what must be known before it is compared with another group, and `note`: which
         part of P made connections, and its bounds where statements have several tasks.
     """
-    kept = after_warm_up(as_polars(statements), skip_first)
+    kept = after_warm_up(as_polars(statements), skip_first, [*by, *SUMMARISED])
     parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
     order = pl.Enum(list(QUANTITIES))
     profile = pl.concat(parts).with_columns(pl.col("quantity").cast(order)).filter(pl.col("n") > 0)
     return profile.sort(*by, "quantity", nulls_last=True)
 
 
-def after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
-    """The statements that touched a shard and did not fail, without the first ones of each session."""
+def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[str]) -> pl.DataFrame:
+    """The statements that touched a shard and did not fail, without the first ones of each session.
+
+    Args:
+        statements: rows of table `statements`; of an hour, copies of all their columns would not fit into memory.
+        skip_first: how many the first ones are.
+        columns: those of the result.
+    """
+    wanted = list(dict.fromkeys(columns))
+    touched = pl.col("executed").is_not_null()
     if not skip_first:
-        return statements.filter(pl.col("executed").is_not_null() & ~pl.col("failed"))
-    ordered = statements.filter(pl.col("executed").is_not_null()).sort(
-        "resource", "iteration", "source_id", "pid", "byte_offset"
-    )
+        return statements.lazy().filter(touched & ~pl.col("failed")).select(wanted).collect()
+    needed = list(dict.fromkeys([*wanted, *_PLACE, "failed"]))
+    ordered = statements.lazy().filter(touched).select(needed).collect().sort(_PLACE[:-1])
     restarted = pl.any_horizontal(
         pl.col("source_id").ne_missing(pl.col("source_id").shift(1)),
         pl.col("pid").ne_missing(pl.col("pid").shift(1)),
@@ -68,7 +79,7 @@ def after_warm_up(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     numbered = ordered.with_columns(session=restarted.cum_sum()).with_columns(
         number=pl.int_range(pl.len()).over("session")
     )
-    return numbered.filter((pl.col("number") >= skip_first) & ~pl.col("failed"))
+    return numbered.filter((pl.col("number") >= skip_first) & ~pl.col("failed")).select(wanted)
 
 
 def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) -> pl.DataFrame:

@@ -27,20 +27,28 @@ COMPONENT_WORDS: Final = {
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
-def compose(statements: Frame) -> pl.DataFrame:
+def compose(statements: Frame, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Statements whose T can be taken apart, with the parts of :data:`COMPONENTS`.
 
     Left out are failed statements, those that touched no shard, and those with a task whose child is unknown.
+
+    Args:
+        statements: rows of table `statements`.
+        columns: those that the result has besides T and its parts; None: all that there are.
     """
     remote = pl.col("wait_us").is_not_null()
     known = pl.col("total_us").is_not_null() & (~remote | pl.col("child_us").is_not_null())
     frame = as_polars(statements)
     connect = pl.col("connect_us").fill_null(0.0) if "connect_us" in frame.columns else pl.lit(0.0)
-    return frame.filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known).with_columns(
+    kept = frame.lazy().filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known)
+    composed = kept.with_columns(
         pl.col("parse_us", "bind_us", "child_us", "latency_us").fill_null(0.0),
         connect_us=connect,
         parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0) - connect,
     )
+    # Of all statements of an hour, copies of every column would not fit into memory.
+    wanted = pl.all() if columns is None else pl.col(dict.fromkeys([*columns, "total_us", *COMPONENTS]))
+    return composed.select(wanted).collect()
 
 
 @in_callers_kind
@@ -67,7 +75,7 @@ def percentile_profile(
     """
     total = pl.len().over(list(by))
     rank = (pl.col("total_us").rank("ordinal").over(list(by)) - 0.5) / total
-    ranked = compose(statements).with_columns(n=total, rank=rank)
+    ranked = compose(statements, by).with_columns(n=total, rank=rank)
     rows = []
     for percent in percentiles:
         centre = percent / 100

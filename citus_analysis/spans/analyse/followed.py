@@ -19,6 +19,11 @@ __all__ = ["TraceStudy", "trace_studies"]
 
 #: What the tail's profile needs to know of spans.
 _OF_SPANS: Final = ("trace_id", "kind", "start_time", "end_time", "resource", "iteration", "node")
+#: What their profile by percentile needs to know of statements.
+_FOLLOWED: Final = (
+    *("trace_id", "statement_kind", "executed", "failed", "total_us", "wait_us"),
+    *("parse_us", "bind_us", "connect_us", "execute_us", "child_us", "latency_us"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,33 +62,38 @@ def trace_studies(study: ProfileStudy, dataset: TableSource) -> tuple[TraceStudy
 
 
 def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
-    shown = study.statements.filter(
-        pl.col("family") == study.main,
-        pl.col("threads") == study.threads,
-        pl.col("session_seq") >= study.skip_first,
-        pl.col("total_us").is_not_null(),
-        ~pl.col("failed"),
-    )
     for kind in study.kinds():
-        of_kind = shown.filter(pl.col("statement_kind") == kind)
-        if of_kind.is_empty():
+        chosen, workers = _of_kind(study, kind)
+        if chosen.is_empty():
             continue
-        most = of_kind.select(pl.col("workers").max()).item()
-        workers = 0 if most is None else int(most)
-        chosen = of_kind.filter(pl.col("workers").fill_null(0) == workers)
-        remote = chosen.filter(pl.col("executed") == "remote")
-        followed = (remote if remote.height else chosen).sort("total_us", "trace_id")
+        remote = chosen.lazy().filter(pl.col("executed") == "remote").select(_FOLLOWED).collect()
+        followed = (remote if remote.height else chosen.select(_FOLLOWED)).sort("total_us", "trace_id")
         typical, slowest = followed["trace_id"][followed.height // 2], followed["trace_id"][-1]
+        runs = chosen["run_id"].value_counts(sort=True)["run_id"]
         yield TraceStudy(
             label=f"{kind.upper()}, {size_text(workers)}, {threads_text(study.threads)}",
             statements=chosen,
-            of_one_run=chosen.filter(pl.col("run_id") == chosen["run_id"].value_counts(sort=True)["run_id"][0]),
+            of_one_run=chosen if runs.len() == 1 else chosen.filter(pl.col("run_id") == runs[0]),
             percentiles=percentile_profile(followed),
             tail=_tail(chosen, dataset),
             typical=typical,
             slowest=slowest,
             spans=lazy_table(dataset, "spans").filter(pl.col("trace_id").is_in([typical, slowest])).collect(),
         )
+
+
+def _of_kind(study: ProfileStudy, kind: str) -> tuple[pl.DataFrame, int]:
+    """The statements of a kind in the largest cluster that the figures show, and its number of workers."""
+    shown = study.statements.lazy().filter(
+        pl.col("family") == study.main,
+        pl.col("threads") == study.threads,
+        pl.col("session_seq") >= study.skip_first,
+        pl.col("total_us").is_not_null(),
+        ~pl.col("failed"),
+        pl.col("statement_kind") == kind,
+    )
+    workers = shown.select(pl.col("workers").max().fill_null(0)).collect().item()
+    return shown.filter(pl.col("workers").fill_null(0) == workers).collect(), int(workers)
 
 
 def _tail(statements: pl.DataFrame, dataset: TableSource) -> TailProfile | None:

@@ -20,17 +20,19 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.spans.analyse.coarse import coarse_profile
-from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, client_percentiles, profile_percentiles
+from citus_analysis.spans.analyse.coarse import SUMMARISED, after_warm_up, coarse_profile
+from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, IN_ORDER, client_percentiles, profile_percentiles
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr, threads_text
 
-__all__ = ["SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
+__all__ = ["PROFILED", "SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+#: What profiles need to know of statements without the first ones of each session.
+PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *SUMMARISED)
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
@@ -141,15 +143,16 @@ def study_profile(
     found = _entered(window)
     main = _main_family(found)
     # Percentiles of all runs together have no interval; those of `percentiles` have.
-    profile = coarse_profile(found, by=_GROUP, skip_first=skip_first).select(pl.exclude(r"^p\d+_us$"))
+    kept = after_warm_up(found, skip_first, PROFILED)
+    profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
     latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
     return ProfileStudy(
         found,
         profile,
-        profile_percentiles(found, by=_GROUP, skip_first=skip_first, level=level),
-        _beside_client(found, latencies, skip_first),
-        _client_percentiles(found, latencies, skip_first, level),
+        profile_percentiles(kept, by=_GROUP, level=level),
+        _beside_client(kept, latencies),
+        _client_percentiles(kept, latencies, level),
         tuple(_compare_sizes(found.filter(family=main), level, margin)),
         tuple(_compare_places(found.filter(family=main), level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
@@ -218,9 +221,9 @@ def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.D
     return monitor.with_columns(statement_kind=sent).drop_nulls("statement_kind")
 
 
-def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame, skip_first: int) -> pl.DataFrame:
+def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
     """The server's T over all places of execution, and the latency of the client that sent the same statements."""
-    server = coarse_profile(statements, by=_OF_CLIENT, skip_first=skip_first).filter(pl.col("quantity") == "T")
+    server = coarse_profile(statements, by=_OF_CLIENT).filter(pl.col("quantity") == "T")
     client = latencies.group_by(_OF_CLIENT).agg(
         pl.len().alias("client_runs"),
         ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
@@ -229,11 +232,9 @@ def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame, skip_first
     return shown.join(client, on=_OF_CLIENT, how="left").sort(_OF_CLIENT)
 
 
-def _client_percentiles(
-    statements: pl.DataFrame, latencies: pl.DataFrame, skip_first: int, level: float
-) -> pl.DataFrame:
+def _client_percentiles(statements: pl.DataFrame, latencies: pl.DataFrame, level: float) -> pl.DataFrame:
     """Percentiles of T on the server and of the client's latency, one row each."""
-    server = profile_percentiles(statements, by=_OF_CLIENT, quantities=["T"], skip_first=skip_first, level=level)
+    server = profile_percentiles(statements, by=_OF_CLIENT, quantities=["T"], level=level)
     client = client_percentiles(latencies, _OF_CLIENT, level=level)
     parts = [
         part.with_columns(pl.col("statement_kind").cast(pl.String), measured=pl.lit(name)).select(

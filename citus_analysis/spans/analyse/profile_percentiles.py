@@ -25,6 +25,8 @@ __all__ = ["ESTIMATES", "client_percentiles", "percentile_columns", "profile_per
 
 PERCENTILES: Final = (50.0, 95.0, 99.0)
 _RUN: Final = ("resource", "run_id")
+#: The order of time; `byte_offset` orders records of one source that have no time, or the same.
+IN_ORDER: Final = ("start_time", "source_id", "byte_offset")
 #: Columns of a percentile with its interval.
 ESTIMATES: Final = {
     "estimate_us": pl.Float64(),
@@ -60,12 +62,12 @@ def profile_percentiles(
         Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null where `warnings` says what is
         missing), `runs`, `n` statements, `method`, `warnings`.
     """
-    kept = after_warm_up(as_polars(statements), skip_first)
-    # The order of time; `byte_offset` orders records of one source that have no time, or the same.
-    in_order = [name for name in ("start_time", "source_id", "byte_offset") if name in kept.columns]
-    needed = list(dict.fromkeys([*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]))
+    given = as_polars(statements)
+    in_order = [name for name in IN_ORDER if name in given.columns]
+    needed = [*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]
+    kept = after_warm_up(given, skip_first, needed)
     rows: list[dict[str, object]] = []
-    for key, part in strata_of(kept.select(needed).sort(in_order, nulls_last=True), by):
+    for key, part in strata_of(kept.sort(in_order, nulls_last=True).drop(set(in_order) - set(by)), by):
         for symbol in quantities:
             runs = _runs(part.select(*_RUN, QUANTITIES[symbol]).drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
             rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in percentiles if runs]

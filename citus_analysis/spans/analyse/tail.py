@@ -22,6 +22,11 @@ __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 CONNECTION_START: Final = 5
 
 _EXEMPLARS: Final = 3
+#: Columns that tell statements apart.
+_TOLD_APART: Final = (
+    *("trace_id", "resource", "run_id", "iteration", "node", "source_id", "pid", "session_seq"),
+    *("statement_kind", "executed", "shard_id", "includes_commit"),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +76,7 @@ def tail_profile(
 
     Source: Fisher's exact test with Holm's correction (Holm 1979).
     """
-    composed = compose(as_polars(statements))
+    composed = compose(as_polars(statements), _TOLD_APART)
     n_tail = round(share * composed.height)
     if n_tail < 5:
         needed = int(np.ceil(5 / share))
@@ -177,7 +182,8 @@ def _factor_table(marked: pl.DataFrame) -> pl.DataFrame:
 def _levels(marked: pl.DataFrame, column: str) -> pl.DataFrame:
     slowest = pl.col("trace_id").filter(pl.col("tail")).head(_EXEMPLARS)
     return (
-        marked.filter(pl.col(column).is_not_null())
+        marked.select("order", "tail", "trace_id", column)
+        .filter(pl.col(column).is_not_null())
         .sort("order")
         .group_by(level=column)
         .agg(in_tail=pl.col("tail").sum(), in_rest=(~pl.col("tail")).sum(), exemplars=slowest)

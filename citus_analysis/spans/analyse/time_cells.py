@@ -30,7 +30,7 @@ def summed_time(statements: Frame) -> pl.DataFrame:
         (1, 900.0, 300.0, 300.0)
     """
     return (
-        compose(as_polars(statements))
+        compose(as_polars(statements), ["statement_kind", "executed"])
         .group_by("statement_kind", "executed")
         .agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).sum())
         .sort("statement_kind", "executed")
