@@ -42,8 +42,11 @@ class _Scanned(Protocol):
         """A table as a lazy frame."""
 
 
-def lazy_table(source: TableSource, name: str) -> pl.LazyFrame:
-    """A table of which a part is needed: of a dataset, only that part is read.
+def lazy_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.LazyFrame:
+    """A table, of a dataset or of a mapping, of which a part is needed: of a dataset, only that part is read.
+
+    Raises:
+        UsageError: the table is missing.
 
     Example:
         >>> class Tables:
@@ -52,7 +55,7 @@ def lazy_table(source: TableSource, name: str) -> pl.LazyFrame:
         >>> lazy_table(Tables(), "runs").collect().rows()
         [('runs',)]
     """
-    return source.scan(name) if isinstance(source, _Scanned) else as_polars(source.table(name)).lazy()
+    return source.scan(name) if isinstance(source, _Scanned) else tables_of(source, [name])[name].lazy()
 
 
 def as_polars(frame: Frame) -> pl.DataFrame:

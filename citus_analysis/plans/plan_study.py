@@ -10,9 +10,9 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import public
-from citus_analysis.core.frames import Frame, TableSource, tables_of
+from citus_analysis.core.frames import Frame, TableSource, lazy_table, tables_of
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
-from citus_analysis.plans.tasks import task_skew, tasks_beside_traces
+from citus_analysis.plans.tasks import EXECUTED, TRACED_BY, task_skew, tasks_beside_traces
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
@@ -83,12 +83,14 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
         dataset: a dataset, or a mapping with the tables `plans`, `plan_nodes`, `sources` and `spans`.
         resources: the systems that enter, as glob patterns separated by commas.
     """
-    found = tables_of(dataset, ("plans", "plan_nodes", "sources", "spans"))
+    found = tables_of(dataset, ("plans", "plan_nodes", "sources"))
     plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
     labels = _labels(plans, found["sources"])
+    # Of an hour there are millions of spans.
+    executions = lazy_table(dataset, "spans").filter(EXECUTED).select(TRACED_BY).collect(engine="streaming")
     plans, nodes, tasks, skew = (
         _labelled(frame, labels)
-        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, found["spans"]), task_skew(nodes))
+        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, executions), task_skew(nodes))
     )
     return PlanStudy(plans, nodes, tasks, skew, tuple(_shown(plans, nodes, tasks)), tuple(_warnings(plans)))
 

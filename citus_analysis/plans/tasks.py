@@ -10,8 +10,11 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.plans.measured_nodes import KEY
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["measure_tasks", "task_skew", "tasks_beside_traces"]
+__all__ = ["EXECUTED", "TRACED_BY", "measure_tasks", "task_skew", "tasks_beside_traces"]
 
+#: Columns of the table `spans` that lie beside tasks, and the spans that do.
+TRACED_BY: Final = ("resource", "kind", "match", "shard_id", "duration_us")
+EXECUTED: Final = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
 _QUERY: Final = (*KEY, "parent")
 
 
@@ -111,9 +114,8 @@ def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
         and `traced_ms` (their median duration); 0 and null where the traces hold none.
     """
     tasks, traced = measure_tasks(as_polars(plan_nodes)), as_polars(spans)
-    remote = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
     per_shard = (
-        traced.filter(remote)
+        traced.filter(EXECUTED)
         .group_by("resource", "shard_id")
         .agg(pl.len().cast(pl.Int64).alias("traced"), (pl.col("duration_us").median() / US_PER_MS).alias("traced_ms"))
     )

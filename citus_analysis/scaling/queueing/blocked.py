@@ -27,9 +27,14 @@ from citus_analysis.stats import DEFAULT_SKIP
 from citus_analysis.stats.run_means import strata_of
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["blocked_time"]
+__all__ = ["BLOCKED_FROM", "blocked_time"]
 
 _KEY: Final = ("resource", "run_id")
+#: What is needed of the table `statements`, which of an hour has hundreds of thousands of rows.
+BLOCKED_FROM: Final = (
+    *(*_KEY, "node", "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "match"),
+    *("total_us", "parent_us", "child_us", "latency_us", "includes_commit"),
+)
 #: A sampled statement is like the client's operations as long as it takes no longer than their mean, and some noise.
 _SLOWER: Final = 1.05
 #: Nodes whose mean utilisations differ by more (in points) are not one station.

@@ -14,10 +14,10 @@ import polars as pl
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy, configured_runs
 from citus_analysis.core.defaults import LEVEL
-from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
+from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind, lazy_table
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.run_selection import matching
-from citus_analysis.scaling.queueing.blocked import blocked_time
+from citus_analysis.scaling.queueing.blocked import BLOCKED_FROM, blocked_time
 from citus_analysis.scaling.queueing.laws import asymptotic_bounds, service_demand
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.units import US_PER_S
@@ -26,8 +26,7 @@ __all__ = ["first_to_saturate", "load_bounds", "predictions", "resource_demands"
 
 _RUN: Final = ("resource", "run_id")
 _PREDICTED_FROM: Final = (
-    *("runs", "operation_latencies", "statements", "settings"),
-    *("cpu_samples", "device_samples", "match_quality", "nodes"),
+    *("runs", "operation_latencies", "settings", "cpu_samples", "device_samples", "match_quality", "nodes"),
 )
 _CORES: Final = r"(\d+) cores?"
 #: Metric of the matrix -> what it is a demand of, its unit, and whether it is a share of a capacity (has a bound).
@@ -79,6 +78,10 @@ def predictions(
         level: confidence level.
     """
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
+    if tables["operation_latencies"].is_empty():
+        return ()
+    statements = lazy_table(dataset, "statements").select(BLOCKED_FROM).collect()
+    tables["statements"] = matching(statements, resources)
     wanted = pl.lit(value=True) if phase == "all" else pl.col("phase").cast(pl.String) == phase
     of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
     tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))

@@ -103,7 +103,7 @@ def _tail(statements: pl.DataFrame, dataset: TableSource) -> TailProfile | None:
     try:
         return tail_profile(
             statements,
-            times.join(traces, on="trace_id", how="semi").collect(engine="streaming"),
+            times.join(traces, on="trace_id", how="semi"),
             checkpoints=as_polars(dataset.table("checkpoints")).lazy().join(runs, on="run_id", how="semi").collect(),
             autovacuums=autovacuum_intervals(autovacuums.join(runs, on="run_id", how="semi").collect()),
         )

@@ -21,7 +21,12 @@ from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import SUMMARISED, after_warm_up, coarse_profile
-from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, IN_ORDER, client_percentiles, profile_percentiles
+from citus_analysis.spans.analyse.profile_percentiles import (
+    ESTIMATES,
+    IN_ORDER,
+    client_percentiles,
+    profile_percentiles,
+)
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr, threads_text
 
@@ -104,11 +109,15 @@ class ProfileStudy(Shown):
 
     def times_of(self, kind: str) -> pl.DataFrame:
         """Times of single statements of the main family, with a `series` per cluster size and place."""
-        rows = self._shown(self.statements).filter(
-            pl.col("statement_kind") == kind, pl.col("executed").is_in(["remote", "local"])
+        shown = self.statements.lazy().filter(
+            pl.col("threads") == self.threads,
+            pl.col("family") == self.main,
+            pl.col("statement_kind") == kind,
+            pl.col("executed").is_in(["remote", "local"]),
         )
+        rows = shown.select("workers", "executed", "total_us").collect().sort("workers", "executed")
         series = pl.format("{}, {}", size_expr(), pl.col("executed").cast(pl.String))
-        return rows.sort("workers", "executed").select(series.alias("series"), "total_us")
+        return rows.select(series.alias("series"), "total_us")
 
     def _shown(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
         family = pl.col("family") == self.main if main else pl.col("family") != self.main
@@ -143,6 +152,7 @@ def study_profile(
     found = _entered(window)
     main = _main_family(found)
     # Percentiles of all runs together have no interval; those of `percentiles` have.
+    of_main = found.lazy().filter(family=main).select(*_SETUP, "statement_kind", "executed", "total_us").collect()
     kept = after_warm_up(found, skip_first, PROFILED)
     profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
     latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
@@ -153,8 +163,8 @@ def study_profile(
         profile_percentiles(kept, by=_GROUP, level=level),
         _beside_client(kept, latencies),
         _client_percentiles(kept, latencies, level),
-        tuple(_compare_sizes(found.filter(family=main), level, margin)),
-        tuple(_compare_places(found.filter(family=main), level, margin)),
+        tuple(_compare_sizes(of_main, level, margin)),
+        tuple(_compare_places(of_main, level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
         int(quality["children"].sum()),
         main,
@@ -205,7 +215,7 @@ def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
     Raises:
         UnknownNameError: the main family was not measured with the wanted number.
     """
-    main = statements.filter(family=_main_family(statements))
+    main = statements.select("family", "threads", "workers").filter(family=_main_family(statements))
     sizes = main.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
     if wanted and wanted not in sizes["threads"]:
         raise UnknownNameError("number of threads", str(wanted), map(str, sizes["threads"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +22,8 @@ __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 CONNECTION_START: Final = 5
 
 _EXEMPLARS: Final = 3
+#: What spans and intervals are on.
+_WHERE: Final = ["resource", "iteration", "node"]
 #: Columns that tell statements apart.
 _TOLD_APART: Final = (
     *("trace_id", "resource", "run_id", "iteration", "node", "source_id", "pid", "session_seq"),
@@ -76,6 +78,9 @@ def tail_profile(
 
     Source: Fisher's exact test with Holm's correction (Holm 1979).
     """
+    intervals = {"checkpoint": checkpoints, "autovacuum": autovacuums}
+    # Before anything else: the spans of an hour are millions, and not needed afterwards.
+    met = _overlapping(spans, {name: as_polars(table) for name, table in intervals.items() if table is not None})
     composed = compose(as_polars(statements), _TOLD_APART)
     n_tail = round(share * composed.height)
     if n_tail < 5:
@@ -85,8 +90,7 @@ def tail_profile(
             way_out=f"give at least {needed} statements or a larger share",
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")
-    beside = [None if table is None else as_polars(table) for table in (checkpoints, autovacuums)]
-    marked = _with_factors(ordered, as_polars(spans), *beside).with_columns(tail=pl.col("order") < n_tail)
+    marked = _with_factors(ordered, met).with_columns(tail=pl.col("order") < n_tail)
     threshold = float(ordered["total_us"][n_tail - 1])
     return TailProfile(
         factors=_factor_table(marked),
@@ -109,16 +113,11 @@ def _warnings(marked: pl.DataFrame) -> Iterable[str]:
         yield "statements of several runs are compared with each other"
 
 
-def _with_factors(
-    ordered: pl.DataFrame,
-    spans: pl.DataFrame,
-    checkpoints: pl.DataFrame | None,
-    autovacuums: pl.DataFrame | None,
-) -> pl.DataFrame:
+def _with_factors(ordered: pl.DataFrame, met: Mapping[str, pl.Series]) -> pl.DataFrame:
     parts = pl.concat_list(COMPONENTS)
     names = pl.Series([COMPONENT_WORDS[name] for name in COMPONENTS])
     session = ["source_id", "pid"]
-    factors = ordered.with_columns(
+    return ordered.with_columns(
         pl.col("node").alias("factor:node"),
         pl.col("shard_id").cast(pl.String).alias("factor:shard"),
         pl.col("executed").cast(pl.String).alias("factor:executed"),
@@ -126,12 +125,8 @@ def _with_factors(
         _yes(pl.col("session_seq") - pl.col("session_seq").min().over(session) < CONNECTION_START).alias(
             "factor:connection start"
         ),
+        *(_yes(pl.col("trace_id").is_in(traces.implode())).alias(f"factor:{name}") for name, traces in met.items()),
     )
-    for name, intervals in (("checkpoint", checkpoints), ("autovacuum", autovacuums)):
-        if intervals is not None:
-            traces = _overlapping(spans, intervals)
-            factors = factors.with_columns(_yes(pl.col("trace_id").is_in(traces.implode())).alias(f"factor:{name}"))
-    return factors
 
 
 def _yes(condition: pl.Expr) -> pl.Expr:
@@ -139,21 +134,29 @@ def _yes(condition: pl.Expr) -> pl.Expr:
     return pl.when(condition).then(pl.lit("yes"))
 
 
-def _overlapping(spans: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
-    """Traces of which a statement or remote span ran on a node during one of that node's intervals."""
-    keys = ["resource", "iteration", "node"]
-    us = pl.Datetime("us", "UTC")
-    busy = intervals.select(
-        *keys, begin=pl.coalesce("start_time", "end_time").cast(us), until=pl.col("end_time").cast(us)
-    ).sort("begin")
+def _overlapping(spans: Frame, intervals: Mapping[str, pl.DataFrame]) -> dict[str, pl.Series]:
+    """By name of intervals: traces of which a statement or remote span ran on a node during one of that node's."""
+    if not intervals:
+        return {}
+    took_part = pl.col("kind").is_in(["statement", "remote"]) & pl.col("end_time").is_not_null()
     running = (
-        spans.filter(pl.col("kind").is_in(["statement", "remote"]) & pl.col("end_time").is_not_null())
-        .select("trace_id", "start_time", "end_time", *keys)
+        (spans if isinstance(spans, pl.LazyFrame) else as_polars(spans).lazy())
+        .filter(took_part)
+        .select("trace_id", "start_time", "end_time", *_WHERE)
+        .collect(engine="streaming")
         .sort("end_time")
     )
+    return {name: _met(running, table) for name, table in intervals.items()}
+
+
+def _met(running: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
+    us = pl.Datetime("us", "UTC")
+    busy = intervals.select(
+        *_WHERE, begin=pl.coalesce("start_time", "end_time").cast(us), until=pl.col("end_time").cast(us)
+    ).sort("begin")
     # Intervals of one kind on one node do not overlap: only the last that began before the span's end can cover it.
     met = running.join_asof(
-        busy, left_on="end_time", right_on="begin", by=keys, strategy="backward", check_sortedness=False
+        busy, left_on="end_time", right_on="begin", by=_WHERE, strategy="backward", check_sortedness=False
     )
     return met.filter(pl.col("until") >= pl.col("start_time"))["trace_id"].unique()
 
