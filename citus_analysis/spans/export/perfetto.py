@@ -20,8 +20,8 @@ from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_
 
 __all__ = ["export_perfetto"]
 
-#: Spans of the backends that are laid out at a time: a few hundred megabytes.
-_GROUP: Final = 120_000
+#: Spans of the backends that are laid out at a time, and those of one more: a few hundred megabytes.
+_GROUP: Final = 200_000
 
 
 def export_perfetto(
@@ -53,16 +53,28 @@ def export_perfetto(
     linked = spans.filter(pl.col("kind") == "remote").select("parent_span_id").drop_nulls().collect().to_series()
     write = write_packets if Path(path.name.removesuffix(".gz")).suffix in PACKET_SUFFIXES else write_json
     with _writer(path) as out:
-        written, left_out = write(out, found, _groups(spans, statements, int(found["spans"].sum())), linked)
+        written, left_out = write(out, found, _groups(spans, statements, found), linked)
     return ExportCount(written, left_out=left_out)
 
 
-def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame, count: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def _groups(
+    spans: pl.LazyFrame, statements: pl.LazyFrame, backends: pl.DataFrame
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Spans of some backends at a time, each backend whole, and the statements of their traces."""
-    shares = -(-count // _GROUP) or 1
-    for share in range(shares):
-        group = spans.filter(pl.col("pid").fill_null(0) % shares == share).collect()
-        yield group, statements.join(group.lazy().select("trace_id"), on="trace_id", how="semi").collect()
+    pid = pl.col("pid").fill_null(0)
+    counts = backends.group_by(pid).agg(pl.col("spans").sum()).sort("pid")
+    share = (pl.col("spans").cum_sum() - pl.col("spans")) // _GROUP
+    # From the second group on; spans of backends that have no time belong to a group as well: they are counted.
+    firsts = counts.group_by(share.alias("share")).agg(pl.col("pid").min())["pid"].sort().to_list()[1:]
+    for first, after in zip([None, *firsts], [*firsts, None], strict=True):
+        from_first = pl.lit(value=True) if first is None else pid >= first
+        yield _group(spans.filter(from_first, pl.lit(value=True) if after is None else pid < after), statements)
+
+
+def _group(spans: pl.LazyFrame, statements: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Spans and their statements: the generator itself holds none while the next ones are read."""
+    group = spans.collect()
+    return group, statements.join(group.lazy().select("trace_id"), on="trace_id", how="semi").collect()
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def write_json(
         written += _write(out, written, _slices(timed))
         tails.append(_tails(timed, linked))
         tips.append(_tips(timed))
-        del placed, timed
+        del spans, statements, placed, timed  # Before the next ones are read.
     written += _write(out, written, [_names(numbered)])
     if tails:
         written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))

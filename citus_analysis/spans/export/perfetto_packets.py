@@ -113,7 +113,7 @@ def write_packets(
     """
     numbered = _numbered(backends)
     texts = _Texts()
-    keys = texts.numbers(_KEYS, pl.Series(list(_ANNOTATIONS)))
+    keys = dict(zip(_ANNOTATIONS, texts.numbers(_KEYS, pl.Series(list(_ANNOTATIONS))).tolist(), strict=True))
     out.write(texts.packet(_FIRST))
     out.write(b"".join(_descriptors(numbered)))
     written = left_out = 0
@@ -122,15 +122,24 @@ def write_packets(
         placed = lay_out(with_a_time(spans))
         left_out += spans.height - placed.height
         events = _events(placed, statements, numbered, linked)
+        del spans, statements, placed
         for lane in events.filter(pl.col("lane") > 0)["uuid"].unique().sort().to_list():
             if lane not in lanes:
                 lanes[lane] = None
                 out.write(_lane(lane))
-        for kind, frame in _in_order(events):
-            for chunk in frame.iter_slices(_CHUNK):
-                out.write(_encoded(chunk, kind, texts, dict(zip(_ANNOTATIONS, keys.tolist(), strict=True))))
-                written += chunk.height
+        written += _write(out, events, texts, keys)
+        del events  # Before the next spans are read.
     return written, left_out
+
+
+def _write(out: Sink, events: pl.DataFrame, texts: _Texts, keys: dict[str, int]) -> int:
+    """Write events; how many packets they are."""
+    written = 0
+    for kind, frame in _in_order(events):
+        for chunk in frame.iter_slices(_CHUNK):
+            out.write(_encoded(chunk, kind, texts, keys))
+            written += chunk.height
+    return written
 
 
 def _numbered(backends: pl.DataFrame) -> pl.DataFrame:
