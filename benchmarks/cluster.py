@@ -123,7 +123,7 @@ def warmed() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[1000, 4000])
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[1000])
     parser.add_argument("--held-megabytes", type=int, default=1500)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)

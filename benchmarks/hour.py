@@ -1,12 +1,13 @@
 """The whole of `citus-analysis ingest` on server logs of an hour, against `grep -c` over the same bytes.
 
-`python -m benchmarks.hour [--megabytes N ...] [--shapes NAME ...] [--out FILE]` makes logs of four shapes from recorded
-ones: sessions that go on throughout, few sessions, many short ones, and one log in which many backends' sessions
-overlap. Of each it measures, whole processes, in the same run:
+`python -m benchmarks.hour [--megabytes N ...] [--shapes NAME ...] [--rounds N] [--ingest-only] [--out FILE]` makes logs
+of four shapes from recorded ones: sessions that go on throughout, few sessions, many short ones, and one log in which
+many backends' sessions overlap. Of each it measures, whole processes, in turn in the same run, of three rounds the
+median:
 
 - `LC_ALL=C grep -c 'duration: '`;
 - `citus-analysis ingest` with one and with two threads: reading, traces, statements, match quality, clock offsets;
-- its peak resident memory, and how many rows and exact pairs there are;
+- its peak resident memory, of all of its processes together, and how many rows and exact pairs there are;
 - what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`);
 - of the first shape, the export of all traces as JSON and in Perfetto's own format.
 
@@ -21,13 +22,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from benchmarks._hour import SHAPES, overlapping, write_hour
-from benchmarks.pglog import Cost, environment, measured, recorded_logs
+from benchmarks.pglog import ROUNDS, Cost, environment, in_turn, measured, recorded_logs
 from citus_analysis.dataset import open_dataset
 
 RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
@@ -67,18 +70,24 @@ def exported(dataset: Path, out: Path) -> Cost:
     return cost
 
 
-def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
-    """All of it on logs of one shape and size."""
+def measure(
+    folder: Path, shape: str, megabytes: int, rounds: int, threads: Sequence[int], *, ingest_only: bool
+) -> dict[str, object]:
+    """All of it on logs of one shape and size, or the ingest alone."""
     source, out = folder / "logs", folder / "dataset"
     source.mkdir()
     size = write_logs(source, shape, megabytes * 10**6)
-    grep = measured(["grep", "-r", "-h", "-c", "duration: ", str(source)])
+    taken = in_turn(
+        rounds,
+        grep=lambda: measured(["grep", "-r", "-h", "-c", "duration: ", str(source)]),
+        **{f"jobs_{jobs}": partial(ingested, source, out, jobs) for jobs in threads},
+    )
+    grep, costs = taken["grep"], {jobs: taken[f"jobs_{jobs}"] for jobs in threads}
     row: dict[str, object] = {
         "shape": shape,
         "megabytes": round(size / 1e6, 1),
         "grep_mb_per_s": round(size / 1e6 / grep.wall_s),
     }
-    costs = {jobs: ingested(source, out, jobs) for jobs in JOBS}
     for jobs, cost in costs.items():
         row |= {
             f"ingest_{jobs}_s": round(cost.wall_s, 2),
@@ -88,17 +97,17 @@ def measure(folder: Path, shape: str, megabytes: int) -> dict[str, object]:
             f"ingest_{jobs}_over_grep_wall": round(grep.wall_s / cost.wall_s, 4),
             f"ingest_{jobs}_over_grep_cpu": round(grep.cpu_s / cost.cpu_s, 4),
         }
-    row["two_threads_over_one"] = round(costs[1].wall_s / costs[2].wall_s, 2)
-    if shape == EXPORTED:
-        for suffix in ("json", "pftrace"):
-            cost = exported(out, folder / f"trace.{suffix}")
-            row |= {f"export_{suffix}_s": round(cost.wall_s, 2), f"export_{suffix}_cpu_s": round(cost.cpu_s, 2)}
-            row[f"export_{suffix}_peak_mib"] = round(cost.peak_mib)
+    if {1, 2} <= costs.keys():
+        row["two_threads_over_one"] = round(costs[1].wall_s / costs[2].wall_s, 2)
+    for suffix in ("json", "pftrace") if shape == EXPORTED and not ingest_only else ():
+        cost = exported(out, folder / f"trace.{suffix}")
+        row |= {f"export_{suffix}_s": round(cost.wall_s, 2), f"export_{suffix}_cpu_s": round(cost.cpu_s, 2)}
+        row[f"export_{suffix}_peak_mib"] = round(cost.peak_mib)
     dataset = open_dataset(out)
     # Not the rows themselves: what this process holds counts as the peak of those it starts.
     row["spans"] = dataset.scan("spans").select(pl.len()).collect().item()
     row["tasks"], row["exact"] = dataset.table("match_quality").select("tasks", "exact").sum().row(0)
-    row |= floor(source, out)
+    row |= {} if ingest_only else floor(source, out)
     shutil.rmtree(source)
     shutil.rmtree(out)
     return row
@@ -109,13 +118,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1000])
     parser.add_argument("--shapes", nargs="+", default=[*SHAPES, OVERLAPPING], choices=[*SHAPES, OVERLAPPING])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--jobs", type=int, nargs="+", default=JOBS)
+    parser.add_argument("--ingest-only", action="store_true", help="no export, and not the parts of an ingest alone")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    rows = []
+    rows, only = [], arguments.ingest_only
     for megabytes in arguments.megabytes:
         for shape in arguments.shapes:
             with tempfile.TemporaryDirectory() as name:
-                rows.append(measure(Path(name), shape, megabytes))
+                wanted = (shape, megabytes, arguments.rounds, arguments.jobs)
+                rows.append(measure(Path(name), *wanted, ingest_only=only))
             print(json.dumps(rows[-1]), flush=True)
     arguments.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

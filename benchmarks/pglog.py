@@ -5,10 +5,11 @@ logs of the wanted sizes in a temporary folder and measures, each in a process o
 
 - CPU seconds and wall seconds of the reader (chunks, scan, tables, Parquet), for one and two threads that read, and as
   many that write;
-- its peak resident memory;
+- its peak resident memory, of all of its processes together;
 - the same of `citus-analysis ingest`, traces and all other derived tables included;
 - the same of `LC_ALL=C grep -c 'duration: '` and, on a slice, of pgBadger;
-- the same log under another prefix, under the study's, as csvlog and as jsonlog, against pgBadger;
+- the same log under another prefix, under the study's, as csvlog and as jsonlog: the reader, and the whole ingest,
+  against pgBadger and against the study's prefix;
 - the reader on the gzip and zstd forms of a log, against the decompressor alone;
 - the first call in a new process on 1 MB.
 
@@ -32,9 +33,11 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
+from benchmarks._process_tree import watching
 from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
 from citus_analysis.formats import Content
 
@@ -82,7 +85,7 @@ while stream.read(1 << 24):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """What a process took, with all that it started; the peak is that of all of them together."""
 
     cpu_s: float
     wall_s: float
@@ -91,15 +94,20 @@ class Cost:
 
 def measured(command: Sequence[str], answers: Collection[int] = (0,)) -> Cost:
     """Run a command and read off what it took, its children included; other answers than these are a failure."""
+    # What was written before is on disk: an ingest, which flushes its own files, does not wait for that of others.
+    os.sync()
     # Not to the null device: grep stops at its first match when nobody reads the count.
     with tempfile.TemporaryFile() as output:
         before = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, env=environment())
-        _, status, usage = os.wait4(process.pid, 0)
+        with watching(process.pid) as watched:
+            _, status, usage = os.wait4(process.pid, 0)
+            wall_s = time.perf_counter() - before
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in answers:
         raise subprocess.CalledProcessError(process.returncode, list(command))
-    return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - before, usage.ru_maxrss / 1024)
+    # The kernel saw the peak of each, at whatever moment it was.
+    return Cost(usage.ru_utime + usage.ru_stime, wall_s, max(usage.ru_maxrss / 1024, watched.peak_mib))
 
 
 def environment() -> dict[str, str]:
@@ -148,10 +156,10 @@ def ingest_log(path: Path, out: Path) -> Cost:
     return cost
 
 
-def in_turn(**runs: Callable[[], Cost]) -> dict[str, Cost]:
+def in_turn(times: int = ROUNDS, /, **runs: Callable[[], Cost]) -> dict[str, Cost]:
     """Run all of them, one after the other, and that several times; of each the run of median wall time."""
-    rounds = [{name: run() for name, run in runs.items()} for _ in range(ROUNDS)]
-    return {name: sorted((done[name] for done in rounds), key=lambda cost: cost.wall_s)[ROUNDS // 2] for name in runs}
+    rounds = [{name: run() for name, run in runs.items()} for _ in range(times)]
+    return {name: sorted((done[name] for done in rounds), key=lambda cost: cost.wall_s)[times // 2] for name in runs}
 
 
 def speeds(size: int, costs: Mapping[str, Cost]) -> dict[str, float]:
@@ -226,15 +234,22 @@ class PgBadger:
 def other_log(
     folder: Path, path: Path, data: bytes, megabytes: int, format_name: str, *options: str
 ) -> dict[str, float]:
-    """The reader against pgBadger on a log that is not under the study's prefix."""
+    """The reader and the whole ingest against pgBadger on a log that is not under the study's prefix."""
     with path.open("wb") as file:
-        while file.tell() < megabytes * 10**6:
-            file.write(data)
+        for number in count():
+            if file.tell() >= megabytes * 10**6:
+                break
+            # Times go on, as in :func:`repeat`.
+            file.write(data.replace(b"2026-11-20 21:", b"2026-11-%02d %02d:" % (1 + number // 24, number % 24)))
     size, badger = path.stat().st_size, PgBadger.on(folder, path, *options)
-    costs = in_turn(reader_2=lambda: read_log(path, folder / "out", 2, format_name), **badger.runs())
+    costs = in_turn(
+        reader_2=lambda: read_log(path, folder / "out", 2, format_name),
+        ingest=lambda: ingest_log(path, folder / "dataset"),
+        **badger.runs(),
+    )
     path.unlink()
-    reader = speeds(size, {"reader_2": costs["reader_2"]})
-    return {"megabytes": round(size / 1e6, 1), **reader, **badger.row(size, costs)}
+    ours = speeds(size, {name: costs[name] for name in ("reader_2", "ingest")})
+    return {"megabytes": round(size / 1e6, 1), **ours, **badger.row(size, costs)}
 
 
 @dataclass
@@ -300,10 +315,15 @@ def other_logs(folder: Path) -> dict[str, dict[str, float]]:
         ("pgcsvlog", "postgresql.csv", csv_log(records).encode(), 200, "pgcsvlog", ("-f", "csv")),
         ("pgjsonlog", "postgresql.json", json_log(records).encode(), 200, "pgjsonlog", ("-f", "jsonlog")),
     )
-    return {
+    found = {
         name: other_log(folder, folder / file, data, megabytes, format_name, *options)
         for name, file, data, megabytes, format_name, options in logs
     }
+    for one in found.values():
+        for what in ("reader_2", "ingest"):
+            ours, study = one[f"{what}_mb_per_s"], found["study_prefix"][f"{what}_mb_per_s"]
+            one[f"{what}_over_study_prefix"] = round(ours / study, 3)
+    return found
 
 
 def compressed(folder: Path, megabytes: int) -> dict[str, float]:
