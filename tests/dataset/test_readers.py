@@ -130,7 +130,7 @@ def test_a_file_system_without_links_has_copies(tree: Tree, out: Path, monkeypat
     def refused(*_arguments: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(Path, "hardlink_to", refused)
+    monkeypatch.setattr("os.link", refused)
     before = open_dataset(out)
     ingest(tree(study(ROWS[1])), out)
     assert before.log_events().height == 3 * ROWS[0]

@@ -460,14 +460,12 @@ class _Ingest:
         self, outdated: Sequence[tuple[Derivation, ResourceTables]]
     ) -> Iterator[tuple[DerivedState, list[Staged]]]:
         """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
-        large = [one for one in outdated if one[0].input_rows(one[1]) > MOST_RECORDS]
-        for derivation, tables in large:
+        sized = [(derivation, tables, derivation.input_rows(tables)) for derivation, tables in outdated]
+        for derivation, tables in ((one, of) for one, of, rows in sized if rows > MOST_RECORDS):
             task = DeriveTask(derivation.name, tables, derivation.state_key(tables))
             yield task.state_with(staged := derive_task(self.store, task, self.pool.jobs)), staged
         small = [
-            DeriveTask(one.name, tables, one.state_key(tables))
-            for one, tables in outdated
-            if (one, tables) not in large
+            DeriveTask(one.name, tables, one.state_key(tables)) for one, tables, rows in sized if rows <= MOST_RECORDS
         ]
         self.pool.start_helpers(len(small))
         # Each derivation's in a row; traces, which take longest, first.

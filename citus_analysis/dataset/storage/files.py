@@ -54,14 +54,14 @@ class Vacuumed:
 
 def publish(folder: Path, staged: Iterable[Staged]) -> None:
     """Move staged parts into place and flush them to disk; the manifest line that names them is written afterwards."""
-    made = set[Path]()
-    moved = False
+    top, made, moved = os.fspath(folder), set[str](), False
+    # Texts, not paths: one second's commit has thousands of parts.
     for item in staged:
-        kept, public = folder / kept_path(item.part.path), folder / item.part.path
-        for parent in {kept.parent, public.parent} - made:
-            parent.mkdir(parents=True, exist_ok=True)
+        kept, public = f"{top}/{kept_path(item.part.path)}", f"{top}/{item.part.path}"
+        for parent in {kept.rpartition("/")[0], public.rpartition("/")[0]} - made:
+            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
             made.add(parent)
-        item.file.replace(kept)
+        os.replace(item.file, kept)  # noqa: PTH105
         _link(kept, public)
         moved = True
     if moved:
@@ -154,11 +154,16 @@ def _remove(path: Path) -> list[int]:
     return [status.st_size] if status.st_nlink == 1 else []
 
 
-def _link(kept: Path, public: Path) -> None:
+def _link(kept: str | Path, public: str | Path) -> None:
     """Give a file its second name; a copy if the file system has no hard links."""
-    public.unlink(missing_ok=True)
+    with suppress(OSError):
+        os.link(kept, public)
+        return
+    # Also where the name exists: an earlier state of the source had it.
+    with suppress(FileNotFoundError):
+        os.unlink(public)  # noqa: PTH108
     try:
-        public.hardlink_to(kept)
+        os.link(kept, public)
     except OSError:
         shutil.copyfile(kept, public)
 

@@ -137,6 +137,8 @@ class Manifest:
     folder: Path
     sources: dict[str, SourceState] = field(default_factory=dict)
     derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
+    #: Names of derivations, few, by which those of a resource are found among those of thousands.
+    _derivations: set[str] = field(default_factory=set)
     _version: int = _VERSION
     _lines: int = 0
     _end: int = 0
@@ -318,7 +320,8 @@ class Manifest:
             self.sources.pop(entry["gone"], None)
             return
         if "emptied" in entry:
-            self.derived = {key: state for key, state in self.derived.items() if key[0] != entry["emptied"]}
+            for name in self._derivations:
+                self.derived.pop((entry["emptied"], name), None)
             return
         stated = {**entry, "parts": tuple(Part(*stored) for stored in entry["parts"])}
         if "source_id" in entry:
@@ -327,6 +330,7 @@ class Manifest:
         else:
             derived = DerivedState(**stated)
             self.derived[derived.resource, derived.name] = derived
+            self._derivations.add(derived.name)
 
 
 def _status_of(path: Path) -> tuple[int, int, int] | None:
