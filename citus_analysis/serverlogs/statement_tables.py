@@ -10,6 +10,7 @@ import polars as pl
 
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, percentile_columns
+from citus_analysis.stats.estimate.run_percentiles import RunValues
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 __all__ = ["INTERVALS", "interval_of", "over_time", "percentile_intervals", "slowest", "summarise_statements"]
@@ -100,10 +101,10 @@ def percentile_intervals(
     placed = timed.join(wanted, on=by, nulls_equal=True).sort("_group", *order, nulls_last=True)
     for _, part in placed.group_by("_group", maintain_order=True):
         step = -(-part.height // _MOST_FOR_INTERVAL)
-        values = part["duration_us"].cast(pl.Float64).gather_every(step).to_numpy()
+        run = RunValues(part["duration_us"].cast(pl.Float64).gather_every(step).to_numpy())
         key = part.select(by).row(0, named=True)
         for q in percentiles:
-            found = percentile_columns([values], float(q), level)
+            found = percentile_columns([run], float(q), level)
             # The same estimate as in the other tables of the profile, so that no percentile has two values.
             known = {"estimate_us": part["duration_us"].quantile(q / 100, "linear")} if "estimate_us" in found else {}
             rows.append({**key, **found, **known, "method": _thinned(str(found["method"]), step)})

@@ -12,13 +12,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.coarse import QUANTITIES, after_warm_up
 from citus_analysis.stats import Interval, mean_interval, run_percentile_interval
 from citus_analysis.stats.estimate.intervals import mean_method
+from citus_analysis.stats.estimate.run_percentiles import RunValues
 from citus_analysis.stats.run_means import strata_of, values_of
 
 __all__ = ["ESTIMATES", "client_percentiles", "percentile_columns", "profile_percentiles"]
@@ -76,13 +76,13 @@ def profile_percentiles(
     return pl.DataFrame(rows, schema=schema)
 
 
-def _runs(part: pl.DataFrame, column: str) -> list[Floats]:
-    return [values_of(one, column) for _, one in part.group_by(_RUN, maintain_order=True)]
+def _runs(part: pl.DataFrame, column: str) -> list[RunValues]:
+    return [RunValues(values_of(one, column)) for _, one in part.group_by(_RUN, maintain_order=True)]
 
 
-def percentile_columns(runs: Sequence[Floats], q: float, level: float) -> dict[str, object]:
-    """A percentile of the values of runs, each in the order of time, as columns of :data:`ESTIMATES`."""
-    counts = {"percentile": q, "runs": len(runs), "n": sum(run.size for run in runs)}
+def percentile_columns(runs: Sequence[RunValues], q: float, level: float) -> dict[str, object]:
+    """A percentile of the values of runs as columns of :data:`ESTIMATES`."""
+    counts = {"percentile": q, "runs": len(runs), "n": sum(run.values.size for run in runs)}
     try:
         return {**counts, **_columns(run_percentile_interval(runs, q, level=level))}
     except InsufficientDataError as refusal:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -28,16 +29,50 @@ from citus_analysis.stats.results import Interval
 from citus_analysis.stats.series.sequences import effective_sample_size
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["run_percentile_interval"]
+__all__ = ["RunValues", "run_percentile_interval"]
 
 _ONE_RUN: Final = "one run: the interval holds for its conditions and says nothing of other runs"
 
 
-def run_percentile_interval(runs: Sequence[ArrayLike], q: float, *, level: float = LEVEL) -> Interval:
+@dataclass(frozen=True, eq=False)
+class RunValues:
+    """Values of one run in the order of time, of which several percentiles are wanted: what these share is kept.
+
+    Raises:
+        UsageError: more than one dimension, or a value that is not finite.
+
+    Example:
+        >>> run = RunValues(np.random.default_rng(0).normal(100, 10, 200))
+        >>> [run_percentile_interval([run], q).n for q in (50, 75)]
+        [144, 105]
+    """
+
+    values: Floats
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        object.__setattr__(self, "values", as_sample(self.values, 0, "a run"))
+
+    @cached_property
+    def ordered(self) -> Floats:
+        """The values by size."""
+        return np.sort(self.values)
+
+    @cached_property
+    def worth_of_ranks(self) -> float:
+        """Independent values that the ranks of the values are worth."""
+        ranks = np.empty(self.values.size)
+        ranks[np.argsort(self.values, kind="stable")] = np.arange(self.values.size)
+        return effective_sample_size(ranks).effective
+
+
+def run_percentile_interval(runs: Sequence[ArrayLike | RunValues], q: float, *, level: float = LEVEL) -> Interval:
     """Interval of the q-th percentile of values measured in one or several runs.
 
     Args:
-        runs: one array of values per run, each in the order of time.
+        runs: one array of values per run, each in the order of time; or
+            :class:`citus_analysis.stats.estimate.run_percentiles.RunValues` where several percentiles
+            of the same runs are wanted.
         q: percentile in per cent.
         level: confidence level.
 
@@ -56,43 +91,46 @@ def run_percentile_interval(runs: Sequence[ArrayLike], q: float, *, level: float
         >>> print(run_percentile_interval([np.random.default_rng(0).normal(100, 10, 200)], 50))
         100.5 [97.95, 103] (95 %, order statistics of one run, n = 144)
     """
-    samples = [as_sample(run, 0, "a run") for run in runs if len(np.atleast_1d(run))]
-    large = [run for run in samples if run.size >= supporting(q)]
+    given = [run if isinstance(run, RunValues) else RunValues(np.atleast_1d(run)) for run in runs]
+    samples = [run for run in given if run.values.size]
+    large = [run for run in samples if run.values.size >= supporting(q)]
     if not large:
-        check_supports(max((run.size for run in samples), default=0), q)
+        check_supports(max((run.values.size for run in samples), default=0), q)
     check_level(level)
-    found = nested_interval(large, q, level=level) if len(large) > 1 else _of_one_run(large[0], q, level)
+    several = len(large) > 1
+    found = (
+        nested_interval([run.values for run in large], q, level=level) if several else _of_one_run(large[0], q, level)
+    )
     if left_out := len(samples) - len(large):
         note = f"{counted(left_out, 'run')} of fewer than {supporting(q)} values left out"
         found = replace(found, warnings=(*found.warnings, note))
     return found
 
 
-def _of_one_run(run: Floats, q: float, level: float) -> Interval:
+def _of_one_run(run: RunValues, q: float, level: float) -> Interval:
     """Order statistics at the ranks of as many independent values as the run is worth."""
-    estimate, worth = run_percentile(run, q), _worth(run, q)
+    size = run.values.size
+    estimate, worth = run_percentile(run.values, q), _worth(run, q)
     method = "order statistics of one run"
     try:
         low, high = percentile_ranks(worth, q, level)
     except InsufficientDataError:
-        note = f"one run of {counted(run.size, 'value')}, worth {worth} independent: an interval of the {q:g}th "
+        note = f"one run of {counted(size, 'value')}, worth {worth} independent: an interval of the {q:g}th "
         note += f"percentile at {level * 100:g} % needs {values_needed(q, level):,}, or a second run"
         return Interval.absent(estimate, level, worth, method, note)
-    ordered = np.sort(run)
     # The r-th of `worth` values begins after the share (r - 1) / worth of the run's own and ends at r / worth.
-    first = math.floor((low - 1) * run.size / worth)
-    last = math.ceil(high * run.size / worth) - 1
-    return Interval(estimate, float(ordered[first]), float(ordered[last]), level, worth, method, (_ONE_RUN,))
+    first = math.floor((low - 1) * size / worth)
+    last = math.ceil(high * size / worth) - 1
+    return Interval(estimate, float(run.ordered[first]), float(run.ordered[last]), level, worth, method, (_ONE_RUN,))
 
 
-def _worth(run: Floats, q: float) -> int:
+def _worth(run: RunValues, q: float) -> int:
     """Independent values that a run is worth for a percentile: the fewer of two counts.
 
     The one is that of whether values lie above the percentile, on which its error depends, but which few values beyond
     a high percentile tell badly; the other that of the ranks.
     """
-    if run.size < 4:
-        return int(run.size)
-    ranks = np.argsort(np.argsort(run, kind="stable"), kind="stable").astype(np.float64)
-    above = (run > np.quantile(run, check_percentile(q))).astype(np.float64)
-    return max(1, int(min(effective_sample_size(one).effective for one in (ranks, above))))
+    if run.values.size < 4:
+        return int(run.values.size)
+    above = (run.values > np.quantile(run.values, check_percentile(q))).astype(np.float64)
+    return max(1, int(min(run.worth_of_ranks, effective_sample_size(above).effective)))
