@@ -73,6 +73,17 @@ def test_a_dataset_with_runs_stays_as_it_is_unless_windows_are_asked_for(recorde
     assert isinstance(with_log_runs(recorded_dataset, window_s=600), LogRuns)
 
 
+def test_large_tables_are_read_in_part(logs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, whole = with_log_runs(logs), logs.table("spans")
+
+    def refused(_self: Dataset, name: str) -> None:
+        raise AssertionError(f"all of {name}")
+
+    monkeypatch.setattr(Dataset, "table", refused)
+    tasks = windows.scan("spans").filter(pl.col("kind") == "task").select("span_id").collect()
+    assert sorted(tasks["span_id"]) == sorted(whole.filter(pl.col("kind") == "task")["span_id"])
+
+
 def test_the_profile_of_logs_is_that_of_the_benchmark(logs: Dataset, recorded_dataset: Dataset) -> None:
     windows = with_log_runs(logs)
     found = ca.spans.study_profile(ca.runs.select_runs(windows), windows)
