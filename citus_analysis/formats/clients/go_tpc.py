@@ -26,8 +26,6 @@ The output of a second run after the first is rejected, because the numbers of b
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -35,6 +33,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import count_of, judged, pieces_of
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
@@ -46,22 +45,29 @@ from citus_analysis.units import US_PER_MS
 
 __all__ = ["FORMAT", "GoTpc"]
 
-_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_N: Final = NUMBER
 _VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {_N}"
-_PLAIN: Final = rf"^\[(Current|Summary)\] ([A-Za-z0-9_]+) - ({_VALUE}(?:, {_VALUE})*)$"
-_TABLE: Final = rf"^\| \[(Current|Summary)\] +\| ([A-Za-z0-9_]+) +((?:\| +{_N} ){{11}})\|$"
-_JSON: Final = r'^\[\{".*"Prefix": ?"\[(?:Current|Summary)\] ?".*\}\]$'
+_PREFIX: Final = r"\[(?<prefix>Current|Summary)\]"
+_SECTION: Final = "(?<section>[A-Za-z0-9_]+)"
+_STYLES: Final = Styles(
+    plain=rf"^{_PREFIX} {_SECTION} - (?<values>{_VALUE}(?:, {_VALUE})*)$",
+    table=rf"^\| {_PREFIX} +\| {_SECTION} +(?<values>(?:\| +{_N} ){{11}})\|$",
+    columns=(
+        *("Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)"),
+        *("99.9th(ms)", "Max(ms)"),
+    ),
+)
 _TOTAL: Final = rf"^tpmC: ({_N}), tpmTotal: ({_N}), efficiency: ({_N})%$"
 _TOTAL_TABLE: Final = rf"^\| +({_N}) +\| +({_N}) +\| +({_N})% +\|$"
 _TOTAL_JSON: Final = r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$'
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
-    "plain": _PLAIN,
-    "table": _TABLE,
-    "json": _JSON,
+    "total_json": _TOTAL_JSON,
+    "plain": _STYLES.plain,
+    "table": _STYLES.table,
+    "json": JSON,
     "total": _TOTAL,
     "total_table": _TOTAL_TABLE,
-    "total_json": _TOTAL_JSON,
     "finished": r"^Finished$",
     "noise": r"^$|^[0-9/]{10} [0-9:]{8} maxprocs: |^[+-]+$|^\| +(?:PREFIX|TPMC) +\|"
     r"|^(?:creating|load(?:ing)?|begin to)\b",
@@ -69,13 +75,7 @@ _KINDS: Final = {
     r"|^(?:prepare statement error|panic|fatal error|Failed to|execute \w+ failed)\b",
     "continuation": r"^\s+\S|^VALUES \(",
 }
-_SIGN: Final = re.compile(
-    rf"{_PLAIN}|{_TABLE}|{_JSON}|{_TOTAL}|{_TOTAL_JSON}".replace("(?:, ", "(?:,\\x20"), re.MULTILINE
-)
-_COLUMNS: Final = (
-    *("Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)"),
-    *("99.9th(ms)", "Max(ms)"),
-)
+_SIGNS: Final = tuple(_KINDS[kind] for kind in ("total_json", "plain", "table", "json", "total"))
 _NAMES: Final = {
     "Takes": "RunTime",
     "Count": "Operations",
@@ -94,9 +94,6 @@ _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
 _UNKNOWN: Final = "no line of go-tpc"
 _SECOND: Final = "output of a second run in the same file; put each run's output into a file of its own"
 _S_PER_MIN: Final = 60
-_PRINTED: Final = pl.Schema(
-    {"offset": pl.Int64(), "prefix": pl.String(), "section": pl.String(), "printed": pl.String(), "value": pl.Float64()}
-)
 
 
 class GoTpc(Format):
@@ -112,7 +109,8 @@ class GoTpc(Format):
         """Certain if the head has a line that only go-tpc prints."""
         if b"[Current]" not in head and b"[Summary]" not in head and b"tpmTotal" not in head:
             return 0.0
-        return 0.95 if _SIGN.search(head.decode("utf-8", "replace")) else 0.0
+        text = line_frame(head)["text"]
+        return 0.95 if any(text.str.contains(sign).any() for sign in _SIGNS) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
@@ -133,8 +131,9 @@ class _Report:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
         lines = self._judged(line_frame(block.data, block.offset))
-        printed, broken = _printed(lines.filter(pl.col("reason").is_null()))
-        reason = pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_UNKNOWN)).otherwise("reason")
+        printed, broken = printed_values(lines.filter(pl.col("reason").is_null()), _STYLES)
+        printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
+        reason = pl.when(pl.col("offset").is_in(broken.implode())).then(pl.lit(_UNKNOWN)).otherwise("reason")
         lines = lines.with_columns(reason=reason)
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in([*_KINDS][:6]).any())
@@ -142,7 +141,7 @@ class _Report:
         self._failures += int(good["text"].str.contains(_FAILURE).sum())
         totals = _totals(good)
         self._totals.update(dict(totals.select("metric", "value").iter_rows()))
-        metrics = self._metrics(printed.filter(pl.col("prefix") == "Summary"))
+        metrics = self._metrics(printed.filter(pl.col("prefix") != "Current"))
         tables = {
             "client_series": _series(printed.filter(pl.col("prefix") == "Current")),
             "client_metrics": pl.concat([metrics, totals]),
@@ -187,54 +186,6 @@ class _Report:
             self._summary.setdefault((section, name), value)
         rows = printed.select("section", "unit", "value", metric=pl.col("name").replace(_NAMES))
         return TABLES["client_metrics"].parsed().conform(rows)
-
-
-def _printed(good: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
-    """One row per printed value (offset, prefix, section, name, unit, value), and offsets of lines of broken JSON."""
-    plain = (
-        _of(good, "plain", _PLAIN)
-        .select("offset", prefix="1", section="2", printed=pl.col("3").str.split(", "))
-        .explode("printed")
-        .with_columns(
-            value=pl.col("printed").str.extract(rf": ({_N})$").cast(pl.Float64),
-            printed=pl.col("printed").str.extract(r"^(.*): "),
-        )
-    )
-    table = (
-        _of(good, "table", _TABLE)
-        .select(
-            "offset", prefix="1", section="2", value=pl.col("3").str.extract_all(_N), printed=pl.lit(list(_COLUMNS))
-        )
-        .explode("value", "printed")
-        .select("offset", "prefix", "section", "printed", value=pl.col("value").cast(pl.Float64))
-    )
-    objects, broken = _objects(good)
-    every = pl.concat([plain, table, objects])
-    section = pl.col("section").str.replace(r"_ERR$", FAILED)
-    return every.with_columns(
-        section=section,
-        name=pl.col("printed").str.replace(r"\(m?s\)$", ""),
-        unit=pl.col("printed").str.extract(r"\((m?s)\)$"),
-    ), broken
-
-
-def _of(good: pl.DataFrame, kind: str, pattern: str) -> pl.DataFrame:
-    lines = good.filter(pl.col("kind") == kind)
-    return lines.select("offset", part=pl.col("text").str.extract_groups(pattern)).unnest("part")
-
-
-def _objects(good: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
-    """Values of lines of JSON: one line an interval, so that a loop over them is short."""
-    rows, broken = [], []
-    for offset, text in good.filter(pl.col("kind") == "json").select("offset", "text").iter_rows():
-        try:
-            for one in json.loads(text):
-                prefix, section = one.pop("Prefix").strip("[] "), one.pop("Operation")
-                rows += [(offset, prefix, section, name, float(value)) for name, value in one.items()]
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-            rows = [row for row in rows if row[0] != offset]
-            broken.append(offset)
-    return pl.DataFrame(rows, schema=_PRINTED, orient="row", strict=False), broken
 
 
 def _totals(good: pl.DataFrame) -> pl.DataFrame:
