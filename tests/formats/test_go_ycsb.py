@@ -54,9 +54,9 @@ def test_a_whole_run(tmp_path: Path) -> None:
         "threads": 8,
         "target_ops_s": None,
         "operations_planned": 1000,
-        "throughput_ops_s": 8.9,
+        "throughput_ops_s": pytest.approx(8.9 * 850 / 900),
         "runtime_ms": 101_500.0,
-        "operations_done": 900,
+        "operations_done": 850,
         "failed_operations": 10,
         "measurement_type": "histogram",
         "completed": True,
@@ -113,7 +113,7 @@ def test_old_versions_print_no_total_and_fewer_percentiles(tmp_path: Path) -> No
 def test_the_output_of_a_second_client_is_rejected(tmp_path: Path) -> None:
     result = parsed(tmp_path, HEAD + END + HEAD + END)
     assert result.rejects["byte_length"].sum() == len(HEAD + END)
-    assert result["clients"]["operations_done"].to_list() == [900]
+    assert result["clients"]["operations_done"].to_list() == [850]
 
 
 def test_no_secret_of_the_properties_is_kept(tmp_path: Path) -> None:

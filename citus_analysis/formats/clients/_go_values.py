@@ -6,7 +6,6 @@ its unit, as `Avg(ms)`, and a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Output of go-ycsb, the YCSB client in Go (`outputstyle=plain`, its default).
+"""Output of go-ycsb, the YCSB client in Go, in its three styles: `outputstyle=plain` (its default), `table`, `json`.
 
 Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (progress while it runs),
 `client_errors`. For example::
@@ -16,6 +16,9 @@ Conversion of the lines:
   99th(us) 99thPercentileLatency; of `TOTAL` runtime and throughput are metrics of OVERALL;
 - every line counts from the start: a row of `client_series` holds the operations since the previous line, and no
   latencies, because means and percentiles since the start do not determine those of the interval;
+- go-ycsb counts the read and the update of a READ_MODIFY_WRITE in its `TOTAL`; as of YCSB, the whole is one operation
+  here, in `operations_done`, `throughput_ops_s` and the totals of `client_series`, and the printed rate stays a metric
+  of OVERALL;
 - `runtime_ms` is the time in `Run finished`.
 
 The output of a second client after the first is rejected, because the numbers of both would be mixed.
@@ -31,6 +34,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
@@ -43,21 +47,29 @@ from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 __all__ = ["FORMAT", "GoYcsb"]
 
 _TITLE: Final = r"^\*{17} properties \*{17}$"
-_NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_VALUE: Final = rf"[A-Za-z0-9.]+\((?:s|us)\): {_NUMBER}"
-_MEASURED: Final = rf"^([A-Z][A-Z_]*) *- (Takes\(s\): {_NUMBER}, Count: [0-9]{{1,15}}, OPS: {_NUMBER}(?:, {_VALUE})+)$"
+_VALUE: Final = rf"[A-Za-z0-9.]+\((?:s|us)\): {NUMBER}"
+_SECTION: Final = "(?<section>[A-Z][A-Z_]*)"
+_STYLES: Final = Styles(
+    plain=rf"^{_SECTION} *- (?<values>Takes\(s\): {NUMBER}, Count: [0-9]{{1,15}}, OPS: {NUMBER}(?:, {_VALUE})+)$",
+    table=rf"^\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{12}})\|$",
+    columns=(
+        *("Takes(s)", "Count", "OPS", "Avg(us)", "Min(us)", "Max(us)", "50th(us)", "90th(us)", "95th(us)"),
+        *("99th(us)", "99.9th(us)", "99.99th(us)"),
+    ),
+)
 _DURATION: Final = r"((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?[0-9]{1,9}(?:\.[0-9]+)?(?:s|ms|µs|ns))"
 
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "title": _TITLE,
-    "noise": r"^$|^\*{46}$|^Using request distribution ",
-    "measured": _MEASURED,
+    "noise": r"^$|^\*{46}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
+    "plain": _STYLES.plain,
+    "table": _STYLES.table,
+    "json": JSON,
     "property": r'^"([^"]+)"="(.*)"$',
     "finished": rf"^Run finished, takes {_DURATION}$",
     "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
 }
-_PRINTED: Final = rf"([A-Za-z0-9.]+)(?:\((s|us)\))?: ({_NUMBER})"
 _NAMES: Final = {
     "Takes": "RunTime",
     "Count": "Operations",
@@ -76,7 +88,7 @@ class GoYcsb(Format):
     """Output of go-ycsb, the YCSB client in Go."""
 
     name: ClassVar[str] = "go_ycsb"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, the frame around the properties, `Using request distribution ...`"
     measures: ClassVar[Mapping[str, str]] = MEASURES
@@ -85,7 +97,8 @@ class GoYcsb(Format):
         """Certain if the head has a line that only go-ycsb prints."""
         if b"- Takes(s): " not in head and b" properties *" not in head:
             return 0.0
-        return 0.95 if line_frame(head)["text"].str.contains(rf"{_TITLE}|{_MEASURED}").any() else 0.0
+        text = line_frame(head)["text"]
+        return 0.95 if any(text.str.contains(sign).any() for sign in (_TITLE, _STYLES.plain)) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
@@ -108,15 +121,18 @@ class _Report:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
         lines = self._judged(line_frame(block.data, block.offset))
+        printed, broken = printed_values(lines.filter(pl.col("reason").is_null()), _STYLES)
+        unknown = pl.col("offset").is_in(broken.implode())
+        lines = lines.with_columns(reason=pl.when(unknown).then(pl.lit(_UNKNOWN)).otherwise("reason"))
         good = lines.filter(pl.col("reason").is_null())
-        self.recognised |= bool(good["kind"].is_in(["title", "measured", "finished"]).any())
+        self.recognised |= bool(good["kind"].is_in(["title", "plain", "finished"]).any())
         self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
         for text in good.filter(pl.col("kind") == "property")["text"]:
             name, value = text[1:-1].split('"="', 1)
             self._properties.setdefault(name, value)
         for text in good.filter(pl.col("kind") == "finished")["text"]:
             self._runtime_s = _seconds(text.rsplit(" ", 1)[-1])
-        measured = _measured(good.filter(pl.col("kind") == "measured"))
+        measured = _measured(good, printed)
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
@@ -156,11 +172,17 @@ class _Report:
         counted = counted.select("offset", "section", "Count", "Takes")
         both = counted if self._before is None else pl.concat([self._before, counted])
         self._before = both.group_by("section", maintain_order=True).last().select(counted.columns)
-        since = both.with_columns(
-            operations=pl.col("Count") - pl.col("Count").shift(fill_value=0).over("section"),
-            seconds=pl.col("Takes") - pl.col("Takes").shift(fill_value=0).over("section"),
-        ).filter(pl.col("offset").is_in(counted["offset"].implode()))
+        # A READ_MODIFY_WRITE stands in front of the TOTAL, which counts its read and its update.
+        whole = pl.when(pl.col("section") == COMPOUND).then("Count").forward_fill().fill_null(0)
         total = pl.col("section") == OVERALL
+        since = (
+            both.with_columns(Count=pl.col("Count") - pl.when(total).then(whole).otherwise(0))
+            .with_columns(
+                operations=pl.col("Count") - pl.col("Count").shift(fill_value=0).over("section"),
+                seconds=pl.col("Takes") - pl.col("Takes").shift(fill_value=0).over("section"),
+            )
+            .filter(pl.col("offset").is_in(counted["offset"].implode()))
+        )
         return since.select(
             section=pl.when(~total).then("section"),
             elapsed_s="Takes",
@@ -185,8 +207,11 @@ class _Report:
     def _client(self) -> pl.DataFrame:
         counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
         failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
-        done = sum(count for section, count in counts.items() if is_counted_once(section))
+        printed = sum(count for section, count in counts.items() if is_counted_once(section))
+        done = printed - counts.get(COMPOUND, 0.0)
         rate = self._summary.get((OVERALL, "OPS"))
+        if rate is not None and printed:
+            rate *= done / printed
         loading = self._properties.get("dotransactions") == "false"
         planned = ("insertcount", "recordcount") if loading else ("operationcount",)
         runtime_s = self._runtime_s
@@ -209,25 +234,11 @@ class _Report:
         return int(text) if re.fullmatch(r"[0-9]{1,15}", text) and int(text) <= most else None
 
 
-def _measured(lines: pl.DataFrame) -> pl.DataFrame:
-    """One row per printed value: offset, ended, section (YCSB's name), name, unit, value."""
-    part = pl.col("text").str.extract_groups(_MEASURED).struct
-    section = part.field("1").str.replace(r"_ERROR$", FAILED).replace({"TOTAL": OVERALL})
-    printed = lines.select(
-        "offset",
-        "ended",
-        section=section.str.replace(r"^READ_MODIFY_WRITE", COMPOUND),
-        printed=part.field("2").str.split(", "),
-    ).explode("printed")
-    value = pl.col("printed").str.extract_groups(_PRINTED).struct
-    return printed.select(
-        "offset",
-        "ended",
-        "section",
-        name=value.field("1"),
-        unit=value.field("2"),
-        value=value.field("3").cast(pl.Float64, strict=False),
-    )
+def _measured(good: pl.DataFrame, printed: pl.DataFrame) -> pl.DataFrame:
+    """Printed values under YCSB's names of sections, and whether the run had `ended`."""
+    section = pl.col("section").str.replace(r"_ERROR$", FAILED).replace({"TOTAL": OVERALL})
+    named = printed.with_columns(section=section.str.replace(r"^READ_MODIFY_WRITE", COMPOUND))
+    return named.join(good.select("offset", "ended"), on="offset", maintain_order="left")
 
 
 def _seconds(duration: str) -> float:
