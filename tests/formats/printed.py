@@ -52,3 +52,8 @@ def metric(rows: Rows, section: str, name: str) -> float:
     """A value of `client_metrics`, which must be there once."""
     values = rows["client_metrics"].filter(pl.col("section") == section, pl.col("metric") == name)["value"]
     return float(values.item()) if len(values) == 1 else float("nan")
+
+
+def added(rows: Rows, table: str, column: str) -> float:
+    """The sum of a column."""
+    return float(rows[table][column].sum())

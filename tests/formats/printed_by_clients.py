@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from tests.formats.printed import Printed, Rows, metric, only, rounded
+from tests.formats.printed import Printed, Rows, added, metric, only, rounded
 
 _N: Final = r"([0-9]+(?:\.[0-9]+)?(?:E[0-9]+)?)"
 
@@ -46,12 +46,11 @@ def _pgbench(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
         yield Printed("processed", float(done), only(rows, "clients", "operations_done"))
         scripts = rows["client_metrics"].filter(pl.col("metric") == "transactions", pl.col("unit").is_null())
         if scripts.height:
-            yield Printed("of all scripts", float(done), scripts["value"].sum())
+            yield Printed("of all scripts", float(done), float(scripts["value"].sum()))
     for failed in _all(text, r"^number of failed transactions: ([0-9]+)"):
         yield Printed("failed", float(failed), only(rows, "clients", "failed_operations"))
     progress = _all(text, rf"^progress: [0-9.]+ s?,? ?{_N} tps")
-    series = rows["client_series"]["throughput_ops_s"].to_list()
-    yield Printed("progress", sum(map(float, progress)), sum(series))
+    yield Printed("progress", sum(map(float, progress)), added(rows, "client_series", "throughput_ops_s"))
 
 
 def _sysbench(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
@@ -62,14 +61,14 @@ def _sysbench(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
         return
     yield Printed("events", events, only(rows, "clients", "operations_done"))
     if rows["client_histogram"].height:
-        yield Printed("histogram", events, rows["client_histogram"]["count"].sum())
+        yield Printed("histogram", events, added(rows, "client_histogram", "count"))
     for seconds in _all(text, rf"^    (?:total time|time elapsed): +{_N}s")[-1:]:
         yield rounded("time", seconds, only(rows, "clients", "runtime_ms"), 1000.0)
     kinds = rows["client_metrics"].filter(pl.col("metric").str.contains("^queries: (?:read|write|other)$"))
     queries = sum(map(int, _all(text, r"^        total: +([0-9]+)$")))
-    yield Printed("queries", queries, kinds["value"].sum())
+    yield Printed("queries", queries, float(kinds["value"].sum()))
     rates = map(float, _all(text, rf"^\[ *[0-9]+s ?\] (?:th[a-z]+: [0-9]+,? )?(?:tps|eps): {_N}"))
-    yield Printed("intervals", sum(rates), rows["client_series"]["throughput_ops_s"].sum())
+    yield Printed("intervals", sum(rates), added(rows, "client_series", "throughput_ops_s"))
 
 
 def _hammerdb(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
@@ -96,7 +95,7 @@ def _benchbase(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
     told = json.loads(summary.read_text(encoding="utf-8"))
     requests = told["Measured Requests"]
     if path.name.endswith(".samples.csv"):
-        yield Printed("requests of all windows", requests, rows["client_series"]["operations"].sum())
+        yield Printed("requests of all windows", requests, added(rows, "client_series", "operations"))
     elif ".raw.csv" in path.name and "part" not in path.name:
         latencies = rows["client_latencies"]["latency_us"]
         yield Printed("requests", requests, len(latencies))
@@ -128,7 +127,10 @@ def _go_tpc(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
 
 def _go_ycsb(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
     """`TOTAL` counts the read and the update of a READ_MODIFY_WRITE; YCSB counts the whole once."""
-    counts = dict(re.findall(r"^(\w+) +- Takes.*?Count: ([0-9]+)", text.partition("Run finished")[2], re.MULTILINE))
+    summary = text.partition("Run finished")[2]
+    lines = r"^(?:\| )?([A-Z_]+) +(?:- Takes.*?Count: |\| +[0-9.]+ \| +)([0-9]+)"
+    objects = [(name, count) for count, name in re.findall(r'"Count":"([0-9]+)".*?"Operation":"(\w+)"', summary)]
+    counts = dict(re.findall(lines, summary, re.MULTILINE) + objects)
     if "TOTAL" in counts:
         total, both = int(counts["TOTAL"]), int(counts.get("READ_MODIFY_WRITE", 0))
         yield Printed("operations", total - both, only(rows, "clients", "operations_done"))

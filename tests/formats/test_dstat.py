@@ -5,19 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Content, detect_format
 from citus_analysis.formats.samplers.dstat import FORMAT
 from tests.formats.sampling import DATA, REALWORLD, read, read_bytes
 
 DSTAT = DATA / "dstat"
-
-
-@pytest.mark.parametrize("path", sorted(DSTAT.iterdir()), ids=lambda path: path.name)
-def test_recordings_are_recognised_and_read_whole(path: Path) -> None:
-    found = detect_format(Content(path))
-    assert found is not None
-    assert found.name == "dstat"
-    assert read(FORMAT, path).rejects.is_empty()
 
 
 def test_samples_of_dool() -> None:

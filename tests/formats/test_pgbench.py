@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Format, Hints, detect_format
+from citus_analysis.formats import Content, Format, Hints
 from citus_analysis.formats.clients._pgbench_lines import ATTEMPTED
 from citus_analysis.formats.clients.pgbench import FORMAT
 from citus_analysis.formats.clients.pgbench_log import FORMAT as LOG
@@ -42,14 +42,6 @@ def report(name: str) -> Read:
 def metrics(result: Read, section: str) -> dict[tuple[str, str | None], float]:
     own = result["client_metrics"].filter(pl.col("section") == section)
     return {(m, u): v for m, u, v in own.select("metric", "unit", "value").iter_rows()}
-
-
-@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
-def test_recorded_reports_are_read_whole(path: Path) -> None:
-    head = Content(path).head
-    assert FORMAT.detect(path.name, head) > 0.9
-    assert LOG.detect(path.name, head) == 0
-    assert read(FORMAT, path).rejects.is_empty()
 
 
 @pytest.mark.parametrize("path", INTERVALS + TRANSACTIONS, ids=lambda path: path.name)
@@ -334,13 +326,6 @@ def test_no_damage_makes_them_fail_or_lose_bytes(tmp_path: Path, data: st.DataOb
         read_bytes(format_, tmp_path, padding + sample[:at] + data.draw(junk) + sample[at + cut :])
 
 
-@pytest.mark.parametrize("path", LATER, ids=lambda path: path.name)
-def test_later_versions_are_read_whole(path: Path) -> None:
-    format_ = FORMAT if path.suffix == ".out" else LOG
-    assert detect_format(Content(path)) is format_
-    assert read(format_, path).rejects.is_empty()
-
-
 @pytest.mark.parametrize(
     ("version", "script", "attempted", "tps"),
     [
@@ -374,21 +359,6 @@ def test_recordings_of_others() -> None:
     for path in folder.iterdir():
         if path.suffix not in {".txt", ".csv"}:
             assert read(LOG, path)["client_series"]["operations"].sum() > 0
-
-
-@pytest.mark.parametrize(
-    "root", [CORPUS, pytest.param(REALWORLD, marks=pytest.mark.realworld)], ids=["corpus", "realworld"]
-)
-def test_detection_claims_its_files_and_no_others(root: Path) -> None:
-    if not root.is_dir():
-        pytest.skip("needs the folder of recordings")
-    for path in root.rglob("*"):
-        if path.is_file():
-            is_report = path.parent.name == "pgbench" and path.suffix in {".out", ".txt"}
-            is_log = path.parent.name == "pgbench" and not is_report
-            head = Content(path).head
-            assert (FORMAT.detect(path.name, head) >= 0.5) == is_report, path
-            assert (LOG.detect(path.name, head) >= 0.5) == is_log, path
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the full corpus")

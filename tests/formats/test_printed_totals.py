@@ -70,7 +70,7 @@ def examined(path: Path) -> tuple[str | None, list[Printed]]:
     if found is None:
         return None, []
     rows = read(found, path, **_OPTIONS.get(path.name, {}))
-    rejected = Printed("rejected bytes", _REJECTED.get(path.name, 0), rows.rejects["byte_length"].sum())
+    rejected = Printed("rejected bytes", _REJECTED.get(path.name, 0), float(rows.rejects["byte_length"].sum()))
     text = Content(path).read(2**30).decode("utf-8", "replace")
     if path.name in _OTHER_TOTALS:
         return found.name, [rejected]

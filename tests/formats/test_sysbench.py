@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.formats import Content, Hints, detect_format, format_named
+from citus_analysis.formats import Content, Hints, format_named
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "sysbench"
@@ -21,14 +21,6 @@ def parsed(path: Path) -> dict[str, pl.DataFrame]:
 
 def latencies(tables: dict[str, pl.DataFrame], section: str) -> dict[str, float]:
     return dict(tables["client_metrics"].filter(pl.col("section") == section).select("metric", "value").iter_rows())
-
-
-@pytest.mark.parametrize("path", sorted(RECORDED.iterdir()), ids=lambda path: path.stem)
-def test_every_report_is_recognised_and_none_of_it_rejected(path: Path) -> None:
-    found = detect_format(Content(path))
-    assert found is not None
-    assert found.name == "sysbench"
-    assert parsed(path)["rejects"].height == 0
 
 
 def test_counts_are_those_the_tool_printed() -> None:

@@ -13,6 +13,7 @@ from citus_analysis.formats.clients.ycsb import FORMAT
 from citus_analysis.formats.clients.ycsb._lines import glued_head, may_be_glued
 from citus_analysis.stats.estimate.histograms import histogram_percentiles
 from tests.formats.clients import SAMPLES, Truth, logs, truths
+from tests.formats.printed_by_clients import TOTALS
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
 from tests.recordings import RECORDED
 
@@ -49,6 +50,8 @@ def test_every_recorded_log_is_recognised_and_read_whole() -> None:
         assert facts["tool_version"] == "0.17.0"
         assert facts["threads"]
         assert "none" not in str(facts["command_line"])
+        text = Content(path).read(2**30).decode()
+        assert [total for total in TOTALS["ycsb"](path, text, result.tables) if total.differs] == []
 
 
 @pytest.mark.parametrize("truth", truths(), ids=lambda t: f"{t.resource}-{t.iteration}")
@@ -446,18 +449,6 @@ def test_recordings_of_others() -> None:
     result = read(FORMAT, fork)
     assert metrics(result)["Join", "AverageLatency"] == 15446.932952924393
     assert result.rejects["byte_length"].sum() == 56350
-
-
-@pytest.mark.parametrize(
-    "root", [CORPUS, pytest.param(REALWORLD, marks=pytest.mark.realworld)], ids=["corpus", "realworld"]
-)
-def test_detection_claims_its_files_and_no_others(root: Path) -> None:
-    if not root.is_dir():
-        pytest.skip("needs the folder of recordings")
-    for path in root.rglob("*"):
-        own = "YCSB" in path.parts or (path.parent.name == "ycsb" and "brianfrank" not in path.name)
-        if path.is_file():
-            assert (FORMAT.detect(path.name, Content(path).head) >= 0.5) == own, path
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the full corpus")
