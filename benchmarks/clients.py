@@ -40,7 +40,7 @@ CASES: Final = (
     Case("sysbench", "sysbench/1.0.20-rate-checkpoints.log", rb"^\[ \d+s \] thds"),
     Case("go_tpc", "go_tpc/1.0.12-plain.log", rb"^\[Current\]"),
     Case("hammerdb", "hammerdb/4.12-hdbtcount.log", rb"^\d+ PostgreSQL tpm"),
-    Case("benchbase", "benchbase/tpcc-2023.raw.csv", rb"^\d"),
+    Case("benchbase", "benchbase/tpcc-2023-beginning.raw.csv", rb"^\d"),
     Case("hdrhistogram", "hdrhistogram/tagged.hlog", rb"^Tag="),
 )
 

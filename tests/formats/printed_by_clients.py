@@ -89,20 +89,20 @@ def _hammerdb(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
 
 def _benchbase(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
     """The summary; and of the windows and single latencies, that they are as many as it counts."""
-    summary = path.with_name(re.sub(r"\.(?:samples|raw)\.csv(?:\.zst)?$", ".summary.json", path.name))
+    summary = path.with_name(re.sub(r"\.(?:samples|raw)\.csv$", ".summary.json", path.name))
     if not summary.name.endswith(".summary.json") or not summary.is_file():
         return
     told = json.loads(summary.read_text(encoding="utf-8"))
     requests = told["Measured Requests"]
     if path.name.endswith(".samples.csv"):
         yield Printed("requests of all windows", requests, added(rows, "client_series", "operations"))
-    elif ".raw.csv" in path.name and "part" not in path.name:
+    elif path.name.endswith(".raw.csv"):
         latencies = rows["client_latencies"]["latency_us"]
         yield Printed("requests", requests, len(latencies))
         largest = told["Latency Distribution"]["Maximum Latency (microseconds)"]
         yield Printed("longest", largest, float(latencies.to_numpy().max()))
     elif path == summary:
-        failed = rows["clients"]["failed_operations"].item()
+        failed = rows["clients"]["failed_operations"].item() or 0
         yield Printed("requests", requests, only(rows, "clients", "operations_done") + failed)
         yield Printed("ns", told["Elapsed Time (nanoseconds)"], only(rows, "clients", "runtime_ms") * 1e6, 1e6)
         rate = told["Throughput (requests/second)"]

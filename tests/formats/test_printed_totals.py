@@ -80,7 +80,7 @@ def examined(path: Path) -> tuple[str | None, list[Printed]]:
 
 @pytest.mark.parametrize(
     ("folder", "least"),
-    [(SAMPLES, 200), (DATA, 570), (PLANS, 90), (DATA.parent / "snapshots", 0), (RECORDED / "w2-pgbench", 60)],
+    [(SAMPLES, 195), (DATA, 570), (PLANS, 90), (DATA.parent / "snapshots", 0), (RECORDED / "w2-pgbench", 60)],
     ids=lambda given: given.name if isinstance(given, Path) else "",
 )
 def test_of_recorded_files(folder: Path, least: int) -> None:

@@ -77,7 +77,7 @@ def _files() -> dict[str, str]:
         "sysbench.log": _mixed(_read(_DATA / "clients" / "sysbench" / "1.0.20-histogram-p99.log")),
         "go-tpc.log": _mixed(_read(_DATA / "clients" / "go_tpc" / "1.0.12-plain.log")),
         "hammerdb.log": _mixed(_read(_DATA / "clients" / "hammerdb" / "4.12-console.log")),
-        "tpcc.raw.csv": _mixed(_read(_DATA / "clients" / "benchbase" / "tpcc-2023.raw.csv")),
+        "tpcc.raw.csv": _mixed(_read(_DATA / "clients" / "benchbase" / "tpcc-2023-beginning.raw.csv")),
         "tpcc.config.xml": _read(_DATA / "clients" / "benchbase" / "tpcc-2023.config.xml").replace(
             "<batchsize>", f"<password>{HARD}</password><batchsize>"
         ),

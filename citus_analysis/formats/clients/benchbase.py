@@ -15,8 +15,9 @@ Conversion:
 - numbers of the summary are metrics under their own names, without their unit: of `OVERALL`, and those of the
   `Latency Distribution` of the section `all transactions`. `terminals`, `isolation` and so on describe the run;
 - `throughput_ops_s` is Throughput, which counts aborted requests too; `failed_operations` is Throughput less Goodput,
-  times the elapsed time. Warm-up is in none of the numbers, and `Start timestamp` is before it: it is a metric, not the
-  `start_time`;
+  times the elapsed time. Goodput counts what succeeded in the warm-up as well, of which the summary says nothing: with
+  a warm-up, more may have failed, and where Goodput is the larger one, how many is not known (null). No other number
+  has the warm-up in it, and `Start timestamp` is before it: it is a metric, not the `start_time`;
 - of the raw file, the time (in seconds, whatever its heading says) is when the request began. `client_histogram` counts
   its latencies to the microsecond: percentiles of `operation_latencies` come from all requests of each transaction,
   and files of several BenchBase processes merge exactly;
@@ -80,7 +81,7 @@ class Benchbase(Format):
     """Results of BenchBase: summary, raw latencies, samples and results by window."""
 
     name: ClassVar[str] = "benchbase"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
     )
@@ -265,21 +266,27 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
     nanoseconds = numbers.get("Elapsed Time (nanoseconds)")
     rate, good = (numbers.get(f"{name} (requests/second)") for name in ("Throughput", "Goodput"))
     seconds = None if nanoseconds is None else nanoseconds * SECONDS_PER_UNIT["ns"]
-    failed = None if rate is None or good is None or seconds is None else max(0.0, (rate - good) * seconds)
-    bounded = failed is not None and failed <= MAX_COUNT
+    failed = _failed(rate, good, seconds)
     facts = {
         "tool": "BenchBase",
         "throughput_ops_s": rate,
         "runtime_ms": None if seconds is None else seconds * 1000,
         "threads": _whole(summary.get("terminals"), MAX_CLIENTS),
         "scale_factor": _whole(summary.get("scalefactor"), MAX_COUNT),
-        "operations_done": count_of(None if requests is None or not bounded else requests - round(failed or 0.0)),
-        "failed_operations": round(failed) if failed is not None and bounded else None,
+        "operations_done": count_of(None if requests is None else requests - (failed or 0)),
+        "failed_operations": failed,
         "measurement_type": "raw",
         "script": str(summary["Benchmark Type"]) if isinstance(summary.get("Benchmark Type"), str) else None,
         "completed": summary.get("Final State") == "EXIT" and rate is not None,
     }
     return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+
+def _failed(rate: float | None, good: float | None, seconds: float | None) -> int | None:
+    """Requests that did not succeed, by the rates of all and of those that did; None where these do not tell it."""
+    if rate is None or good is None or seconds is None or good > rate:
+        return None
+    return count_of(round((rate - good) * seconds)) if (rate - good) * seconds <= MAX_COUNT else None
 
 
 def _whole(value: object, most: int) -> int | None:
