@@ -30,6 +30,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
+from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
 from citus_analysis.formats.samplers._columns import VM
@@ -122,8 +123,13 @@ def _style(content: Content, hints: Hints) -> _Style:
 
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
+    """Lines with one blank between words; a stamp in front of them is a column."""
+    if stamped is False:
+        return compact_lines(data, offset)
     lines = line_frame(data, offset)
-    return split_stamp(lines) if (is_stamped(lines) if stamped is None else stamped) else lines
+    if stamped is None and not is_stamped(lines):
+        return compact_lines(data, offset)
+    return split_stamp(lines).with_columns(pl.col("text").str.strip_chars().str.replace_all(r"\s+", " "))
 
 
 def _other_output(head: bytes) -> str | None:
@@ -168,35 +174,34 @@ def _parse_block(block: Block, style: _Style) -> tuple[Parsed, _Style]:
 def _fields(header: str, rows: pl.DataFrame, style: _Style) -> pl.DataFrame:
     """Rows under one header as columns of the tables, with `reason` if a row does not fit it."""
     names, zone = _split_header(header)
-    # Taken apart once: every column below reads from this list.
-    rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
-    words = pl.col("words")
-    timed = len(names) + 2
-    complete = pl.any_horizontal(words.list.len() == count for count in ((timed, timed + 1) if zone else (len(names),)))
+    texts, count = rows["text"], len(names) + (2 if zone else 0)
+    blanks = texts.str.count_matches(" ", literal=True)
+    if zone and (blanks == count).any():
+        # The time is followed by its zone.
+        texts = pl.select(pl.when(blanks == count).then(texts.str.replace(r" \S+$", "")).otherwise(texts)).to_series()
+        blanks = texts.str.count_matches(" ", literal=True)
+    fitting = blanks == count - 1
+    misfit = f"the header announces {len(names)} numbers{' and a time' if zone else ''}"
+    misfits = rows.filter(~fitting).select("offset", "terminated", misread=pl.lit(misfit))
+    rows, texts = (rows, texts) if fitting.all() else (rows.filter(fitting), texts.filter(fitting))
+    columns = split_columns(texts, count, frozenset(range(len(names))))
     memory = dict.fromkeys(_MEMORY, style.memory_kb)
     values = {
-        _COLUMNS[name]: words.list.get(index, null_on_oob=True).cast(pl.Float64, strict=False) * memory.get(name, 1.0)
+        _COLUMNS[name]: pl.col(str(index)) * memory.get(name, 1.0)
         for index, name in enumerate(names)
         if name in _COLUMNS
     }
-    clock = pl.concat_str(
-        words.list.get(len(names), null_on_oob=True), words.list.get(timed - 1, null_on_oob=True), separator=" "
-    )
-    raw = clock if zone else (pl.col("stamp") if style.stamped else pl.lit(None, pl.String))
-    frame = rows.select("offset", "terminated", raw=raw, complete=complete, **values)
+    clock = pl.concat_str(str(len(names)), str(len(names) + 1), separator=" ") if zone else pl.lit(None, pl.String)
+    fields = columns.select(raw=clock, **values)
+    raw = rows["stamp"] if style.stamped and not zone else fields["raw"]
     readable = pl.all_horizontal(
         fits(pl.col(name), _DTYPES.get(name, pl.Float64())).fill_null(value=False) for name in values
     )
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("complete"))
-        .then(pl.lit(f"the header announces {len(names)} numbers{' and a time' if zone else ''}"))
-        .when(~readable)
-        .then(pl.lit("not a number"))
-    )
-    timed_rows = frame.with_columns(reason=reason, sample_time=_times(frame["raw"], zone, style))
-    return timed_rows.drop("terminated", "complete", "raw")
+    fields = fields.select(*values, misread=pl.when(~readable).then(pl.lit("not a number")))
+    placed = pl.concat([rows.select("offset", "terminated"), fields], how="horizontal")
+    timed = pl.concat([placed.with_columns(sample_time=_times(raw, zone, style)), misfits], how="diagonal")
+    reason = pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).otherwise("misread")
+    return timed.with_columns(reason=reason).drop("terminated", "misread")
 
 
 def _split_header(header: str) -> tuple[list[str], str]:
