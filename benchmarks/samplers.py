@@ -1,4 +1,4 @@
-"""A month of samples: sar's text, `sadf -d` and dool's CSV, each read by its format, beside `grep -c` of the same file.
+"""Days of samples: texts of sar, mpstat, pidstat, iostat and vmstat, `sadf -d` and dool's CSV, beside `grep -c`.
 
 `python -m benchmarks.samplers [--out FILE]` makes the files of the recordings of the tests: each section of the text
 has its real lines for every 10 minutes of 30 days; the snapshots of a server and a host are taken each second for some
@@ -68,6 +68,48 @@ def month_of_dool() -> str:
     return "\n".join([*head[:6], *(f"{time:%b-%d %T}{rest}" for time in times)]) + "\n"
 
 
+def days_of_mpstat() -> str:
+    """Text of `mpstat -P ALL 1`: the first report of the recording, each second."""
+    return _repeated("sysstat/mpstat-P.out", r"\n(?=[0-9:]{8} +CPU)", 20_000)
+
+
+def days_of_pidstat() -> str:
+    """Text of `pidstat -urdw 1`: the first four reports of the recording, each second."""
+    return _repeated("sysstat/pidstat-urdw.out", r"\n(?=[0-9:]{8} +UID +PID +%usr)", 10_000)
+
+
+def days_of_pidstat_lines() -> str:
+    """Text of `pidstat -urdwhH 1`: all reports in one line of each process."""
+    return _repeated("sysstat/pidstat-hH.out", r"\n(?=# Time)", 20_000)
+
+
+def days_of_iostat() -> str:
+    """Text of `iostat -xt 1`: a report of the recording each second."""
+    return _repeated("iostat-xt-iso.out", r"\n(?=[0-9-]{10}T)", 20_000)
+
+
+def _repeated(name: str, border: str, reports: int) -> str:
+    """The first reports of a recording again and again, each a second later."""
+    banner, report, *_ = re.split(border, (DATA / name).read_text(encoding="utf-8"))
+    parts = re.split(r"(?m)^((?:[0-9-]{10}T)?[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}(?= ))", report)
+    begins = {8: "%T", 10: "%s", 19: "%FT%T"}
+    found = [banner]
+    for step in range(reports):
+        time = _START + timedelta(seconds=step)
+        texts = [time.strftime(begins[len(part)]) if place % 2 else part for place, part in enumerate(parts)]
+        found.append("".join(texts))
+    return "\n".join(found)
+
+
+def days_of_vmstat() -> str:
+    """Text of `vmstat -t 1`: a line each second, with a header in front of every 20."""
+    *head, row = (DATA / "vmstat-t-utc.out").read_text(encoding="utf-8").splitlines()[:5]
+    body = row[: -len("2026-11-20 21:04:36")]
+    lines = (f"{body}{_START + timedelta(seconds=step):%F %T}" for step in range(200_000))
+    header = "\n".join(head[:2])
+    return "\n".join(line if step % 20 else f"{header}\n{line}" for step, line in enumerate(lines)) + "\n"
+
+
 def hours_of_activity() -> str:
     """Snapshots of `pg_stat_activity`: the sessions of a recorded one each second."""
     header, *rows = (SNAPSHOTS / "activity-citus-12.1-pg15.csv").read_text(encoding="utf-8").splitlines()
@@ -127,16 +169,22 @@ def measure(folder: Path) -> dict[str, float]:
         "sar": month_of_sar,
         "sadf_csv": month_of_sadf,
         "dstat": month_of_dool,
+        "mpstat": days_of_mpstat,
+        "pidstat": days_of_pidstat,
+        "pidstat_lines": days_of_pidstat_lines,
+        "iostat": days_of_iostat,
+        "vmstat": days_of_vmstat,
         "activity": hours_of_activity,
         "server_views": hours_of_statements,
         "host_counters": hours_of_host,
     }
     for name, make in made.items():
+        format_name = name.removesuffix("_lines")
         path = folder / f"{name}.out"
         path.write_text(make(), encoding="utf-8")
         size = path.stat().st_size / 1e6
         counted, _ = best(partial(subprocess.run, ["grep", "-c", "all", path], check=False, capture_output=True))
-        wall, cpu = best(partial(read, name, path))
+        wall, cpu = best(partial(read, format_name, path))
         found[f"{name}_mb"] = round(size, 1)
         found[f"{name}_mb_s"] = round(size / wall, 1)
         found[f"{name}_mb_cpu_s"] = round(size / cpu, 1)
