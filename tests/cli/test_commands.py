@@ -296,6 +296,14 @@ def test_audit_of_a_table_that_contradicts_itself(
     assert ("  red scale factor" in capsys.readouterr().out) == bool(code)
 
 
+def test_audit_of_a_dataset(recorded_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("audit", recorded_path, "--json") == 0
+    audit = json.loads(capsys.readouterr().out)
+    assert audit["verdict"] == "amber"
+    found = pl.DataFrame(audit["findings"])
+    assert found.filter(check="measurement_interval")["severity"].to_list() == ["green"]
+
+
 def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None if name == "perf" else f"/bin/{name}")
     assert run("doctor", "--json") == 0

@@ -232,6 +232,13 @@ class TestSpoiltRecordings:
         )
         assert self.red(replace(recorded, operation_latencies=swapped)) == [("percentiles_ordered", "w2-all-f")]
 
+    def test_a_middle_of_a_bucket_of_1_ms_may_lie_above_the_maximum(self, recorded: Tables) -> None:
+        one = recorded.operation_latencies.filter(pl.col("role") == "main").head(1)
+        for p99, severity in ((500.0, "green"), (501.0, "red")):
+            ends = one.with_columns(p50_us=90.0, p95_us=95.0, p90_us=92.0, p99_us=p99, p999_us=p99, max_us=102.0)
+            result = audit_runs(recorded.runs, operation_latencies=ends.with_columns(min_us=34.0, mean_us=80.0))
+            assert details(result, "percentiles_ordered")["severity"].to_list() == [severity]
+
     def test_series_of_another_rate(self, recorded: Tables) -> None:
         lines = recorded.client_series.with_columns(pl.col("throughput_ops_s") * 1.2)
         found = details(replace(recorded, client_series=lines).audit(), "series_add_up")

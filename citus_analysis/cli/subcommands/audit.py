@@ -14,32 +14,49 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
+    from citus_analysis.published import AuditResult
+
 __all__ = ["command"]
 
 _STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 
 
 @click.command("audit")
-@click.argument("tables", metavar="[TABLE.csv ...]", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="[TABLE.csv|DATASET ...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="List consistent statements (green) as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON document.")
-def command(tables: tuple[Path, ...], everything: bool, as_json: bool) -> int:
-    """Find where tables of results contradict themselves (red) or are doubtful (amber).
+def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
+    """Find where tables of results, or the runs of datasets, contradict themselves (red) or are doubtful (amber).
 
-    Exit code 1 where a table of yours contradicts itself. Without tables, those that ship with the library are
-    audited; their contradictions are the authors' responsibility, so the exit code is 0.
+    Exit code 1 where a table or a run of yours contradicts itself. Without any, the tables that ship with the library
+    are audited; their contradictions are the authors' responsibility, so the exit code is 0.
     """
-    from citus_analysis.published import audit
-
-    result = audit(list(tables) or None)
+    results = list(_results(paths))
+    verdict = next((word for word in _STYLES if any(result.verdict == word for result in results)), "green")
     if as_json:
-        print_json({"verdict": result.verdict, "findings": result.findings.to_dicts()})
+        found = [finding for result in results for finding in result.findings.to_dicts()]
+        print_json({"verdict": verdict, "findings": found})
     else:
-        shown = result.findings if everything else result.findings.remove(severity="green")
-        click.echo(_text(shown), nl=False)
-        hint = "" if everything else " (--all lists the green ones too)"
-        click.echo(f"Rows that were checked{hint}: {result}")
-    return int(bool(tables) and result.has_red)
+        for result in results:
+            click.echo(_text(result.findings if everything else result.findings.remove(severity="green")), nl=False)
+            hint = "" if everything else " (--all lists the green ones too)"
+            click.echo(f"Rows that were checked{hint}: {result}")
+    return int(bool(paths) and verdict == "red")
+
+
+def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
+    """What was found in the tables together, and in each dataset."""
+    from dataclasses import fields
+
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.published import audit, audit_runs
+    from citus_analysis.published.checks.run_checks import RunTables
+
+    tables = [path for path in paths if not path.is_dir()]
+    if tables or not paths:
+        yield audit(tables or None)
+    for dataset in (open_dataset(path) for path in paths if path.is_dir()):
+        yield audit_runs(*(dataset.table(field.name) for field in fields(RunTables)))
 
 
 def _text(findings: pl.DataFrame) -> str:

@@ -142,8 +142,8 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
 
 
 def _slack(a: float, b: float) -> float:
-    """A histogram of whole milliseconds prints percentiles as multiples of 1000 µs, minimum and maximum exactly."""
-    return 0.0 if a % _BUCKET_US and b % _BUCKET_US else _BUCKET_US
+    """A histogram of whole milliseconds gives percentiles as edges and middles of its buckets, the ends exactly."""
+    return 0.0 if a % (_BUCKET_US / 2) and b % (_BUCKET_US / 2) else _BUCKET_US
 
 
 def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,7 @@ import polars as pl
 from IPython.display import display
 
 from citus_analysis.published import audit_runs
+from citus_analysis.published.checks.run_checks import RunTables
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
 from citus_analysis.report.blocks.html_tables import html_table
@@ -36,7 +38,7 @@ _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "pap
 
 
 #: Tables that the audit of runs reads, in the order of its parameters.
-_AUDITED: Final = ("runs", "clients", "operation_latencies", "client_series", "client_metrics")
+_AUDITED: Final = tuple(field.name for field in fields(RunTables))
 
 
 class Source(Protocol):
