@@ -110,14 +110,15 @@ def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
         spans: the table `spans`.
 
     Returns:
-        The rows of :func:`measure_tasks`, with `traced` (number of exactly matched executions on the shard's worker)
-        and `traced_ms` (their median duration); 0 and null where the traces hold none.
+        The rows of :func:`measure_tasks`, with `traced` (number of exactly matched executions on the shard's worker),
+        `traced_ms` (their median duration) and `traced_locally` (executions on the parent's own node, whose time alone
+        no record states); 0 and null where the traces hold none.
     """
     tasks, traced = measure_tasks(as_polars(plan_nodes)), as_polars(spans)
-    per_shard = (
-        traced.filter(EXECUTED)
-        .group_by("resource", "shard_id")
-        .agg(pl.len().cast(pl.Int64).alias("traced"), (pl.col("duration_us").median() / US_PER_MS).alias("traced_ms"))
+    per_shard = traced.group_by("resource", "shard_id").agg(
+        EXECUTED.sum().cast(pl.Int64).alias("traced"),
+        (pl.col("duration_us").filter(EXECUTED).median() / US_PER_MS).alias("traced_ms"),
+        (pl.col("kind").cast(pl.String) == "local").sum().cast(pl.Int64).alias("traced_locally"),
     )
     table = tasks.join(per_shard, on=["resource", "shard_id"], how="left", maintain_order="left")
-    return table.with_columns(pl.col("traced").fill_null(0))
+    return table.with_columns(pl.col("traced", "traced_locally").fill_null(0))

@@ -55,17 +55,17 @@ def test_no_skew_where_tasks_are_not_shown() -> None:
 def test_tasks_meet_the_traces_of_their_shards() -> None:
     spans = pl.DataFrame(
         {
-            "resource": ["w2", "w2", "w2", "w2", "other"],
-            "kind": ["remote", "remote", "remote", "task", "remote"],
-            "match": ["exact", "exact", "inferred", "exact", "exact"],
-            "shard_id": [102009, 102009, 102009, 102008, 102008],
-            "duration_us": [100.0, 300.0, 9000.0, 5.0, 5.0],
+            "resource": ["w2", "w2", "w2", "w2", "w2", "other"],
+            "kind": ["remote", "remote", "remote", "task", "local", "remote"],
+            "match": ["exact", "exact", "inferred", "exact", "exact", "exact"],
+            "shard_id": [102009, 102009, 102009, 102008, 102008, 102008],
+            "duration_us": [100.0, 300.0, 9000.0, 5.0, None, 5.0],
         }
     )
     beside = tasks_beside_traces(table_of("scan.txt"), spans)
-    found = dict(zip(beside["shard_id"], zip(beside["traced"], beside["traced_ms"], strict=True), strict=True))
-    assert found[102009] == (2, pytest.approx(0.2))
-    assert found[102008] == (0, None)
+    found = {shard: cells for shard, *cells in beside.select("shard_id", "^traced.*$").iter_rows()}
+    assert found[102009] == [2, pytest.approx(0.2), 0]
+    assert found[102008] == [0, None, 1]
 
 
 def _dataset(*names: str) -> dict[str, pl.DataFrame]:
