@@ -22,6 +22,8 @@ __all__ = ["PlanStudy", "ShownPlan", "plan_study"]
 __dir__ = public(__all__)
 
 _MOST: Final = 8
+#: Characters of a statement in a label.
+_LONGEST: Final = 60
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class ShownPlan:
     """One plan to be drawn.
 
     Attributes:
-        label: resource, file, and the plan's number if the file has several.
+        label: resource and statement; where plans share these or the statement is not known, the file, and the plan's
+            number if the file has several.
         nodes: its rows of `PlanStudy.nodes`.
         tasks: its rows of `PlanStudy.tasks`.
     """
@@ -98,11 +101,16 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
 def _labels(plans: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
     """`label` of each plan."""
     paths = sources.select("source_id", pl.col("path").cast(pl.String))
-    known = plans.select(*KEY, several=pl.len().over("source_id") > 1).join(paths, on="source_id", how="left")
-    names = [
-        f"{resource}: {PurePosixPath(path or source).name}" + (f" ({plan + 1})" if several else "")
-        for resource, source, plan, several, path in known.iter_rows()
-    ]
+    query = pl.col("query").str.replace_all(r"\s+", " ").str.strip_chars()
+    short = pl.when(query.str.len_chars() > _LONGEST).then(query.str.head(_LONGEST - 1) + "\u2026").otherwise(query)
+    asked = plans.select(*KEY, short=short, several=pl.len().over("source_id") > 1)
+    alone = pl.col("short").is_not_null() & (pl.len().over("resource", "short") == 1)
+    known = asked.with_columns(alone=alone).join(paths, on="source_id", how="left", maintain_order="left")
+    names = []
+    for resource, source, plan, query_text, several, single, path in known.iter_rows():
+        file = PurePosixPath(path or source).name + (f" ({plan + 1})" if several else "")
+        words = [query_text] if single else [file] if query_text is None else [query_text, f"in {file}"]
+        names.append(f"{resource}: {' '.join(words)}")
     return known.select(*KEY).with_columns(label=pl.Series(names, dtype=pl.String))
 
 

@@ -10,12 +10,28 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.plans.measured_nodes import KEY
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["EXECUTED", "TRACED_BY", "measure_tasks", "task_skew", "tasks_beside_traces"]
+__all__ = ["EXECUTED", "TRACED_BY", "measure_tasks", "task_skew", "tasks_beside_traces", "worker_name"]
 
-#: Columns of the table `spans` that lie beside tasks, and the spans that do.
+#: Columns of the table `spans` that lie beside tasks, and the spans that do: executions on another node, whose pair is
+#: known, and those on the parent's own node.
 TRACED_BY: Final = ("resource", "kind", "match", "shard_id", "duration_us")
-EXECUTED: Final = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
+_REMOTE: Final = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
+_LOCAL: Final = pl.col("kind").cast(pl.String) == "local"
+EXECUTED: Final = _REMOTE | _LOCAL
 _QUERY: Final = (*KEY, "parent")
+
+
+def worker_name() -> pl.Expr:
+    """The host of a task's worker, with its port where tasks ran on several ports of that host.
+
+    Example:
+        >>> tasks = pl.DataFrame({"worker_host": ["a", "a", "b"], "worker_port": [5432, 5433, 5432]})
+        >>> tasks.select(worker_name()).to_series().to_list()
+        ['a:5432', 'a:5433', 'b']
+    """
+    host, port = pl.col("worker_host").cast(pl.String), pl.col("worker_port")
+    several = port.drop_nulls().n_unique().over("worker_host") > 1
+    return pl.when(several & port.is_not_null()).then(pl.format("{}:{}", host, port)).otherwise(host).alias("worker")
 
 
 @in_callers_kind
@@ -66,14 +82,14 @@ def task_skew(plan_nodes: Frame) -> pl.DataFrame:
         null, because the one shown is as a rule the slowest; `note` says so.
     """
     frame = as_polars(plan_nodes)
-    tasks = measure_tasks(frame).sort("execution_ms", descending=True, nulls_last=True)
+    tasks = measure_tasks(frame).with_columns(worker_name()).sort("execution_ms", descending=True, nulls_last=True)
     shown = tasks.group_by(*_QUERY, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("tasks_shown"),
         pl.col("execution_ms").count().alias("timed"),
         pl.col("execution_ms").max().alias("slowest_ms"),
         pl.col("execution_ms").mean().alias("mean_ms"),
         pl.col("shard_id").first().alias("slowest_shard_id"),
-        pl.col("worker_host").first().alias("slowest_worker"),
+        pl.col("worker").first().alias("slowest_worker"),
     )
     queries = frame.filter((pl.col("kind").cast(pl.String) == "node") & pl.col("task_count").is_not_null()).select(
         *KEY, pl.col("plan_node").alias("parent"), "task_count"
@@ -116,9 +132,9 @@ def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
     """
     tasks, traced = measure_tasks(as_polars(plan_nodes)), as_polars(spans)
     per_shard = traced.group_by("resource", "shard_id").agg(
-        EXECUTED.sum().cast(pl.Int64).alias("traced"),
-        (pl.col("duration_us").filter(EXECUTED).median() / US_PER_MS).alias("traced_ms"),
-        (pl.col("kind").cast(pl.String) == "local").sum().cast(pl.Int64).alias("traced_locally"),
+        _REMOTE.sum().cast(pl.Int64).alias("traced"),
+        (pl.col("duration_us").filter(_REMOTE).median() / US_PER_MS).alias("traced_ms"),
+        _LOCAL.sum().cast(pl.Int64).alias("traced_locally"),
     )
     table = tasks.join(per_shard, on=["resource", "shard_id"], how="left", maintain_order="left")
     return table.with_columns(pl.col("traced", "traced_locally").fill_null(0))

@@ -10,6 +10,7 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from citus_analysis.core.frames import Frame
+from citus_analysis.plans.tasks import worker_name
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, PART_COLOURS, TEMPLATE, colours_of, groups, new_figure, style_of, text
 from citus_analysis.units import US_PER_MS
@@ -27,10 +28,11 @@ _LONGEST: Final = 46
 _INDENT_PX: Final = 14
 _CHARACTER_PX: Final = 7
 _COLUMNS: Final = (
-    *("plan_node", "depth", "kind", "node_type", "relation", "shard_id", "worker_host"),
+    *("plan_node", "depth", "kind", "node_type", "relation", "shard_id", "worker_host", "worker_port"),
     *("expected_rows", "given_rows", "time_ms", "self_ms"),
 )
-_OF_TASK: Final = {"shard": "shard_id", "on": "worker_host"}
+_NAMED: Final = ("depth", "kind", "node_type", "relation", "shard_id", "worker")
+_OF_TASK: Final = {"shard": "shard_id", "on": "worker"}
 
 
 def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a statement") -> go.Figure:
@@ -150,7 +152,7 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
         most: number of nodes drawn; if there are more, the title says so.
         title: what is shown, in words.
     """
-    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node")
+    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(worker_name())
     frame = table.head(most)
     cut = f" (first {most} of {table.height} nodes)" if table.height > most else ""
     timed = frame["time_ms"].null_count() < frame.height
@@ -167,7 +169,7 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
 
 def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
     """The nodes' names in front of the axis, each further right than its parent's; labels of an axis end at it."""
-    rows = list(frame.select(_COLUMNS[1:7]).iter_rows(named=True))
+    rows = list(frame.select(_NAMED).iter_rows(named=True))
     names = [(_label(row), _INDENT_PX * row["depth"]) for row in rows]
     left = 24 + max((indent + _CHARACTER_PX * len(name) for name, indent in names), default=0)
     for place, (name, indent) in enumerate(names):
@@ -240,16 +242,17 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
         tasks: what `plans.measure_tasks` returned, of one plan.
         title: what is shown, in words.
     """
-    columns = ("plan_node", "shard_id", "worker_host", "execution_ms")
-    frame = with_columns_of(tasks, "tasks", *columns).sort("plan_node")
-    workers = frame["worker_host"].fill_null("unknown").unique(maintain_order=True).to_list()
+    columns = ("plan_node", "shard_id", "worker_host", "worker_port", "execution_ms")
+    named = with_columns_of(tasks, "tasks", *columns).with_columns(worker_name().fill_null("unknown"))
+    frame = named.sort("plan_node")
+    workers = frame["worker"].unique(maintain_order=True).to_list()
     colours = colours_of(workers)
     names = [
         f"{node}: shard {'unknown' if shard is None else shard}" for node, shard in frame.select(columns[:2]).rows()
     ]
     figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": 170 + 24 * len(names)})
     for worker in workers:
-        mine = (frame["worker_host"].fill_null("unknown") == worker).to_list()
+        mine = (frame["worker"] == worker).to_list()
         figure.add_bar(
             x=[time for time, here in zip(frame["execution_ms"], mine, strict=True) if here],
             y=[place for place, here in enumerate(mine) if here],

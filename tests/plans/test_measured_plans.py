@@ -92,6 +92,14 @@ def test_a_study_shows_the_longest_first() -> None:
     assert worst["q_error"][0] == pytest.approx(1544.6)
 
 
+def test_a_plan_is_called_by_its_statement() -> None:
+    found = _dataset("scan.txt", "spill.json", "repartition-join.txt")
+    asked = ["SELECT 1", "SELECT\n  count(*)", "SELECT 1"]
+    study = plan_study(found | {"plans": found["plans"].with_columns(query=pl.Series(asked))})
+    names = {"w2: SELECT 1 in scan.txt", "w2: SELECT count(*)", "w2: SELECT 1 in repartition-join.txt"}
+    assert {one.label for one in study.shown} == names
+
+
 def test_a_dataset_without_plans_has_nothing_to_show() -> None:
     study = plan_study(_dataset())
     assert (list(study.shown), list(study.warnings), study.plans.height) == ([], [], 0)
