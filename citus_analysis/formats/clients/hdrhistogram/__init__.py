@@ -35,8 +35,8 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
-from citus_analysis.formats.clients._hdr_encodings import decoded
 from citus_analysis.formats.clients._report_lines import judged
+from citus_analysis.formats.clients.hdrhistogram._encodings import decoded
 from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import INTENDED
