@@ -152,13 +152,11 @@ def _cells(column: pl.Series) -> list[str]:
     match column.name:
         case "workers":
             return [_SINGLE if value == 0 else _cell(value) for value in column]
-        case name if name.endswith("_id"):
-            return [_cell(value if value is None else str(value)) for value in column]
         case "statement_kind":
             return [_cell(value if value is None else str(value).upper()) for value in column]
         case "p_value" | "p_adjusted" if column.dtype.is_float():
             return [escape(p_text(value)) for value in column]
-        case name if name in _NUMBERS_OF_THINGS:
+        case name if name in _NUMBERS_OF_THINGS or name.endswith("_id"):
             return [_cell(value if value is None else str(value)) for value in column]
         case "level":
             return [_cell(value if value is None else f"{value:g}") for value in column]
