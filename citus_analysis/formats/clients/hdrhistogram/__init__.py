@@ -36,7 +36,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
 from citus_analysis.formats.clients._report_lines import judged
-from citus_analysis.formats.clients.hdrhistogram._encodings import decoded
+from citus_analysis.formats.clients.hdrhistogram._encodings import Ints, decoded
 from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import INTENDED
@@ -52,6 +52,7 @@ _KINDS: Final = {
     "noise": r'^$|^#|^"StartTimestamp","(?:Interval_Length|EndTimestamp)","Interval_Max",'
     r'"Interval_Compressed_Histogram"$',
 }
+_PARTS: Final = ("tag", "start_s", "length_s", "longest", "encoded")
 _UNKNOWN: Final = "no line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
 _QUANTILES: Final = {"p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
@@ -99,60 +100,86 @@ class _Log:
         """Intervals of one block; their counts are added up."""
         lines = judged(line_frame(block.data, block.offset), _KINDS, _UNKNOWN)
         good = lines.filter(pl.col("reason").is_null())
-        series: list[dict[str, object]] = []
-        broken: list[int] = []
-        frames = [self._merged]
-        for offset, text in good.filter(pl.col("kind") == "interval").select("offset", "text").iter_rows():
-            frame = self._interval(text, series)
-            if frame is None:
-                broken.append(offset)
-            else:
-                frames.append(frame)
-        keys = ("section", "corrected", "bucket_low_us", "bucket_high_us")
-        merged = pl.concat(frame.select(*keys, "count") for frame in frames).group_by(keys).agg(pl.col("count").sum())
-        self._merged = TABLES["client_histogram"].parsed().conform(merged.sort(keys))
+        parts = pl.col("text").str.extract_groups(_INTERVAL).struct.rename_fields(list(_PARTS))
+        printed = good.filter(pl.col("kind") == "interval").select("offset", part=parts).unnest("part")
+        # Each histogram is compressed by itself.
+        histograms = [_decoded(text) for text in printed["encoded"]]
+        whole = pl.Series([histogram is not None for histogram in histograms], dtype=pl.Boolean)
+        broken = printed.filter(~whole)["offset"].implode()
+        rows = self._intervals(printed.filter(whole), [histogram for histogram in histograms if histogram is not None])
         lines = lines.with_columns(
             reason=pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_BROKEN)).otherwise("reason")
         )
         noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
         parsed = int(lines.filter(pl.col("reason").is_null())["length"].sum()) - noise
-        table = TABLES["client_series"].parsed()
-        rows = table.conform(pl.DataFrame(series)) if series else table.empty()
         return Parsed({"client_series": rows}, parsed, noise, reject_runs(lines))
 
     def finish(self) -> Parsed:
         """The histogram of all intervals."""
         return Parsed({"client_histogram": self._merged}, 0)
 
-    def _interval(self, text: str, series: list[dict[str, object]]) -> pl.DataFrame | None:
-        *tags, start_s, length_s, _, encoded = text.split(",")
-        try:
-            low, width, counts = decoded(encoded)
-        except ValueError:
-            return None
-        name = tags[0].removeprefix("Tag=") if tags else self.untagged
-        section = INTENDED + name if self.corrected and not name.startswith(INTENDED) else name
-        corrected = True if section.startswith(INTENDED) else self.corrected
-        total, seconds = int(counts.sum()), float(length_s)
-        high = low + width
-        reached = {
-            column: float(high[np.searchsorted(counts.cumsum(), quantile * total)] - 1) * self.scale_us
-            for column, quantile in _QUANTILES.items()
-            if total
-        }
-        series.append(
-            {
-                "section": section,
-                "corrected": corrected,
-                "elapsed_s": float(start_s) + seconds,
-                "operations": total,
-                "throughput_ops_s": total / seconds if seconds else None,
-                **dict.fromkeys(_QUANTILES),
-                **reached,
-            }
+    def _intervals(self, printed: pl.DataFrame, histograms: list[tuple[Ints, Ints, Ints]]) -> pl.DataFrame:
+        """Rows of `client_series`; the buckets are added to those of the blocks before."""
+        table = TABLES["client_series"].parsed()
+        if not histograms:
+            return table.empty()
+        low, width, counts = (np.concatenate(arrays) for arrays in zip(*histograms, strict=True))
+        sizes = [len(histogram[2]) for histogram in histograms]
+        named = printed.with_columns(section=pl.coalesce("tag", pl.lit(self.untagged)))
+        if self.corrected:
+            intended = pl.col("section").str.starts_with(INTENDED)
+            named = named.with_columns(
+                section=pl.when(intended).then("section").otherwise(INTENDED + pl.col("section"))
+            )
+        known = pl.when(pl.col("section").str.starts_with(INTENDED)).then(pl.lit(value=True))
+        named = named.with_columns(corrected=known.otherwise(pl.lit(self.corrected, pl.Boolean)))
+        keys = named.select("section", "corrected")
+        self._add(keys[np.repeat(np.arange(len(sizes)), sizes)], low, low + width, counts)
+        totals, reached = _reached(low + width, counts, np.array(sizes))
+        seconds = pl.col("length_s").cast(pl.Float64)
+        return table.conform(
+            named.with_columns(operations=pl.Series(totals)).select(
+                "section",
+                "corrected",
+                "operations",
+                elapsed_s=pl.col("start_s").cast(pl.Float64) + seconds,
+                throughput_ops_s=pl.when(seconds > 0).then(pl.col("operations") / seconds),
+                **{name: pl.Series(edges) * self.scale_us for name, edges in reached.items()},
+            )
         )
-        edges = {"bucket_low_us": low * self.scale_us, "bucket_high_us": high * self.scale_us, "count": counts}
-        return pl.DataFrame(edges).with_columns(section=pl.lit(section), corrected=pl.lit(corrected, pl.Boolean))
+
+    def _add(self, keys: pl.DataFrame, low: Ints, high: Ints, counts: Ints) -> None:
+        """Add buckets, each with the `section` and `corrected` of its interval."""
+        buckets = keys.with_columns(
+            bucket_low_us=pl.Series(low) * self.scale_us,
+            bucket_high_us=pl.Series(high) * self.scale_us,
+            count=pl.Series(counts),
+        )
+        names = buckets.columns
+        merged = pl.concat([self._merged.select(names), buckets]).group_by(names[:-1]).agg(pl.col("count").sum())
+        self._merged = TABLES["client_histogram"].parsed().conform(merged.sort(names[:-1]))
+
+
+def _decoded(text: str) -> tuple[Ints, Ints, Ints] | None:
+    try:
+        return decoded(text)
+    except ValueError:
+        return None
+
+
+def _reached(high: Ints, counts: Ints, sizes: Ints) -> tuple[Ints, dict[str, list[float | None]]]:
+    """The number of operations of each interval, and the last value of the bucket that each quantile is in."""
+    summed = np.concatenate([np.zeros(1, np.int64), counts.cumsum()])
+    ends = sizes.cumsum()
+    before = summed[ends - sizes]
+    totals = summed[ends] - before
+    found: dict[str, list[float | None]] = {}
+    for name, quantile in _QUANTILES.items():
+        wanted = before + np.ceil(quantile * totals).astype(np.int64)
+        place = np.searchsorted(summed[1:], wanted)
+        edges = high[np.minimum(place, len(high) - 1)] - 1 if len(high) else np.zeros(len(sizes))
+        found[name] = [float(edge) if total else None for edge, total in zip(edges, totals, strict=True)]
+    return totals, found
 
 
 FORMAT: Final = Hdrhistogram()
