@@ -22,7 +22,7 @@ PGBENCH = RECORDED / "w2-pgbench" / "pgbench"
 REPORTS = sorted(PGBENCH.glob("*.out.zst"))
 INTERVALS = sorted(path for path in PGBENCH.iterdir() if ".out" not in path.name)
 TRANSACTIONS = sorted(SAMPLES.glob("select-only-*"))
-#: Of versions 16 and 18.
+#: Of versions 16 to 18.
 LATER = sorted((SAMPLES / "pgbench").iterdir())
 
 
@@ -342,6 +342,19 @@ def test_transactions_of_a_script_are_those_that_were_processed(
     assert (found.get((ATTEMPTED, None)), found["tps", None]) == (attempted, tps)
     other = metrics(result, "<builtin: select only>")
     assert client(result)["operations_done"] == found["transactions", None] + other["transactions", None]
+
+
+def test_failures_and_retries_of_intervals() -> None:
+    logs = [path for path in LATER if path.name.startswith("17-agg.") and path.suffix != ".out"]
+    names = ("failed_operations", "skipped_operations", "retries")
+    intervals = pl.concat([read(LOG, path)["client_series"] for path in logs]).select(names).sum()
+    report = read(FORMAT, SAMPLES / "pgbench" / "17-agg.out")
+    assert report["client_series"].select(names).sum().row(0) == (13, 0, 57)
+    # The report counts 19 failures and 85 retries: three of them in the last interval, which is in no log.
+    assert intervals.row(0) == (19, 0, 82)
+    assert metrics(report, "multiple scripts")["total number of retries", None] == 85
+    without = read(LOG, INTERVALS[0])["client_series"]
+    assert (without["failed_operations"].null_count(), without["retries"].sum()) == (without.height, 0)
 
 
 @pytest.mark.realworld

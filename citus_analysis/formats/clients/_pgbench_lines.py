@@ -186,11 +186,19 @@ def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+#: Columns of `client_series` by the word behind their number.
+_COUNTED: Final = {"failed_operations": "failed", "skipped_operations": "skipped", "retries": "retries"}
+
+
 def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
-    """Progress lines as `seconds` (since the start, or since 1970), throughput and mean latency."""
+    """Progress lines as `seconds` (since the start, or since 1970), throughput, mean latency and counts of the rest."""
     group = pl.col("text").str.extract_groups(KINDS["progress"]).struct
     return lines.select(
         seconds=group.field("1").cast(pl.Float64),
         throughput_ops_s=group.field("2").cast(pl.Float64).fill_nan(None),
         mean_us=group.field("3").cast(pl.Float64, strict=False).fill_nan(None) * US_PER_MS,
+        **{
+            column: group.field("4").str.extract(rf"\b([0-9]{{1,15}}) {word}\b").cast(pl.Int64)
+            for column, word in _COUNTED.items()
+        },
     )

@@ -25,7 +25,7 @@ Conversion of the lines:
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
 - `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
   (the duration of `-T` is requested, not measured: it becomes `time_limit_s`);
-- of a progress line, standard deviation, lag and numbers of failed and skipped transactions have no column;
+- of a progress line, standard deviation, lag and the number of transactions that were retried have no column;
 - with `--progress-timestamp` the line's time is kept as it is; `elapsed_s` then counts from one interval
   before the first line.
 
@@ -102,7 +102,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(

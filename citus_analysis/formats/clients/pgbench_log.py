@@ -17,6 +17,8 @@ and maximum of the latency (us); lag, skipped, retries and failures by version::
 
     1177879493 8224 75762696 888034446752 2896 191292 0 0 0 0 0 0 0 0 0
 
+Skipped transactions, retries and failures (from version 15 on: serialization, deadlock, in later ones others) have
+columns. pgbench counts failures with `--failures-detailed` only and else writes 0, so that no failures are null.
 `throughput_ops_s` takes the smallest distance between two intervals of the file as their length. The first
 interval of a thread is shorter than that and shows less than was reached; the last one, which is not complete,
 is in no line (in the recordings of pgbench 15 up to 4 % of the transactions). The per-second summary that
@@ -67,6 +69,8 @@ _TRANSACTION_COLUMNS: Final = pl.Schema(
     }
 )
 _INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "min_us", "max_us")
+#: Places behind the columns above: four of the lag, then these; failures of several kinds are the last.
+_SKIPPED, _RETRIES, _FAILED = 4, 6, 7
 _LONG: Final = "too long for a line of a pgbench log"
 _ODD: Final = "no line of a pgbench log"
 
@@ -75,7 +79,7 @@ class PgbenchLog(Format):
     """Transaction logs of `pgbench --log`."""
 
     name: ClassVar[str] = "pgbench_log"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
     noise: ClassVar[str] = "the header of the exported summary"
 
@@ -181,8 +185,17 @@ def _interval_fields(lines: pl.DataFrame) -> pl.DataFrame:
     parts = (
         pl.col("text").str.splitn(" ", len(_INTERVAL_COLUMNS) + 1).struct.rename_fields([*_INTERVAL_COLUMNS, "more"])
     )
-    numbers = lines.select(parts).unnest("text").select(pl.col(_INTERVAL_COLUMNS).cast(pl.Float64))
-    return _measured(numbers.with_columns(mean_us=pl.col("sum_us") / pl.col("operations")))
+    fields = lines.select(parts).unnest("text")
+    more = pl.col("more").str.split(" ")
+    failures = more.list.slice(_FAILED).cast(pl.List(pl.Int64), strict=False).list.sum()
+    counts = fields.select(
+        failed_operations=pl.when(failures > 0).then(failures),
+        skipped_operations=more.list.get(_SKIPPED, null_on_oob=True).cast(pl.Int64, strict=False),
+        retries=more.list.get(_RETRIES, null_on_oob=True).cast(pl.Int64, strict=False),
+    )
+    numbers = fields.select(pl.col(_INTERVAL_COLUMNS).cast(pl.Float64))
+    measured = _measured(numbers.with_columns(mean_us=pl.col("sum_us") / pl.col("operations")))
+    return pl.concat([measured, counts], how="horizontal")
 
 
 def _exported_fields(lines: pl.DataFrame) -> pl.DataFrame:
