@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,9 @@ _RETRIES: Final = 2
 #: How often workers are asked where one does not answer, and seconds between.
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.5
+#: Dask has workers give freed memory back at once, which makes all further memory fresh: deriving takes almost twice the
+#: processor time.
+_MEMORY: Final = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 _TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
 
 
@@ -81,9 +84,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
     required("distributed", "cluster", "--cluster")
     import distributed
 
-    with _quiet(), _client(address) as client:
-        _require_workers(client, address)
-        _require_same(client, same)
+    with _quiet(), _client_of(address, same) as client:
         executor = client.get_executor(retries=_RETRIES, pure=False)
         threads = sum(client.nthreads().values())
         try:
@@ -101,6 +102,18 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
 
 
 @contextmanager
+def _client_of(address: str, same: Callable[[], str]) -> Iterator[_Client]:
+    """A client of workers that read files as this process does."""
+    with ThreadPoolExecutor(1, "same") as beside:
+        # What it imports takes about as long as starting processes.
+        expected = beside.submit(same)
+        with _client(address) as client:
+            _require_workers(client, address)
+            _require_same(client, same, expected.result())
+            yield client
+
+
+@contextmanager
 def _client(address: str) -> Iterator[_Client]:
     import distributed
 
@@ -114,7 +127,16 @@ def _client(address: str) -> Iterator[_Client]:
         with client:
             yield client
         return
-    number = int(local.group(1))
+    with _local_client(int(local.group(1))) as client:
+        yield client
+
+
+@contextmanager
+def _local_client(number: int) -> Iterator[_Client]:
+    """A client of so many processes of this machine."""
+    import dask
+    import distributed
+
     threads = str(max(1, len(os.sched_getaffinity(0)) // number))
     environment = {
         "POLARS_MAX_THREADS": threads,
@@ -124,6 +146,7 @@ def _client(address: str) -> Iterator[_Client]:
         "DASK_LOGGING__DISTRIBUTED": "critical",
     }
     with (
+        dask.config.set(_MEMORY),
         distributed.LocalCluster(
             n_workers=number, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", env=environment
         ) as processes,
@@ -140,7 +163,7 @@ def _require_workers(client: _Client, address: str) -> None:
         raise InputError("the scheduler has no workers", path=address, way_out=way_out) from error
 
 
-def _require_same(client: _Client, same: Callable[[], str]) -> None:
+def _require_same(client: _Client, same: Callable[[], str], expected: str) -> None:
     """Refuse workers without this package, or with another version of it or of its formats."""
     here = _version()
     for worker, found in _answers(client, metadata.version, _PACKAGE).items():
@@ -151,7 +174,6 @@ def _require_same(client: _Client, same: Callable[[], str]) -> None:
             problem = f"has version {found} of {_PACKAGE}, not {here}"
             way_out = f"pip install '{_PACKAGE}=={here}' where the worker runs"
             raise InputError(problem, path=f"worker {worker}", way_out=way_out)
-    expected = same()
     for worker, found in _answers(client, same).items():
         if found != expected:
             reason = f": {type(found).__name__}: {found}" if isinstance(found, Exception) else ""
