@@ -3,11 +3,13 @@
 `python -m benchmarks.cluster [--megabytes N ...] [--times N] [--out FILE]` makes logs of two nodes, of which sizes are
 ingested
 
-- by two threads (`--jobs 2`) and by two processes of Dask (`--cluster local:2`), in turns, whole processes;
+- by two threads (`--jobs 2`) and by two processes of Dask (`--cluster local:2`), in turns, whole processes, and after
+  them two processes of Dask are started and ended that do nothing: what any use of Dask costs;
 - by 1, 2 and 4 workers, each of which is held to a fifth of a processor by its control group, so that four of them do
   not compete for two processors. That needs root and the cpu controller of cgroup v1; else it is left out.
 
-Of each the best of several times is kept, with all times: other work on a machine only adds.
+Of each the best of several times is kept, with all times: other work on a machine only adds. Results of other sizes
+stay as they are, and so do those of held workers with `--held-megabytes 0`.
 """
 
 from __future__ import annotations
@@ -21,17 +23,23 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
 from benchmarks._hour import SHAPES, write_hour
-from benchmarks.pglog import measured
+from benchmarks.pglog import Cost, measured
 from citus_analysis.dataset import Progress, ingest
 from citus_analysis.runner.systems.server import free_port
 
 RESULTS: Final = Path(__file__).parent / "results" / "cluster.json"
 WAYS: Final = (("--jobs", "2"), ("--cluster", "local:2"))
+EMPTY: Final = """
+import distributed
+with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two:
+    distributed.Client(two).close()
+"""
 WORKERS: Final = (1, 2, 4)
 CONTROLLER: Final = Path("/sys/fs/cgroup/cpu")
 PERIOD_US: Final = 20_000
@@ -39,15 +47,21 @@ SHARE: Final = 0.2
 
 
 def overhead(source: Path, out: Path, times: int) -> dict[str, object]:
-    """Wall-clock seconds of both ways, in turns."""
-    taken: dict[str, list[float]] = {" ".join(way): [] for way in WAYS}
+    """What both ways and an empty cluster take, in turns: seconds of each, and of the fastest its processor time."""
+    ingest_of = [sys.executable, "-m", "citus_analysis", "ingest", str(source), "--out", str(out)]
+    commands = {" ".join(way): [*ingest_of, *way] for way in WAYS} | {"empty": [sys.executable, "-c", EMPTY]}
+    taken: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(times):
-        for way in WAYS:
+        for name, command in commands.items():
             shutil.rmtree(out, ignore_errors=True)
-            command = [sys.executable, "-m", "citus_analysis", "ingest", str(source), "--out", str(out), *way]
-            taken[" ".join(way)].append(round(measured(command, (0, 1)).wall_s, 2))
-    threads, processes = map(min, taken.values())
-    return {"wall_s": taken, "local_over_jobs": round(processes / threads, 2)}
+            taken[name].append(measured(command, (0, 1)))
+    threads, processes, _ = best = [min(costs, key=attrgetter("wall_s")) for costs in taken.values()]
+    return {
+        "wall_s": {name: [round(cost.wall_s, 2) for cost in costs] for name, costs in taken.items()},
+        "cpu_s": {name: round(cost.cpu_s, 2) for name, cost in zip(taken, best, strict=True)},
+        "largest_process_mib": {name: round(cost.peak_mib) for name, cost in zip(taken, best, strict=True)},
+        "local_over_jobs": round(processes.wall_s / threads.wall_s, 2),
+    }
 
 
 def slope(source: Path, folder: Path) -> list[dict[str, object]]:
@@ -128,15 +142,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
-    kept: dict[str, object] = {"overhead": [], "slope": []}
-    rows: list[dict[str, object]] = []
+    kept = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    rows = {row["megabytes"]: row for row in kept.get("overhead", [])}
     for megabytes in given.megabytes:
         with tempfile.TemporaryDirectory() as name:
             size = write_hour(Path(name) / "logs", SHAPES["few"], megabytes * 10**6)
             row = {"megabytes": round(size / 1e6), **overhead(Path(name) / "logs", Path(name) / "out", given.times)}
-            rows.append(row)
+            rows[row["megabytes"]] = row
             print(json.dumps(row), flush=True)
-    kept["overhead"] = rows
+    kept["overhead"] = [rows[size] for size in sorted(rows)]
     if given.held_megabytes:
         with tempfile.TemporaryDirectory() as name:
             size = write_hour(Path(name) / "logs", SHAPES["few"], given.held_megabytes * 10**6)
