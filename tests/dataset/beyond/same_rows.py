@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.dataset import Dataset, open_dataset
+from citus_analysis.dataset.storage.encoding import location
+from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
 
 
@@ -38,3 +41,19 @@ def assert_whole(out: Path | str, local: Dataset) -> None:
         assert row == expected[row["source_id"]]
     for name in found.tables():
         found.table(name)
+
+
+def digests(dataset: Dataset, folder: Path) -> dict[str, tuple[int, int]]:
+    """Of each table the number of rows and the sum of their hashes, whatever files they are in."""
+    found: dict[str, tuple[int, int]] = {}
+    texts = pl.col(pl.Categorical, pl.Enum).cast(pl.String)
+    for part in parts_of(dataset):
+        rows = pl.read_parquet(location(folder, part)).with_columns(texts)
+        number, total = found.get(part.table, (0, 0))
+        hashes = int(rows.hash_rows(seed=1).to_numpy().sum(dtype=np.uint64))
+        found[part.table] = (number + rows.height, (total + hashes) % 2**64)
+    return found
+
+
+def parts_of(dataset: Dataset) -> list[Part]:
+    return [part for state in dataset.states() for part in state.parts]

@@ -8,16 +8,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 from benchmarks._hour import SHAPES, write_hour
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.storage.encoding import location
-from citus_analysis.dataset.storage.manifest import Part
 from tests.dataset.beyond.running_cluster import RunningCluster, ended, started
 from tests.dataset.beyond.s3_servers import Store
+from tests.dataset.beyond.same_rows import digests, parts_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,22 +38,6 @@ def expected(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     out = tmp_path_factory.mktemp("local") / "out"
     ingest([logs], out, jobs=2)
     return digests(open_dataset(out), out)
-
-
-def digests(dataset: Dataset, folder: Path) -> dict[str, tuple[int, int]]:
-    """Of each table the number of rows and the sum of their hashes, whatever files they are in."""
-    found: dict[str, tuple[int, int]] = {}
-    texts = pl.col(pl.Categorical, pl.Enum).cast(pl.String)
-    for part in parts_of(dataset):
-        rows = pl.read_parquet(location(folder, part)).with_columns(texts)
-        number, total = found.get(part.table, (0, 0))
-        hashes = int(rows.hash_rows(seed=1).to_numpy().sum(dtype=np.uint64))
-        found[part.table] = (number + rows.height, (total + hashes) % 2**64)
-    return found
-
-
-def parts_of(dataset: Dataset) -> list[Part]:
-    return [part for state in dataset.states() for part in state.parts]
 
 
 def stretches(dataset: Dataset) -> int:
