@@ -40,7 +40,7 @@ __all__ = [
 Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 def redact(text: str) -> str:

@@ -95,7 +95,8 @@ class _OpenQuotes:
 
 _TOKEN: Final = re.compile(r"\S*://\S*")
 _AUTHORITY: Final = re.compile(r"://[^\s:/\[]*:")
-_PORT: Final = re.compile(r"\d{0,5}(?![^/?#,;\s\"')\]}>])|/")
+#: Also with the colon of a message after it: `tcp://host:8786: no worker`.
+_PORT: Final = re.compile(r"\d{0,5}(?!(?!:$)[^/?#,;\s\"')\]}>])|/")
 
 
 def uri_passwords(text: str) -> Iterator[Span]:

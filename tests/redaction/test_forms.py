@@ -92,6 +92,7 @@ ORDINARY = (
     "password_encryption = scram-sha-256",
     "bypass=1 passed: 3 compass=2 passes=4",
     "http://localhost:8080/x and postgresql://bench@w1:5432,w2:5432/ycsb",
+    "tcp://worker1:8786: the scheduler has no workers",
     "tokenize::run std::pass::x",
     "user123",
 )
