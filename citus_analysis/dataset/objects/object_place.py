@@ -34,7 +34,7 @@ _SKEWED_WORDS: Final = ("skewed", "difference between the request time")
 _SLOW_WORDS: Final = ("timeout", "timed out")
 #: Words that say that the credentials are missing or wrong.
 _DENIED_WORDS: Final = ("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken")
-_DENIED: Final = "check the credentials of this process: environment, profile, or role of the machine"
+_DENIED: Final = "check the credentials, here and of workers elsewhere: environment, profile, or role of the machine"
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,8 @@ def reaching(url: str, *, missing: bool = False, exists: bool = False) -> Iterat
 
 
 def _in_words(error: Exception, url: str) -> DatasetError:
-    text = redact(f"{type(error).__name__}: {error}")
+    said = f"{type(error).__name__}: {error}"
+    text = redact(said)
     words = text.lower()
     if isinstance(error, FileNotFoundError):
         return DatasetError("is not there", path=url, way_out="check the bucket and the path")
@@ -220,7 +221,9 @@ def _in_words(error: Exception, url: str) -> DatasetError:
         problem = "the clock of this machine and that of the store differ by more than the store allows"
         return DatasetError(problem, path=url, way_out="set the clock (NTP)")
     if isinstance(error, PermissionError) or any(word in words for word in _DENIED_WORDS):
-        return DatasetError(f"the store refuses access ({text})", path=url, way_out=_DENIED)
+        # A text about credentials may be taken for one that holds some.
+        reason = text if text == said else type(error).__name__
+        return DatasetError(f"the store refuses access ({reason})", path=url, way_out=_DENIED)
     if isinstance(error, TimeoutError) or any(word in words for word in _SLOW_WORDS):
         way_out = "look whether it is overloaded, and ingest again: what is committed is kept"
         return DatasetError("the store does not answer in time", path=url, way_out=way_out)

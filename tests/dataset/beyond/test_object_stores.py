@@ -322,7 +322,7 @@ def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
         (PermissionError("The difference between the request time and the current time is too large"), "set the clock"),
         (TimeoutError(), "does not answer in time"),
         (PermissionError("Access Denied"), "refuses access .*check the credentials"),
-        (RuntimeError("Unable to locate credentials"), "refuses access"),
+        (RuntimeError("Unable to locate credentials: none"), r"refuses access \(RuntimeError\)"),
         (FileNotFoundError("The specified bucket does not exist"), "is not there"),
         (ConnectionError("refused"), "cannot be used: ConnectionError: refused"),
     ],
