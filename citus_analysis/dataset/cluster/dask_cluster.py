@@ -34,9 +34,13 @@ _RETRIES: Final = 2
 #: How often workers are asked where one does not answer, and seconds between.
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.5
-#: Dask has workers give freed memory back at once. All further memory is then fresh, and deriving takes almost twice
-#: the processor time.
-_MEMORY: Final = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+#: Of the C library's memory in processes of this machine. Dask has workers give freed memory back at once; all further
+#: memory is then fresh, and deriving takes almost twice the processor time. Threads share heaps, as those of a local
+#: ingest do.
+_MEMORY: Final = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 2,
+}
 _TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
 
 
