@@ -33,7 +33,11 @@ _SKEWED_WORDS: Final = ("skewed", "difference between the request time")
 #: Words that say that there was no answer in time.
 _SLOW_WORDS: Final = ("timeout", "timed out")
 #: Words that say that the credentials are missing or wrong.
-_DENIED_WORDS: Final = ("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken")
+_DENIED_WORDS: Final = (
+    *("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken"),
+    *("failed to authenticate", "not authorized"),
+)
+_LINE_END: Final = "\n"
 _DENIED: Final = "check the credentials, here and of workers elsewhere: environment, profile, or role of the machine"
 
 
@@ -210,9 +214,9 @@ def reaching(url: str, *, missing: bool = False, exists: bool = False) -> Iterat
 
 
 def _in_words(error: Exception, url: str) -> DatasetError:
-    said = f"{type(error).__name__}: {error}"
-    text = redact(said)
-    words = text.lower()
+    # Azure goes on in further lines, with numbers and XML.
+    said = f"{type(error).__name__}: {str(error).partition(_LINE_END)[0].rstrip()}"
+    text, words = redact(said), said.lower()
     if isinstance(error, FileNotFoundError):
         return DatasetError("is not there", path=url, way_out="check the bucket and the path")
     if (isinstance(error, OSError) and error.errno in _FULL) or any(word in words for word in _FULL_WORDS):

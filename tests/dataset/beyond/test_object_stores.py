@@ -323,6 +323,7 @@ def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
         (TimeoutError(), "does not answer in time"),
         (PermissionError("Access Denied"), "refuses access .*check the credentials"),
         (RuntimeError("Unable to locate credentials: none"), r"refuses access \(RuntimeError\)"),
+        (RuntimeError("Server failed to authenticate the request.\nRequestId:507"), "refuses access"),
         (FileNotFoundError("The specified bucket does not exist"), "is not there"),
         (ConnectionError("refused"), "cannot be used: ConnectionError: refused"),
     ],
