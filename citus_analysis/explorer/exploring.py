@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import polars as pl
 
 from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset
+from citus_analysis.errors import UsageError
 from citus_analysis.explorer.comparing import PARTS, against_the_rest
-from citus_analysis.explorer.frozen_page import write_page
+from citus_analysis.explorer.frozen_page import FrozenView, render_page
 from citus_analysis.explorer.heat_cells import HeatMap, heat_map
 from citus_analysis.explorer.one_statement import Document, statement_documents
 from citus_analysis.explorer.selections import FILTERS, Selection, with_elapsed
@@ -21,11 +22,13 @@ from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS
 if TYPE_CHECKING:
     from citus_analysis.explorer.widget import ExplorerWidget
 
-__all__ = ["Exploration", "explore", "freeze"]
+__all__ = ["Exploration", "explore", "freeze", "frozen_view"]
 
 #: Most statements in the table, and most whose waterfall a frozen page holds.
 _ROWS: Final = 200
 _FROZEN: Final = 50
+#: The same of a view within another page.
+_EMBEDDED: Final = 10
 #: Most values that a filter offers; the rest are reached by a brush or in Python.
 _CHOICES: Final = 500
 _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id", "tasks", "total_us", *list(PARTS)[1:])
@@ -74,6 +77,17 @@ class Exploration:
         """The run with the most statements: where exploring begins."""
         counts = self.statements["run"].value_counts().sort("count", "run", descending=[True, False])
         return Selection(run=None if counts.is_empty() else str(counts["run"][0]))
+
+    def run_of(self, trace_id: int) -> Selection:
+        """The run that a statement belongs to.
+
+        Raises:
+            UsageError: no statement whose T is known has that trace_id.
+        """
+        runs = self.statements.filter(pl.col("trace_id") == trace_id)["run"]
+        if runs.is_empty():
+            raise UsageError(f"no statement has the trace_id {trace_id}", way_out="take one of table statements")
+        return Selection(run=str(runs[0]))
 
     def heat(self, selection: Selection) -> HeatMap:
         """The heat map of the statements that pass the filters."""
@@ -190,19 +204,52 @@ def freeze(
         statements: how many of the statements in the table have their waterfall and log records in the page.
 
     Raises:
-        DatasetError: a source of the shown log records is missing or changed.
+        DatasetError: a file of the dataset is missing or damaged.
         OutputError: the page cannot be written.
+    """
+    frozen_view(dataset, selection, statements=statements).write(path)
+
+
+def frozen_view(
+    dataset: Dataset | Exploration, selection: Selection | None = None, *, statements: int = _EMBEDDED
+) -> FrozenView:
+    """A selection as a page for a report or a notebook, without a file: it shows itself in a frame.
+
+    Log records that cannot be read, because their source was moved or changed, are missing in it; it says why.
+
+    Args:
+        dataset: an opened dataset, or what explores one.
+        selection: what to show; by default the run with the most statements.
+        statements: how many of the statements in the table have their waterfall and log records in the page; one takes
+            some 6,000 characters.
+
+    Raises:
+        DatasetError: a file of the dataset is missing or damaged.
+
+    Example::
+
+        slow = ca.explorer.Selection(kind="insert", fastest_us=100_000)
+        page = ca.report.Page(ds, tables)
+        page.embed("slow_inserts", ca.explorer.frozen_view(ds, slow), "INSERTs of more than 100 ms.")
     """
     exploration = dataset if isinstance(dataset, Exploration) else Exploration(dataset)
     chosen = selection or exploration.start()
-    view = exploration.view(chosen)
-    traces = exploration.selected(chosen)["trace_id"].head(min(statements, _ROWS)).to_list()
-    details = {str(trace): document for trace, document in exploration.details(traces).items()}
+    listed = exploration.selected(chosen).head(_ROWS)
+    details = exploration.details(listed["trace_id"].head(max(statements, 0)).to_list())
     state: Document = {
-        "view": view,
+        "view": exploration.view(chosen),
         "heat": exploration.heat_document(chosen),
-        "choices": exploration.choices(),
-        "details": details,
+        "choices": _chosen(exploration.choices(), chosen),
+        "details": {str(trace): document for trace, document in details.items()},
         "dataset": exploration.dataset.content_hash,
     }
-    write_page(path, state)
+    return FrozenView(render_page(state), listed)
+
+
+def _chosen(offered: Document, selection: Selection) -> Document:
+    """Of what each filter offers, what a page that cannot ask for anything else shows."""
+    chosen = {name: str(value) for name, value in selection.document().items() if name in FILTERS}
+    return {
+        name: [one for one in cast("list[Document]", values) if one["value"] == chosen.get(name)]
+        for name, values in offered.items()
+    }

@@ -7,15 +7,20 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from citus_analysis.core.output_files import naming, open_output
+import polars as pl
 
-__all__ = ["FRONT_END", "render_page", "write_page"]
+from citus_analysis.core.output_files import naming, open_output
+from citus_analysis.report.blocks.framed_page import framed_page
+
+__all__ = ["FRONT_END", "FrozenView", "render_page"]
 
 #: The module and the style that the widget and the page share.
 FRONT_END: Final = Path(__file__).parent / "front_end"
+_TITLE: Final = "Selected statements"
 #: What the page runs after the module: a model that answers from the page.
 _START: Final = """
 const state = JSON.parse(document.getElementById("state").textContent);
@@ -23,11 +28,41 @@ render({ model: frozenModel(state), el: document.getElementById("explorer") });
 """
 
 
+@dataclass(frozen=True)
+class FrozenView:
+    """A selection as a page of its own, and as a table.
+
+    A notebook shows it in a frame; so does a report, by :meth:`citus_analysis.report.Page.embed`.
+
+    Attributes:
+        html: the page: map, table, comparison, and single statements in full.
+        table: the statements that its table lists, in the same order.
+    """
+
+    html: str
+    table: pl.DataFrame
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with naming(path), open_output(path) as out:
+            out.write(self.html.encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        return framed_page(self.html, _TITLE)
+
+    def __repr__(self) -> str:
+        return f"FrozenView({self.table.height:,} statements, {len(self.html):,} characters)"
+
+
 def render_page(state: Mapping[str, object]) -> str:
     """The page as HTML. Its policy lets it run its own script, and nothing reach a network.
 
     Args:
-        state: what :func:`citus_analysis.explorer.freeze` collects.
+        state: what :func:`citus_analysis.explorer.frozen_view` collects.
 
     Example:
         >>> page = render_page({"dataset": "</script><b>"})
@@ -46,20 +81,10 @@ def render_page(state: Mapping[str, object]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Selected statements</title><style>{style}</style></head>"
+        f"<title>{_TITLE}</title><style>{style}</style></head>"
         f'<body><main id="explorer"></main><script type="application/json" id="state">{data}</script>'
         f'<script type="module">{script}</script></body></html>\n'
     )
-
-
-def write_page(path: str | os.PathLike[str], state: Mapping[str, object]) -> None:
-    """Write the page, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    with naming(path), open_output(path) as out:
-        out.write(render_page(state).encode("utf-8"))
 
 
 def _digest(text: str) -> str:

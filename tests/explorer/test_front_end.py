@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from citus_analysis.dataset import Dataset
-from citus_analysis.explorer import Selection, explore, freeze
-from citus_analysis.explorer.frozen_page import FRONT_END, render_page
+from citus_analysis.explorer import Selection, explore, freeze, frozen_view
+from citus_analysis.explorer.frozen_page import FRONT_END, FrozenView, render_page
+from citus_analysis.report import Page as ReportPage
+from citus_analysis.report.engine.html import export_html
 from tests.explorer.test_exploring import SLOW
 
 if TYPE_CHECKING:
@@ -129,6 +131,39 @@ def test_texts_of_a_log_are_shown_and_not_run(page: "Page", recorded_dataset: Da
     page.goto(path.as_uri())
     assert page.locator(".ca-record").first.inner_text() == hostile
     assert page.title() == "Selected statements"
+
+
+@pytest.mark.browser
+def test_a_report_embeds_a_selection(
+    page: "Page", recorded_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs: list[object] = []
+    shows = "citus_analysis.report.engine.page.display"
+    monkeypatch.setattr(
+        shows, lambda data, raw, metadata: outputs.append({"data": data, "metadata": metadata} if raw else None)
+    )
+    view = frozen_view(recorded_dataset, SLOW, statements=2)
+    hostile = "'></iframe><script>top.document.title='run'</script>"
+    texts = view.html.replace("acquired ShareLock", hostile.replace("<", "\\u003c"))
+    report = ReportPage(recorded_dataset, str(tmp_path / "own"))
+    report.embed("slow", FrozenView(texts, view.table), "Waits for locks & more.")
+    prose = {"cell_type": "markdown", "metadata": {}, "source": "# Own report\n## Slow"}
+    cells = [prose, {"cell_type": "code", "outputs": outputs}]
+    path = tmp_path / "own.html"
+    path.write_text(export_html({"cells": cells}, title="Own report", tables="own"), encoding="utf-8")
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(path.as_uri())
+    framed = page.frame_locator("iframe[title='Waits for locks & more.'][sandbox='allow-scripts']")
+    assert hostile in framed.locator(".ca-own").inner_text()
+    first = framed.locator("section h3").first.inner_text()
+    framed.get_by_role("button", name="open").nth(1).click()
+    framed.locator("section h3", has_not_text=first).first.wait_for()
+    assert framed.locator("section h3").first.is_visible()
+    assert requested == [path.as_uri()]
+    assert page.title() == "Own report"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert (tmp_path / "own" / "slow.csv").read_text(encoding="utf-8").count("\n") == view.table.height + 1
 
 
 def test_a_page_of_no_statements_is_written(recorded_dataset: Dataset, tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(dataset: Path) -> dict[str, ReportResult]:
-    results = render_reports("all", dataset, dataset.parent / "out", jobs=2).results
+    # The profile with statements to open, in a frame: what holds of pages holds of that one, too.
+    results = render_reports("all", dataset, dataset.parent / "out", {"opened": 5}, jobs=2).results
     return {result.name: result for result in results}
 
 

@@ -270,7 +270,7 @@ function statementView(detail) {
 function draw(model, el) {
   const view = parsed(model, "view"), heat = parsed(model, "heat"), detail = parsed(model, "detail");
   const ask = (selection) => { model.set("request", JSON.stringify(selection)); model.save_changes(); };
-  const open = (trace) => { model.set("trace", trace); model.save_changes(); };
+  const open = (trace) => { el.dataset.asked = trace; model.set("trace", trace); model.save_changes(); };
   const scrolled = el.querySelector(".ca-scroll")?.scrollTop ?? 0;
   const all = html("button", { type: "button" }, "clear the rectangle");
   all.addEventListener("click", () => ask(filtersOf(view.selection)));
@@ -286,6 +286,11 @@ function draw(model, el) {
     howToGet(view.call, view.sql), html("h3", {}, "Selected statements against the rest"), percentileTable(view),
     ...(detail.spans ? [statementView(detail)] : []));
   el.querySelector(".ca-scroll").scrollTop = scrolled;
+  // The statement is drawn below the tables: who opened it is brought there.
+  if (detail.spans && el.dataset.asked === detail.trace) {
+    delete el.dataset.asked;
+    el.lastElementChild.scrollIntoView({ block: "start" });
+  }
 }
 
 // A model that answers from a page instead of a kernel.

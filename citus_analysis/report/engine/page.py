@@ -23,6 +23,7 @@ from citus_analysis.published import audit_runs
 from citus_analysis.published.checks.run_checks import RunTables
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
+from citus_analysis.report.blocks.framed_page import framed_page
 from citus_analysis.report.blocks.html_tables import html_table
 from citus_analysis.report.blocks.set_up_block import measured_line, set_up_block, set_up_rows
 from citus_analysis.report.engine.notebook_document import FIGURE_MIME, METADATA_KEY
@@ -31,7 +32,7 @@ from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
 
-__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source"]
+__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source", "View"]
 
 #: Packages whose version can change a number or a figure.
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
@@ -50,6 +51,18 @@ class Source(Protocol):
 
     def table(self, name: str, /) -> pl.DataFrame:
         """The table of that name."""
+
+
+class View(Protocol):
+    """A page of its own that a report shows in a frame, such as that of :func:`citus_analysis.explorer.frozen_view`."""
+
+    @property
+    def html(self) -> str:
+        """The page as HTML; it loads nothing."""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The rows behind it."""
 
 
 class Page:
@@ -130,6 +143,16 @@ class Page:
         if folded:
             html = f'<details class="fold"><summary>{escape(caption)}</summary>{html}</details>'
         _display({"text/html": html, "text/plain": f"{caption}\n{table}"}, {METADATA_KEY: place})
+
+    def embed(self, name: str, view: View, caption: str) -> None:
+        """Show a page of its own in a frame and write its table as `name`.csv.
+
+        The frame is sandboxed, and the policies of both pages hold in it: nothing reaches a network, or the report.
+        """
+        self._write(name, view.table)
+        framed = f"{framed_page(view.html, caption)}<figcaption>{escape(caption)}</figcaption>"
+        data = {"text/html": f'<figure style="margin: 1.75rem 0 1.5rem">{framed}</figure>', "text/plain": caption}
+        _display(data, {METADATA_KEY: {"csv": f"{name}.csv"}})
 
     def footer(self, *, set_up: bool = True) -> None:
         """Show the set-up of the runs (unless the report shows no runs), and what the report was made from."""
