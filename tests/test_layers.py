@@ -59,6 +59,7 @@ WITHIN_LAYER = {
     ("published", "stats"),
     ("published", "scaling"),
     ("core.displays", "core.drawing"),
+    ("core.displays", "texts.number_text"),
     ("errors", "core.displays"),
     ("errors", "redaction"),
     ("units", "core.displays"),

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.core.drawing import figure_of_result
+from citus_analysis.texts.number_text import readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,23 +91,47 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def html_table(table: pl.DataFrame) -> str:
+def html_table(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
     """The first rows of a table as HTML; texts are escaped.
+
+    Columns without a value are left out, and those with one value for several rows are named once, below.
+
+    Args:
+        table: any table.
+        rows: how many are shown.
 
     Example:
         >>> import polars as pl
         >>> html_table(pl.DataFrame({"x": [0.123456], "y": ["<b>"]})).count("&lt;b&gt;")
         1
     """
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    rows = [
-        "".join(f"<td>{escape(_cut(_cell(value), _MOST_CHARACTERS))}</td>" for value in row)
-        for row in table.head(_MOST_ROWS).iter_rows()
-    ]
-    more = f"<p>... and {table.height - _MOST_ROWS} more rows</p>" if table.height > _MOST_ROWS else ""
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    shared = _shared(table)
+    shown = table.select(name for name in table.columns if name not in shared)
+    head = "".join(f"<th{_side(column)}>{escape(column.name)}</th>" for column in shown)
+    sides = [_side(column) for column in shown]
+    body = "".join(
+        "<tr>" + "".join(f"<td{side}>{_text(value)}</td>" for side, value in zip(sides, row, strict=True)) + "</tr>"
+        for row in shown.head(rows).iter_rows()
+    )
+    more = f"<p>... and {table.height - rows} more rows</p>" if table.height > rows else ""
+    same = ", ".join(f"{escape(name)} {_text(value)}" for name, value in shared.items() if value not in (None, ""))
+    below = f"<p>the same in all rows: {same}</p>" if same else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{below}"
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _shared(table: pl.DataFrame) -> dict[str, object]:
+    """Columns with nothing to tell rows apart, and their value; never all columns."""
+    if table.height < 2:
+        return {}
+    same = {column.name: column[0] for column in table if not column.dtype.is_nested() and column.n_unique() == 1}
+    return same if len(same) < table.width else {}
+
+
+def _side(column: pl.Series) -> str:
+    """Notebooks set every cell to the right, which suits numbers."""
+    return "" if column.dtype.is_numeric() else ' style="text-align: left"'
+
+
+def _text(value: object) -> str:
+    text = "" if value is None else readable(value) if isinstance(value, float) else str(value)
+    return escape(_cut(text, _MOST_CHARACTERS))

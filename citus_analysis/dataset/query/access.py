@@ -56,7 +56,7 @@ class Dataset(Shorthands):
     def _repr_html_(self) -> str:
         rows = [(name, count, TABLES[name].meaning) for name, count in self.tables().items()]
         shown = pl.DataFrame(rows, schema=["table", "rows", "holds"], orient="row")
-        return f"<p>{escape(repr(self))}</p>{html_table(shown)}"
+        return f"<p>{escape(repr(self))}</p>{html_table(shown, shown.height)}"
 
     @property
     def path(self) -> Path | str:
