@@ -73,6 +73,15 @@ def test_the_curve_contains_thread_counts_that_were_not_measured(found: WhatIf) 
     assert {"amdahl", "usl"} <= set(curves["model"])
 
 
+def test_a_prediction_draws_its_curves_through_what_was_measured(runs: list[Measured], found: WhatIf) -> None:
+    drawn = {trace.name: trace for trace in found.plot().data if trace.name}
+    assert {"queueing network (MVA)", "Amdahl", "USL", "runs"} <= set(drawn)
+    measured = drawn["runs"]
+    assert dict(zip(measured.x, measured.y, strict=True)) == {run.threads: run.throughput_ops_s for run in runs}
+    curve = dict(zip(drawn["queueing network (MVA)"].x, drawn["queueing network (MVA)"].y, strict=True))
+    assert curve[64] == pytest.approx(runs[-1].throughput_ops_s, rel=0.05)
+
+
 def test_servers_whose_capacity_was_never_reached_are_not_doubled(runs: list[Measured]) -> None:
     few = [run for run in runs if run.threads <= 16]
     found = scaling.what_if([RunTimes(run.threads, run.throughput_ops_s, run.parts_us) for run in few[:2] + few[-1:]])
@@ -93,6 +102,7 @@ def test_where_no_network_is_validated_only_blocked_time_is_left() -> None:
     assert parent.response_us is not None
     assert parent.response_us.estimate == pytest.approx(4_000)
     assert parent.basis.startswith("blocked time")
+    assert [trace.name for trace in found.plot().data] == ["runs"]
     curves = scaling.throughput_curves(found)
     network = curves.filter(pl.col("model") == "mva")
     assert network["threads"].to_list() == [None]
