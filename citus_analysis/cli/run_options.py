@@ -8,9 +8,9 @@ from typing import Final, TypedDict, TypeVar
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UsageError
-from citus_analysis.texts.urls import place_of
 
 __all__ = [
     "AS_JSON",
@@ -63,7 +63,7 @@ METRICS_OPTION: Final = click.option(
     "--metric", "metrics", multiple=True, default=[METRIC], show_default=True, help=f"{_COLUMN}; repeatable."
 )
 _OPTIONS: Final = (
-    click.argument("folder", metavar="DIR", type=place_of),
+    click.argument("folder", metavar="DIR", type=PLACE),
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     POOL,
     ONLY,

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
+
+from citus_analysis.cli import commands
 
 PROGRAM = Path(sys.executable).with_name("citus-analysis")
 
@@ -21,3 +24,24 @@ def test_the_program_completes_commands() -> None:
     asked = {"_CITUS_ANALYSIS_COMPLETE": "bash_complete", "COMP_WORDS": "citus-analysis rep", "COMP_CWORD": "1"}
     said = subprocess.run([PROGRAM], env=os.environ | asked, capture_output=True, text=True, check=False).stdout
     assert said.split() == ["plain,report"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("report prof", [("plain", "profile")]),
+        ("report profile -p open", [("plain", "opened=")]),
+        ("report nothing -p open", []),
+        ("run lapt", [("plain", "laptop")]),
+        ("run ./my", [("file", "./my")]),
+        ("sql da", [("dir", "da")]),
+        ("ingest logs --out da", [("dir", "da")]),
+        ("ingest lo", [("file", "lo")]),
+        ("gate a --baseline b", [("dir", "b")]),
+    ],
+)
+def test_places_reports_parameters_and_experiments_are_completed(typed: str, expected: list[tuple[str, str]]) -> None:
+    *before, incomplete = typed.split()
+    completing = ShellComplete(commands, {}, "citus-analysis", "_CITUS_ANALYSIS_COMPLETE")
+    found = completing.get_completions(before, incomplete)
+    assert [(one.type, one.value) for one in found] == expected

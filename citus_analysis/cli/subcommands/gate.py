@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
-from citus_analysis.texts.urls import place_of, resolved_place
+from citus_analysis.texts.urls import resolved_place
 
 if TYPE_CHECKING:
     from citus_analysis.stats import Gate
@@ -20,7 +21,7 @@ __all__ = ["command"]
 
 @click.command("gate")
 @over_configurations
-@click.option("--baseline", required=True, type=place_of, metavar="DIR", help="Dataset to be judged by.")
+@click.option("--baseline", required=True, type=PLACE, metavar="DIR", help="Dataset to be judged by.")
 @METRICS_OPTION
 @click.option(
     "--format",

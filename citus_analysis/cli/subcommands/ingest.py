@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE, SOURCE
 from citus_analysis.cli.output import key_values, print_json, printable
 from citus_analysis.cli.progress import terminal_bars
 from citus_analysis.dataset.discover.identity import FACTS
 from citus_analysis.formats import BUILT_IN_OPTIONS
-from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Progress
@@ -43,8 +43,8 @@ def _help() -> str:
 
 
 @click.command("ingest", help=_help())
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=place_of)
-@click.option("--out", required=True, type=place_of, metavar="DIR|URL", help="The dataset: a folder, or s3://...")
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
+@click.option("--out", required=True, type=PLACE, metavar="DIR|URL", help="The dataset: a folder, or s3://...")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
 @click.option("--cluster", metavar="ADDRESS", help="Read by Dask: local:N processes, or a scheduler's tcp://HOST:PORT.")
 @click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")

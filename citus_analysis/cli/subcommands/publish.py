@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
-from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("publish")
-@click.argument("dataset", metavar="DATASET", type=place_of)
+@click.argument("dataset", metavar="DATASET", type=PLACE)
 @click.option("--to", required=True, metavar="URL", help="postgresql://USER@HOST/DATABASE, without a password.")
 @click.option("--tables", multiple=True, metavar="NAMES", help="Only these, split by commas. Default: all.")
 @click.option("--schema", default="citus_analysis", show_default=True, metavar="NAME", help="Schema of the database.")

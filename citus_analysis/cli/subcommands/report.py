@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE, report_parameters, reports
 from citus_analysis.cli.output import key_values, printable
 from citus_analysis.cli.progress import terminal_bars
-from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -23,11 +23,19 @@ __all__ = ["command"]
 
 
 @click.command("report")
-@click.argument("name", metavar="NAME|all")
-@click.argument("folder", metavar="DIR", required=False, type=place_of)
-@click.option("--dataset", type=place_of, metavar="DIR", help="The same as DIR.")
+@click.argument("name", metavar="NAME|all", shell_complete=reports)
+@click.argument("folder", metavar="DIR", required=False, type=PLACE)
+@click.option("--dataset", type=PLACE, metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")
-@click.option("-p", "parameters", multiple=True, callback=key_values, metavar="K=V", help="A parameter; repeatable.")
+@click.option(
+    "-p",
+    "parameters",
+    multiple=True,
+    callback=key_values,
+    metavar="K=V",
+    shell_complete=report_parameters,
+    help="A parameter; repeatable.",
+)
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
 def command(
     name: str,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from citus_analysis.cli.completed_values import experiments
 from citus_analysis.cli.live import live_view
 from citus_analysis.cli.output import key_values, print_frame, print_json, printable
 
@@ -23,7 +24,7 @@ __all__ = ["command"]
 
 
 @click.command("run")
-@click.argument("experiment", metavar="EXPERIMENT.yml", required=False)
+@click.argument("experiment", metavar="EXPERIMENT.yml", required=False, shell_complete=experiments)
 @click.argument("cells", metavar="[CELL]...", nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call on DIR stopped.")

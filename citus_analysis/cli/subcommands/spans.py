@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import printable
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from citus_analysis.spans.export.trace_selection import Selected
@@ -26,7 +26,7 @@ _DEFAULT_LIMIT: Final = 20_000
 
 
 @click.command("spans")
-@click.argument("folder", metavar="DIR", type=place_of)
+@click.argument("folder", metavar="DIR", type=PLACE)
 @click.option(
     "--export",
     "kind",

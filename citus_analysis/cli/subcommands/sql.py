@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import FORMATS, print_frame
-from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("sql")
-@click.argument("folder", metavar="DIR", type=place_of)
+@click.argument("folder", metavar="DIR", type=PLACE)
 @click.argument("query", metavar="SELECT")
 @click.option(
     "--format",

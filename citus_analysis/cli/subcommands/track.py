@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json, printable
 from citus_analysis.cli.run_options import AS_JSON, METRICS_OPTION, ONLY, POOL, SHARE, column_names, column_values
 from citus_analysis.core.defaults import CHANGE_ALPHA
-from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("track")
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=place_of)
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PLACE)
 @METRICS_OPTION
 @POOL
 @ONLY

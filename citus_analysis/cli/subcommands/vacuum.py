@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
-from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
 
 
 @click.command("vacuum")
-@click.argument("folder", metavar="DIR", type=place_of)
+@click.argument("folder", metavar="DIR", type=PLACE)
 @click.option("--older-than", "hours", type=click.FloatRange(min=0), default=0.0, metavar="HOURS", help="Default: 0.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(folder: Path | str, hours: float, as_json: bool) -> None:

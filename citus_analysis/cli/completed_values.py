@@ -1,0 +1,66 @@
+"""What a shell completes after a command: places on the disk, names of reports and of their parameters, experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from citus_analysis.texts.urls import place_of
+
+__all__ = ["PLACE", "SOURCE", "experiments", "report_parameters", "reports"]
+
+
+class _Place(click.ParamType[Path | str]):
+    """A path or a URL, of which a shell completes paths."""
+
+    name = "place"
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    # The other arguments are part of click's interface.
+    def convert(self, value: object, *_: object) -> Path | str:
+        return value if isinstance(value, Path) else place_of(str(value))
+
+    def shell_complete(self, *asked: object) -> list[CompletionItem]:
+        return [CompletionItem(asked[-1], type=self._kind)]
+
+
+#: A dataset: a folder, or a URL.
+PLACE: Final = _Place("dir")
+#: What is ingested: a folder, a file, or a URL.
+SOURCE: Final = _Place("file")
+
+
+def reports(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of reports that begin so."""
+    from citus_analysis.report.engine.notebooks import report_names
+
+    return [name for name in ("all", *report_names(of_several=True)) if name.startswith(incomplete)]
+
+
+def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Parameters of the report that is named before, with their meaning."""
+    from citus_analysis.report.engine.notebooks import report_names, report_parameters
+
+    # An option whose value is still to come keeps click from telling the arguments apart.
+    name = str(ctx.params.get("name") or next(iter(ctx.args), ""))
+    if name not in report_names(of_several=True):
+        return []
+    return [
+        CompletionItem(f"{one.name}=", help=one.meaning)
+        for one in report_parameters(name)
+        if one.name.startswith(incomplete)
+    ]
+
+
+def experiments(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Experiments that come with the package; where none begins so, files."""
+    from citus_analysis.core.shipped_files import shipped
+
+    names = sorted(path.stem for path in shipped("experiments").glob("*.yml"))
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
