@@ -31,7 +31,7 @@ def test_links_lead_to_pages_of_the_site(tmp_path: Path) -> None:
     names = copy_pages(tmp_path / "pages")
     home = (tmp_path / "pages" / "index.md").read_text(encoding="utf-8")
     assert "[tables](tables.md)" in home
-    assert "(images/scalability.png)" in home
+    assert "(images/overview.png)" in home
     assert "](LICENSE)" not in home
     for name in names.values():
         text = re.sub(r"(?ms)^ *```.*?^ *```$", "", (tmp_path / "pages" / name).read_text(encoding="utf-8"))
