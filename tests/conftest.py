@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from tests.dataset.tiny_formats import TINY, client, log
 from tests.recordings import RECORDED
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from citus_analysis.dataset import Dataset
 
 # No test is timed: a busy machine is not a defect.
@@ -104,3 +107,17 @@ def study() -> dict[str, str]:
         for node in (0, 1):
             files[f"V3/pglogs/PGLOG-{node}-{iteration}.log"] = log(2000 + node, 3000 + iteration)
     return files
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    executable = next((path for path in found if path), None)
+    if executable is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        # Containers run as root, where Chromium's own sandbox cannot start; the pages are our own files.
+        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,12 +11,17 @@ from typing import Any, Final
 
 import papermill
 
-from citus_analysis.report.engine.packed_text import plotly_library
+from citus_analysis.report.engine.execution.kernel import execute_notebook
+from citus_analysis.report.engine.packed_text import plotly_script
 
 __all__ = ["page_of", "write_notebooks"]
 
 ROOT: Final = Path(__file__).parents[2]
 DATASET: Final = ROOT / ".cache" / "dataset"
+#: plotly.js beside the pages: one file for all of them.
+_LIBRARY: Final = "plotly.js"
+#: Figures as documents, which the pages draw; otherwise each notebook would hold plotly.js itself.
+_FIGURES: Final = {"PLOTLY_RENDERER": "plotly_mimetype"}
 #: A cell may show a whole table; the page shows its beginning.
 _MOST_CHARACTERS: Final = 20_000
 
@@ -27,12 +33,14 @@ def write_notebooks(folder: Path) -> dict[str, str]:
         title -> name of the page.
     """
     pages = {}
+    os.environ |= _FIGURES
+    (folder / _LIBRARY).write_text(plotly_script(), encoding="utf-8")
     for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         with TemporaryDirectory() as scratch:
             target = Path(scratch) / source.name
             # The study from files to verdict makes a dataset of its own.
             given = {"dataset": str(DATASET)} if "dataset" in papermill.inspect_notebook(source) else {}
-            papermill.execute_notebook(source, target, given, cwd=source.parent, progress_bar=False, log_output=False)
+            execute_notebook(source, target, given, folder=source.parent)
             notebook = json.loads(target.read_text(encoding="utf-8"))
         name = f"{source.stem}.md"
         (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")
@@ -55,7 +63,7 @@ def page_of(notebook: Mapping[str, Any], name: str) -> str:
             parts.append(f"```python\n{_joined(cell['source'])}\n```")
             parts += _outputs(cell["outputs"], number)
     if any("Plotly.newPlot" in part for part in parts):
-        parts.insert(1, f"<script>{plotly_library()}</script>")
+        parts.insert(1, f'<script src="{_LIBRARY}"></script>')
     return "\n\n".join([*parts, f"This page is `notebooks/{name}`, executed."]) + "\n"
 
 
@@ -65,7 +73,7 @@ def _outputs(outputs: list[Mapping[str, Any]], cell: int) -> Iterator[str]:
         if "application/vnd.plotly.v1+json" in data:
             yield _figure(data["application/vnd.plotly.v1+json"], f"figure-{cell}-{number}")
         elif "text/html" in data:
-            yield f"<div class='output'>{' '.join(_joined(data['text/html']).split())}</div>"
+            yield f"<div class='output' style='overflow-x: auto'>{' '.join(_joined(data['text/html']).split())}</div>"
         elif text := _joined(data.get("text/plain") or output.get("text") or ""):
             yield f"```text\n{text[:_MOST_CHARACTERS]}\n```"
 

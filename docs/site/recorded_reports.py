@@ -27,8 +27,10 @@ def copy_reports(folder: Path) -> str:
         "",
         "`make report` made these of `data/recorded`; each page stands alone.",
         "",
+        '<a href="recorded/index.html">All of them, with what each found</a>',
+        "",
     ]
-    for page in sorted(made.glob("*.html")):
+    for page in sorted(set(made.glob("*.html")) - {made / "index.html"}):
         title = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find("title")
         # HTML and not a link of Markdown: the target is no page of the site's own.
         lines.append(f'- <a href="recorded/{page.name}">{title.get_text() if title else page.stem}</a>')

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -14,6 +15,9 @@ from docs.site.recorded_reports import PAGE
 from docs.site.reference import public_packages, write_reference
 from tests.documentation.blocks import ROOT
 from tests.documentation.test_as_typed import dead_links
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SITE = ROOT / ".cache" / "site" / "site"
 
@@ -86,3 +90,17 @@ def test_no_link_of_the_site_is_dead() -> None:
         for found in re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"?(https?:[^\s\">]+)", page.read_text())
     ]
     assert loaded == []
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not SITE.exists(), reason="needs the site: make docs")
+def test_the_pages_of_notebooks_draw_their_figures(browser: "Browser") -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900}, offline=True)
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("console", lambda message: trouble.append(message.text))
+    page.goto((SITE / "00_tour.html").as_uri())
+    page.wait_for_selector(".main-svg", state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+    assert trouble == []

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,19 +37,6 @@ MODEL = """async ([source, values]) => {
   widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
 }"""
 TRAITS = ("choices", "heat", "view", "detail", "problem")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    with sync_api.sync_playwright() as playwright:
-        try:
-            started = playwright.chromium.launch(executable_path=next(filter(None, found), None), args=["--no-sandbox"])
-        except sync_api.Error:
-            pytest.skip("no browser is installed")
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.explorer.test_front_end import browser as browser
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

@@ -1,10 +1,8 @@
 """A dataset without files: the recorded cluster's runs, and what is known of their set-up."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -13,9 +11,6 @@ from citus_analysis.report.engine import notebooks
 from citus_analysis.report.engine.notebook_document import Cell
 from citus_analysis.report.engine.notebooks import strip_notebook
 from citus_analysis.schema import TABLES
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 DATA = Path(__file__).parents[1] / "data" / "report"
 
@@ -84,17 +79,3 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
         return path
 
     return put
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    executable = next((path for path in found if path), None)
-    if executable is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        # Containers run as root, where Chromium's own sandbox cannot start; the pages are our own files.
-        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield started
-        started.close()

@@ -20,7 +20,7 @@ from base64 import b85encode
 from functools import cache
 from typing import Final
 
-__all__ = ["packed", "plotly_library"]
+__all__ = ["packed", "plotly_library", "plotly_script"]
 
 #: A module of plotly.js that is nothing but a long text: the program that draws map tiles in the background.
 _LONG_TEXT: Final = re.compile(r"""=>\{"use strict";[\w$]+\.exports=(['"])""")
@@ -35,9 +35,14 @@ def packed(text: str) -> str:
 @cache
 def plotly_library() -> str:
     """The plotly.js that belongs to the installed plotly package, packed; without what only maps of the world need."""
+    return packed(plotly_script())
+
+
+def plotly_script() -> str:
+    """The same as it is written."""
     from plotly.offline import get_plotlyjs
 
-    return packed(without_map_worker(str(get_plotlyjs())))
+    return without_map_worker(str(get_plotlyjs()))
 
 
 def without_map_worker(script: str) -> str:
