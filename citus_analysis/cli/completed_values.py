@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -35,11 +36,11 @@ PLACE: Final = _Place("dir")
 SOURCE: Final = _Place("file")
 
 
-def reports(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of reports that begin so."""
+def reports(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of reports that begin so; where none does, files."""
     from citus_analysis.report.engine.notebooks import report_names
 
-    return [name for name in ("all", *report_names(of_several=True)) if name.startswith(incomplete)]
+    return _begun(("all", *report_names(of_several=True)), incomplete)
 
 
 def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -61,6 +62,9 @@ def experiments(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
     """Experiments that come with the package; where none begins so, files."""
     from citus_analysis.core.shipped_files import shipped
 
-    names = sorted(path.stem for path in shipped("experiments").glob("*.yml"))
+    return _begun(sorted(path.stem for path in shipped("experiments").glob("*.yml")), incomplete)
+
+
+def _begun(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]

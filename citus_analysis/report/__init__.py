@@ -1,6 +1,6 @@
 """Reports: notebooks executed on a dataset, exported to HTML and CSV, and what they are made of.
 
-`citus-analysis report NAME|all DIR --out OUT [-p key=value ...] [--no-html]` is one call of
+`citus-analysis report NAME|FILE.ipynb|all DIR --out OUT [-p key=value ...] [--no-html]` is one call of
 :func:`render_reports`; `-p` values are passed as text and converted to the parameter's type.
 
 What the notebooks show can be had without them: `scaling_panels` (throughput, speedup, efficiency and models along an

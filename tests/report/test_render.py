@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest
-from citus_analysis.errors import DatasetError, NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import (
+    DatasetError,
+    InputError,
+    NothingToReportError,
+    ReportError,
+    UnknownNameError,
+    UsageError,
+)
 from citus_analysis.report import render_report, render_reports
 from citus_analysis.report.engine.links import linked_files
 from tests.recordings import RECORDED
@@ -206,10 +213,31 @@ def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path
 
 
 def test_braces_in_a_path_are_no_parameters(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
-    shelf("one", SHOW, parameters=WORD)
-    result = render_report("one", dataset, tmp_path / "o{a}{0}{{", {"word": "x"})
-    assert result.notebook == tmp_path / "o{a}{0}{{" / "one.ipynb"
+    own = shelf("one", SHOW, parameters=WORD).rename(tmp_path / "my {a}.ipynb")
+    result = render_report(str(own), dataset, tmp_path / "o{a}{0}{{", {"word": "x"})
+    assert result.notebook == tmp_path / "o{a}{0}{{" / "my {a}.ipynb"
     assert result.notebook.is_file()
+    assert result.html is not None
+    assert "my%20%7Ba%7D/points.csv" in result.html.read_text(encoding="utf-8")
+
+
+def test_a_notebook_of_one_s_own_is_never_written_over(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
+    own = shelf("one", "1", parameters=WORD).rename(tmp_path / "mine.ipynb")
+    before = own.read_bytes()
+    with pytest.raises(UsageError, match=r"mine.ipynb: the executed notebook would replace it \(choose another --out"):
+        render_report(str(own), dataset, tmp_path)
+    assert own.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["no JSON", "[1]", '{"cells": [{"metadata": {"tags": ["parameters"]}, "source": "f("}]}']
+)
+def test_a_file_that_is_no_notebook_is_named(text: str, dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mine.ipynb: there is no such notebook"):
+        render_report(str(tmp_path / "mine.ipynb"), dataset, tmp_path / "out")
+    (tmp_path / "mine.ipynb").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine.ipynb: is no notebook of a report"):
+        render_report(str(tmp_path / "mine.ipynb"), dataset, tmp_path / "out")
 
 
 def test_each_cell_that_is_done_is_told(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

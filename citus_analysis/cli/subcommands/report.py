@@ -23,7 +23,7 @@ __all__ = ["command"]
 
 
 @click.command("report")
-@click.argument("name", metavar="NAME|all", shell_complete=reports)
+@click.argument("name", metavar="NAME|FILE.ipynb|all", shell_complete=reports)
 @click.argument("folder", metavar="DIR", required=False, type=PLACE)
 @click.option("--dataset", type=PLACE, metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")

@@ -30,7 +30,7 @@ from typing import Final
 
 from citus_analysis.core import defaults
 from citus_analysis.core.shipped_files import shipped
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "find_notebook",
     "load_notebook",
     "parameters_in",
+    "report_label",
     "report_names",
     "report_parameters",
     "strip_notebook",
@@ -49,6 +50,8 @@ __all__ = [
 
 Scalar = str | int | float | bool
 
+#: A report whose name ends so is the notebook of that path.
+_NOTEBOOK: Final = ".ipynb"
 #: Parameters that the rendering sets itself: the dataset's folder, and the folder for the tables as CSV.
 RESERVED: Final = ("dataset", "tables")
 
@@ -132,12 +135,27 @@ def report_names(*, of_several: bool = False) -> list[str]:
     return sorted(names, key=lambda name: _STORY.index(name) if name in _STORY else len(_STORY))
 
 
+def report_label(name: str) -> str:
+    """What the files of a report are named after: its name; of a notebook that is named by its path, the file's.
+
+    Example:
+        >>> report_label("profile"), report_label("mine/orders.ipynb")
+        ('profile', 'orders')
+    """
+    return Path(name).stem if name.endswith(_NOTEBOOK) else name
+
+
 def find_notebook(name: str) -> Path:
-    """The notebook of a report (or of a tour).
+    """The notebook of a report (or of a tour), or the notebook of that path.
 
     Raises:
         UnknownNameError: there is no notebook of that name.
+        InputError: there is none of that path.
     """
+    if name.endswith(_NOTEBOOK):
+        if not Path(name).is_file():
+            raise InputError("there is no such notebook", path=name)
+        return Path(name).absolute()
     paths = {path.stem: path for path in shipped("notebooks").glob("*.ipynb")}
     if name not in paths:
         raise UnknownNameError("report", name, report_names(of_several=True))
@@ -155,11 +173,16 @@ def report_parameters(name: str) -> tuple[Parameter, ...]:
 
     Raises:
         UnknownNameError: there is no report of that name.
+        InputError: the file is no notebook, or its cell of parameters holds something else.
     """
-    for cell in load_notebook(find_notebook(name))["cells"]:
-        if "parameters" in cell["metadata"].get("tags", ()):
-            return tuple(p for p in parameters_in(text_of(cell["source"])) if p.name not in RESERVED)
-    return ()
+    path = find_notebook(name)
+    try:
+        cells = load_notebook(path)["cells"]
+        tagged = (cell for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
+        sources = [text_of(cell["source"]) for cell in tagged][:1]
+        return tuple(p for source in sources for p in parameters_in(source) if p.name not in RESERVED)
+    except (ValueError, SyntaxError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(f"is no notebook of a report: {error}", path=path) from error
 
 
 def parameters_in(source: str) -> tuple[Parameter, ...]:

@@ -28,6 +28,7 @@ from citus_analysis.report.engine.notebooks import (
     check_parameters,
     find_notebook,
     load_notebook,
+    report_label,
     report_names,
     report_parameters,
 )
@@ -95,7 +96,7 @@ def render_report(
     Writes `OUT/NAME.ipynb`, `OUT/NAME.html` and `OUT/NAME/*.csv`, each at once when it is complete.
 
     Args:
-        name: one of :func:`report_names`.
+        name: one of :func:`report_names`, or the path of a notebook (`mine.ipynb`), after which the files are named.
         dataset: folder of the dataset.
         out: folder for the results; made if it is absent.
         parameters: values for the report's parameters, typed or (from a command line) as text.
@@ -110,6 +111,7 @@ def render_report(
     """
     given = _with_absolute_datasets(check_parameters(name, parameters or {}))
     source, target = _resolved(dataset, out)
+    _spare_notebooks([name], target)
     with _kernels(1) as kernels:
         if reason := _obstacles(source, {name: given}).get(name):
             raise NothingToReportError(reason, path=source)
@@ -132,7 +134,7 @@ def render_reports(
     """Render several reports at once, and (for more than one) an index page that links them.
 
     Args:
-        names: `"all"`, one name, or several.
+        names: `"all"`, one name or path of a notebook, or several.
         dataset: folder of the dataset.
         out: folder for the results.
         parameters: passed to each report that knows them; each must be known to at least one.
@@ -150,6 +152,7 @@ def render_reports(
     wanted = _wanted(names, parameters or {})
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
+    _spare_notebooks(wanted, target)
     results, failures = list[ReportResult](), list[ReportError]()
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(wanted)))
     with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
@@ -187,6 +190,14 @@ def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> lis
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path | str, Path]:
     """Both folders independent of the working directory: a kernel runs in another one."""
     return _absolute(dataset), Path(out).absolute()
+
+
+def _spare_notebooks(names: Sequence[str], out: Path) -> None:
+    """Refuse to write an executed notebook over the one that it is made from."""
+    for name in names:
+        notebook = find_notebook(name)
+        if notebook.resolve() == (out / f"{report_label(name)}.ipynb").resolve():
+            raise UsageError("the executed notebook would replace it", path=notebook, way_out="choose another --out")
 
 
 def _absolute(dataset: str | PathLike[str]) -> Path | str:
@@ -265,8 +276,9 @@ def _kernels(number: int) -> Iterator[Queue[Kernel]]:
 def _render(
     name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner
 ) -> ReportResult:
+    label = report_label(name)
     with _scratch(out) as scratch, _taken(manner.kernels) as kernel:
-        executed, tables = scratch / f"{name}.ipynb", scratch / name
+        executed, tables = scratch / f"{label}.ipynb", scratch / label
         tables.mkdir()
         places = {"dataset": fspath(dataset), "tables": fspath(tables)}
         try:
@@ -274,9 +286,9 @@ def _render(
         except NothingToReportError:
             raise
         except ReportError as error:
-            raise _keep_failed(error, executed, out / f"{name}.failed.ipynb") from error
-        finished = _finish(executed, name, manner.index if manner.html else None, kernel)
-        return _publish(name, scratch, out, html=manner.html, title=finished.title, findings=finished.findings)
+            raise _keep_failed(error, executed, out / f"{label}.failed.ipynb") from error
+        finished = _finish(executed, label, manner.index if manner.html else None, kernel)
+        return _publish(label, scratch, out, html=manner.html, title=finished.title, findings=finished.findings)
 
 
 @contextmanager
