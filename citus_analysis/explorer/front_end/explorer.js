@@ -39,6 +39,7 @@ const wide = (figure) => html("div", { class: "ca-figure" }, figure);
 
 const number = (value, digits = 3) => value === null || value === undefined ? "" :
   value.toLocaleString("en", { maximumFractionDigits: digits });
+const statements = (n) => `${number(n)} ${n === 1 ? "statement" : "statements"}`;
 const milliseconds = (us) => us === null || us === undefined ? "" : number(us / 1000);
 const parsed = (model, name) => JSON.parse(model.get(name) || "{}");
 
@@ -274,13 +275,13 @@ function draw(model, el) {
   const scrolled = el.querySelector(".ca-scroll")?.scrollTop ?? 0;
   const all = html("button", { type: "button" }, "clear the rectangle");
   all.addEventListener("click", () => ask(filtersOf(view.selection)));
-  const counted = html("p", { class: "ca-count" }, `${number(view.n)} statements selected, ${number(view.n_rest)} others pass the filters` +
+  const counted = html("p", { class: "ca-count" }, `${statements(view.n)} selected, ${number(view.n_rest)} others pass the filters` +
     (view.rows.length < view.n ? `; the table has the first ${view.rows.length}` : "") + ". ");
   if (view.n_rest > 0 && !model.frozen) counted.append(all);
   el.replaceChildren(filters(model, parsed(model, "choices"), view.selection, ask),
     html("p", { class: "ca-problem", role: "status" }, model.get("problem") || ""),
     html("h3", {}, "Statements by time in the run and time taken (T)"), wide(heatMap(model, heat, view.selection, ask)),
-    html("p", { class: "ca-soft" }, `${number(heat.n)} statements; a cell is ${number(heat.width_s)} s wide; lighter: more statements` +
+    html("p", { class: "ca-soft" }, `${statements(heat.n)}; a cell is ${number(heat.width_s)} s wide; lighter: more statements` +
       (model.frozen ? "." : "; drag to select.")),
     howToGet(heat.call), counted, legend(view), statementTable(model, view, ask, open, detail.trace),
     howToGet(view.call, view.sql), html("h3", {}, "Selected statements against the rest"), percentileTable(view),
