@@ -11,6 +11,7 @@
 """
 
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 
 from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
@@ -30,6 +31,7 @@ from citus_analysis.bottleneck.study import BottleneckStudy, study_bottleneck
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.bottleneck.timeline import cpu_over_time, throttling_over_time
 from citus_analysis.bottleneck.utilization import resource_utilization
+from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import public
 from citus_analysis.core.frames import TableSource
 
@@ -74,10 +76,15 @@ class _Callable(ModuleType):
     """`citus_analysis.bottleneck(dataset)` beside the functions of the package: the name is both."""
 
     def __call__(
-        self, dataset: TableSource, resources: str = "*", *, thresholds: Thresholds | None = None
+        self,
+        dataset: TableSource,
+        resources: str = "*",
+        *,
+        thresholds: Thresholds | Mapping[str, float] | None = None,
+        level: float = LEVEL,
     ) -> BottleneckStudy:
         """:func:`study_bottleneck` of a dataset."""
-        return study_bottleneck(dataset, resources, thresholds=thresholds)
+        return study_bottleneck(dataset, resources, thresholds=thresholds, level=level)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -221,7 +221,7 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
         if stalled is not None:
             evidence.append(f"tasks were stalled for it {stalled:.0f} % of the time")
         outside = facts.values.get(_OUTSIDE)
-        strong = stalled is not None and stalled >= limits.outside_percent and part == "CPU"
+        strong = stalled is not None and stalled >= limits.stalled_percent and part == "CPU"
         decide: tuple[str, ...] = ()
         if outside is not None and outside >= limits.outside_percent:
             evidence.append(f"the clients' sessions had nothing to do {outside:.0f} % of the time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -100,7 +101,11 @@ class BottleneckStudy(Shown):
 
 
 def study_bottleneck(
-    dataset: TableSource, resources: str = "*", *, thresholds: Thresholds | None = None, level: float = LEVEL
+    dataset: TableSource,
+    resources: str = "*",
+    *,
+    thresholds: Thresholds | Mapping[str, float] | None = None,
+    level: float = LEVEL,
 ) -> BottleneckStudy:
     """What limits the throughput of each configuration of a dataset.
 
@@ -109,14 +114,16 @@ def study_bottleneck(
     Args:
         dataset: a dataset, or another source of its tables.
         resources: glob patterns, separated by commas.
-        thresholds: from which values on a measurement is a sign of a limit.
+        thresholds: from which values on a measurement is a sign of a limit; by name, those that differ from the
+            defaults are enough.
         level: confidence level of the intervals over runs.
 
     Raises:
         InsufficientDataError: there is no run.
-        UnknownNameError: no run is of a resource that a pattern matches.
+        UnknownNameError: no run is of a resource that a pattern matches, or no threshold has a given name.
+        UsageError: a threshold is out of its range.
     """
-    limits = thresholds or Thresholds()
+    limits = Thresholds.of(thresholds)
     runs = configured_runs(dataset, resources)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")

@@ -14,17 +14,23 @@ from typing import Final
 __all__ = [
     "ASSURANCE",
     "CHANGE_ALPHA",
+    "CHECKPOINT_DISTANCE_S",
     "EXCHANGE_FORMATS",
     "FIT_RESAMPLES",
+    "JAIN_INDEX",
     "LEVEL",
     "MARGIN",
     "METRIC",
     "OUTSIDE_PERCENT",
     "POWER",
+    "REACHED_SHARE",
     "RESAMPLES",
     "SATURATED_PERCENT",
     "SEED",
     "SKIP_FIRST",
+    "STALLED_PERCENT",
+    "THROTTLED_PERCENT",
+    "UNEVEN_P",
     "WAITING_PERCENT",
 ]
 
@@ -37,6 +43,18 @@ SATURATED_PERCENT: Final[float] = 90.0
 WAITING_PERCENT: Final[float] = 30.0
 #: Share of the clients' session time outside the servers from which more time passes there than in them.
 OUTSIDE_PERCENT: Final[float] = 50.0
+#: Share of the kernel's enforcement periods in which a quota stopped a control group, from which the quota limits it.
+THROTTLED_PERCENT: Final[float] = 10.0
+#: Share of time in which tasks were stalled for the CPU, from which a busy CPU is a limit with high confidence.
+STALLED_PERCENT: Final[float] = 50.0
+#: Seconds between checkpoints that WAL requested, below which they are too frequent (PostgreSQL's checkpoint_warning).
+CHECKPOINT_DISTANCE_S: Final[float] = 30.0
+#: Jain's index up to which client sessions are unevenly spread over nodes.
+JAIN_INDEX: Final[float] = 0.8
+#: p-value of the multinomial test up to which an uneven spread is no chance.
+UNEVEN_P: Final[float] = 0.001
+#: Share of the rate that a client was limited to, from which it asked for no more.
+REACHED_SHARE: Final[float] = 0.98
 #: Chance with which a planned number of runs is to be enough, as the spread is known from few runs only.
 ASSURANCE: Final[float] = 0.8
 #: Chance with which planned runs, or a test whose power is stated, show a difference that is there.

@@ -1,5 +1,6 @@
 """The first limit of runs into which one was injected, and what is said where little was recorded."""
 
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -9,8 +10,10 @@ import citus_analysis as ca
 from citus_analysis.bottleneck import BottleneckStudy, Thresholds, study_bottleneck
 from citus_analysis.bottleneck.evidence.balance import balance
 from citus_analysis.bottleneck.first_limits import LIMITS, RunFacts, Verdict, judge
+from citus_analysis.bottleneck.thresholds import SOURCES
 from citus_analysis.dataset import Dataset
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.report import report_parameters
 from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, resource_demands
 from citus_analysis.schema import TABLES
 
@@ -116,10 +119,30 @@ def test_without_samples_nothing_is_claimed(limited: Dataset) -> None:
     )
 
 
-def test_thresholds_can_be_changed(limited: Dataset) -> None:
-    study = study_bottleneck(limited, "lock-*", thresholds=Thresholds(waiting_percent=99.0))
+def test_thresholds_can_be_changed_by_name(limited: Dataset) -> None:
+    called: Any = ca.bottleneck
+    study = called(limited, "lock-*", thresholds={"waiting_percent": 99.0})
     assert study.verdicts[0].limit == "CPU"
     assert study.thresholds.to_polars().filter(pl.col("threshold") == "waiting_percent")["value"].item() == 99.0
+
+
+def test_the_report_takes_every_threshold() -> None:
+    parameters = {one.name: one.default for one in report_parameters("bottleneck")}
+    assert asdict(Thresholds()).items() <= parameters.items()
+    assert asdict(Thresholds()).keys() == SOURCES.keys()
+
+
+@pytest.mark.parametrize("value", [-1.0, 100.5, float("nan"), float("inf")])
+def test_thresholds_out_of_range_are_refused(value: float) -> None:
+    with pytest.raises(UsageError, match="saturated_percent"):
+        Thresholds(saturated_percent=value)
+    with pytest.raises(UsageError, match="from 0 to 1"):
+        Thresholds(jain_index=value)
+
+
+def test_unknown_thresholds_are_refused_with_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'jain_index'"):
+        Thresholds.of({"jain": 0.9})
 
 
 def test_the_package_can_be_called(limited: Dataset) -> None:
@@ -150,3 +173,34 @@ def test_unknown_resources_and_no_runs_are_refused(limited: Dataset) -> None:
 def test_rules_are_asked_in_order(values: dict[tuple[str, str], float], more: dict[str, Any], limit: str) -> None:
     facts = RunFacts(values, dict.fromkeys(values), **more)
     assert judge(facts, Thresholds(), {"resource": "w2"}, 1).limit == limit
+
+
+_CLOSE = ("WAL and checkpoints", "between checkpoints for WAL")
+_WAL = ("WAL and checkpoints", "session time in WAL waits")
+_UNEVEN = {"balance": balance([9, 0, 0], ["0", "1", "2"])}
+#: Threshold -> a value beyond what was measured, measurements, and the limit and confidence with its default.
+CHANGED: dict[str, tuple[float, dict[tuple[str, str], float], dict[str, Any], tuple[str, str]]] = {
+    "saturated_percent": (99.0, {("CPU", "busy"): 95.0}, {}, ("CPU", "medium")),
+    "throttled_percent": (60.0, {("CPU", "periods stopped by a quota"): 50.0}, {}, ("CPU quota", "high")),
+    "waiting_percent": (60.0, {("locks", "session time in lock waits"): 50.0}, {}, ("locks", "medium")),
+    "outside_percent": (
+        80.0,
+        {("load generator", "session time outside the servers"): 70.0},
+        {},
+        ("load generator", "medium"),
+    ),
+    "stalled_percent": (90.0, {("CPU", "busy"): 95.0, ("CPU", "stalled"): 80.0}, {}, ("CPU", "high")),
+    "checkpoint_distance_s": (5.0, {_WAL: 40.0, _CLOSE: 10.0}, {}, ("checkpoints", "medium")),
+    "jain_index": (0.2, {}, _UNEVEN, ("one node", "medium")),
+    "uneven_p": (1e-9, {}, _UNEVEN, ("one node", "medium")),
+    "reached_share": (1.0, {}, {"rate_limited": True, "reached_share": 0.99}, ("none found", "high")),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_threshold_decides(name: str) -> None:
+    value, values, more, expected = CHANGED[name]
+    facts = RunFacts(values, dict.fromkeys(values), **more)
+    first, changed = (judge(facts, limits, {}, 1) for limits in (Thresholds(), Thresholds.of({name: value})))
+    assert (first.limit, first.confidence) == expected
+    assert (changed.limit, changed.confidence) != expected
