@@ -79,8 +79,19 @@ def held_back(name: str, group: str, percent: float) -> Callable[[Path, Stop], N
             for process in mine(scratch, name):
                 with suppress(OSError):
                     (folder / "cgroup.procs").write_text(str(process.pid))
+        with suppress(OSError):
+            folder.rmdir()
 
     return inject
+
+
+def can_hold_back() -> bool:
+    """Whether there is a CPU controller of version 1, and this account may use it."""
+    try:
+        make_group("limits-probe", percent=50).rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def hog(_scratch: Path, stop: Stop) -> None:
