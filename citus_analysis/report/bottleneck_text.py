@@ -301,6 +301,8 @@ def _reason(refused: str) -> str:
     """The kind of a refusal, without the numbers of one set-up."""
     if "are needed" in refused:
         return "fewer thread counts than the three that a validation needs"
+    if "throughput falls" in refused:
+        return "throughput falls with more threads, which it does in no network of queues with constant demands"
     if "sampling slows" in refused:
         return "the sampled statements take longer than the client's cycle, because sampling slows them down"
     if "misses" in refused:

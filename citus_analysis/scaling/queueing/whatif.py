@@ -6,6 +6,7 @@ fitted to; where the runs do not tell apart networks with different answers, the
 References:
     Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI (blocked time).
     Lazowska, E. D. et al. (1984). Quantitative System Performance, chapter 13 (modification analysis).
+    Suri, R. (1985). A concept of monotonicity and its characterization for closed queueing networks. Oper. Res. 33.
     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference, section 2.6 (differences).
 """
 
@@ -27,6 +28,7 @@ from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placem
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
 from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import readable
 from citus_analysis.units import US_PER_S
 
 __all__ = ["LEAST_THREAD_COUNTS", "TOLERATED_PERCENT", "what_if"]
@@ -89,7 +91,7 @@ def what_if(
         raise UnknownNameError("thread count", str(at), [str(n) for n in counts])
     samples, distorted = _samples(runs, counts)
     shapes = _shapes(placements, samples)
-    hopeless = _few(counts) or distorted
+    hopeless = _few(counts) or _falling(samples, tolerated_percent) or distorted
     found = _Found((), (), hopeless) if hopeless else _Search(samples, shapes, tolerated_percent).result()
     gains = tuple(_gain(part, samples, found, at) for part in PARTS)
     here, best = [run for run in runs if run.threads == at], next(iter(found.networks), None)
@@ -120,6 +122,21 @@ def _few(counts: Sequence[int]) -> str | None:
         return None
     seen = f"{counted(len(counts), 'thread count')} ({listed([str(n) for n in counts])})"
     return f"{seen} measured: at least {LEAST_THREAD_COUNTS} are needed, so that each can be predicted by the others"
+
+
+def _falling(samples: Samples, tolerated_percent: float) -> str | None:
+    """Why no network can be near all throughputs: in none does throughput fall while customers are added."""
+    best = np.maximum.accumulate(samples.throughput)
+    low = int(np.argmin(samples.throughput / best))
+    tolerated = tolerated_percent / 100
+    if samples.throughput[low] * (1 + tolerated) >= best[low] * (1 - tolerated):
+        return None
+    high = int(np.argmax(samples.throughput[:low]))
+    rates, threads = samples.throughput * US_PER_S, samples.threads
+    return (
+        f"throughput falls from {readable(rates[high])} operations/s at {threads[high]} threads to "
+        f"{readable(rates[low])} at {threads[low]}, which it does in no network of queues with constant demands"
+    )
 
 
 def _mean(values: Sequence[float], level: float) -> Interval:
