@@ -93,10 +93,9 @@ def monitoring_sentence(comparison: Comparison) -> str:
     needed = (
         "" if comparison.runs_needed is None else f"; it would take about {counted(comparison.runs_needed, 'run')} each"
     )
-    verdict = "not decided" if comparison.verdict == "inconclusive" else comparison.verdict
     return (
-        f"Whether monitoring costs throughput is {verdict} by {counted(comparison.mean_a.n, 'run')} each: monitored "
-        f"over not monitored is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
+        f"Verdict on throughput with monitoring: {comparison.verdict} by {counted(comparison.mean_a.n, 'run')} each; "
+        f"with over without monitoring it is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
         f"the margin is ± {percent(comparison.margin)}{needed}."
     )
 

@@ -30,7 +30,6 @@ __all__ = [
 
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
-_WORDS: Final = {"slower": "longer", "faster": "shorter", "equivalent": "the same", "inconclusive": "inconclusive"}
 
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
@@ -44,12 +43,12 @@ def change_sentences(comparison: ServerComparison) -> list[str]:
     """The verdicts of a comparison: all of them counted, then each that is decided."""
     if not comparison.n:
         return ["No statement has enough durations in both windows to be compared."]
-    counts = Counter(_WORDS[one.verdict] for one in comparison.comparisons).most_common()
-    words = listed([f"{word} in {number}" for word, number in counts])
+    counts = Counter(one.verdict for one in comparison.comparisons).most_common()
+    words = listed([f"{verdict} ({number})" for verdict, number in counts])
     joint = f" ({text})" if (text := joint_text(comparison.comparisons)) else ""
     first = (
-        f"Against the base ({comparison.label_base}), the mean duration of {counted(comparison.n, 'statement')} is "
-        f"{words}{joint}; {comparison.only_tested.height} occur in the window only and "
+        f"Verdicts on the mean duration of {counted(comparison.n, 'statement')} against the base "
+        f"({comparison.label_base}): {words}{joint}; {comparison.only_tested.height} occur in the window only and "
         f"{comparison.only_base.height} in the base only."
     )
     texts = {tuple(row[:3]): row[3] for row in comparison.statements.select(*_KEYS, "text").iter_rows()}
@@ -61,7 +60,7 @@ _KEYS: Final = ("sent_by", "statement_kind", "fingerprint")
 
 def _change(one: Comparison, texts: dict[tuple[object, ...], str | None]) -> str:
     text = _short(texts[tuple(one.stratum[name] for name in _KEYS)])
-    return f"{text}: mean duration {_WORDS[one.verdict]}, ratio {decided_text(one)}."
+    return f"{text}: {one.verdict}, ratio of mean durations {decided_text(one)}."
 
 
 def _short(text: str | None) -> str:
