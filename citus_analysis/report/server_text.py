@@ -66,7 +66,7 @@ def _change(one: Comparison, texts: dict[tuple[object, ...], str | None]) -> str
 def _short(text: str | None) -> str:
     if text is None:
         return "a statement whose text is not to be had"
-    plain = " ".join(text.split())
+    plain = " ".join(text.split()).rstrip("; ")
     return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[: _MOST_CHARACTERS - 1]}…"
 
 
@@ -79,11 +79,17 @@ def _extent(profile: ServerProfile) -> str:
     span = f", from {_when(begin)} to {_when(end)} UTC," if begin and end else ""
     parts = [
         f"{counted(part.height, 'statement')} sent by {'clients' if sent_by == 'client' else 'other nodes'} "
-        f"({readable(float(part['duration_us'].sum()) / US_PER_S)} s in total)"
+        f"({_total(part['duration_us'])})"
         for (sent_by,), part in profile.statements.group_by("sent_by", maintain_order=True)
     ]
     logs = counted(profile.sources.height, "server log")
     return f"{counted(profile.n, 'record')} of {logs}{span} report {listed(parts) if parts else 'no statements'}."
+
+
+def _total(durations_us: pl.Series) -> str:
+    if durations_us.null_count() == durations_us.len():
+        return "without durations"
+    return f"{readable(float(durations_us.sum()) / US_PER_S)} s in total"
 
 
 def _largest(profile: ServerProfile) -> list[str]:
@@ -110,9 +116,8 @@ def _errors(profile: ServerProfile) -> str:
     counts = Counter(profile.errors["severity"])
     words = listed([f"{counts[name]} {name}" for name in ("PANIC", "FATAL", "ERROR", "WARNING") if counts[name]])
     top = profile.error_groups.row(0, named=True)
-    return (
-        f"Problems logged: {words}; the most frequent message is “{_short(top['normalised'])}” ({top['count']} times)."
-    )
+    first = f"“{_short(top['normalised'])}” ({counted(top['count'], 'time')})"
+    return f"Problems logged: {words}; the most frequent message is {first}."
 
 
 def _activity(profile: ServerProfile) -> str:

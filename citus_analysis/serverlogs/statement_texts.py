@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.formats.serverlog.pglog import without_syslog_headers
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
@@ -189,7 +190,7 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
         known = record if isinstance(record, dict) else {}
         said, query = (known.get("message") or known.get("textPayload")), known.get("statement")
         return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
-    return raw, None
+    return without_syslog_headers(raw), None
 
 
 def normalised(text: str) -> str:

@@ -230,3 +230,19 @@ def test_one_text_stands_for_one_fingerprint(cluster: Callable[[], Dataset]) -> 
     assert table["text"].null_count() == 0
     texts = table.with_columns(pl.col("text").str.to_lowercase().str.strip_chars(" ;"))
     assert texts.group_by("fingerprint").agg(pl.col("text").n_unique())["text"].max() == 1
+
+
+def test_statements_of_syslog_are_shown_without_its_headers(tmp_path: Path) -> None:
+    head = "Feb 11 13:15:40 host postgres[7]: "
+    lines = (
+        "[6-1] LOG:  connection received: host=[local]",
+        "[7-1] LOG:  duration: 13.997 ms  statement: SELECT d.datname",
+        "[7-2] #011  FROM pg_catalog.pg_database d WHERE datdba",
+        "[7-3]  = 10;",
+        "[8-1] LOG:  duration: 1.000 ms  statement: SELECT 1",
+    )
+    (tmp_path / "syslog.log").write_text("".join(f"{head}{line}\n" for line in lines))
+    ca.ingest(tmp_path / "syslog.log", tmp_path / "dataset", jobs=1)
+    profile = ca.server_profile(ca.open_dataset(tmp_path / "dataset"))
+    assert profile.slowest["text"][0] == "SELECT d.datname\n  FROM pg_catalog.pg_database d WHERE datdba = 10;"
+    assert profile.by_fingerprint["text"][0] == "SELECT d.datname FROM pg_catalog.pg_database d WHERE datdba = ?;"

@@ -48,7 +48,7 @@ from citus_analysis.formats.serverlog.pglog._detect import (
     may_be_log,
 )
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables
-from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
+from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix, without_syslog_headers
 from citus_analysis.formats.serverlog.pglog._read import scanned_chunks
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
@@ -56,7 +56,15 @@ from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import TIMES_
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["FORMAT", "STUDY_PREFIX", "TIMES_SLOWER", "PgLog", "compiled_scanner", "is_compiled"]
+__all__ = [
+    "FORMAT",
+    "STUDY_PREFIX",
+    "TIMES_SLOWER",
+    "PgLog",
+    "compiled_scanner",
+    "is_compiled",
+    "without_syslog_headers",
+]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
 

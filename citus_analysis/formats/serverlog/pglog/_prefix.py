@@ -34,6 +34,7 @@ __all__ = [
     "Heads",
     "Prefix",
     "compile_prefix",
+    "without_syslog_headers",
 ]
 
 #: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
@@ -134,7 +135,10 @@ STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 _SYSLOG_STAMP = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [^ ]+ "
 _SYSLOG = rf"{_SYSLOG_STAMP}[^ \[]+\[(?P<p>[0-9]{{1,9}})\]: \[(?P<l>[0-9]{{1,18}})-[0-9]+\] "
 #: Syslog writes its header before each line of a record, followed by PostgreSQL's numbers of record and line.
-_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_STAMP}[^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] "
+_SYSLOG_HEADER: Final = rf"{_SYSLOG_STAMP}[^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] "
+_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_HEADER}"
+#: PostgreSQL writes a tab, which syslog may spell, before each further line, but not where it cut a long one.
+_SYSLOG_BREAK: Final = re.compile(rf"\n{_SYSLOG_HEADER}(?P<tab>#011|\t)?")
 
 
 class Heads(Protocol):
@@ -274,3 +278,16 @@ def compile_prefix(text: str) -> Prefix:
 
 def _padding(digits: str) -> int:
     return int(digits) if digits.strip("-") else 0
+
+
+def without_syslog_headers(record: str) -> str:
+    r"""A syslog record without the headers of all lines but the first, as PostgreSQL wrote it; any other as it is.
+
+    Example:
+        >>> head = "Feb 11 13:15:40 host postgres[7]: "
+        >>> without_syslog_headers(f"{head}[3-1] LOG:  statement: SELECT\n{head}[3-2] #011 1 +\n{head}[3-3]  2")[-13:]
+        'SELECT\n 1 + 2'
+    """
+    if re.match(_SYSLOG_CONTINUATION, record) is None:
+        return record
+    return _SYSLOG_BREAK.sub(lambda found: "\n" if found["tab"] else "", record)
