@@ -35,7 +35,8 @@ _RUN: Final = ["resource", "run_id"]
 CONFIGURATION: Final = ("resource", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
-    *("activity_samples", "checkpoints", "settings", "nodes", "client_errors", "operation_latencies"),
+    *("activity_samples", "checkpoints", "settings", "nodes"),
+    *("clients", "client_errors", "operation_latencies", "sources"),
 )
 _STATEMENTS: Final = (
     *("resource", "run_id", "node", "pid", "shard_id", "executed", "failed", "start_time", "end_time"),
@@ -50,7 +51,7 @@ class BottleneckStudy(Shown):
     Attributes:
         verdicts: one per configuration.
         matrix: per configuration, node, resource and aspect (utilisation, saturation, errors): the metric's mean over
-            runs with its interval and source, or what to record (`not_measured`).
+            runs with its interval and source file, or what to record (`not_measured`).
         waits: average active sessions by node, role and wait event, for each run.
         balance: client sessions over nodes for each configuration that has several nodes.
         node_loads: connections, statements, network and CPU of each node over time.
@@ -130,7 +131,7 @@ def study_bottleneck(
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _SAMPLES}
     sessions = client_sessions(tables["activity_samples"], runs)
     measured = _measured(dataset, tables, runs, sessions)
-    matrix = matrix_of(measured, runs, CONFIGURATION, level)
+    matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
     splits = _balances(sessions, tables["nodes"], runs)
     statements = _statements(dataset, runs)
     loads = node_loads(tables, statements, runs)
@@ -174,7 +175,7 @@ def _measured(
         *sessions_measured(sessions, tables["settings"]),
         *checkpoints_measured(tables["checkpoints"], runs, counts.unique([*_RUN, "node"]), tables["settings"]),
         *log_errors_measured(counts),
-        *clients_measured(runs, tables["operation_latencies"], tables["client_errors"]),
+        *clients_measured(runs, tables["clients"], tables["operation_latencies"], tables["client_errors"]),
     ]
     return pl.concat(parts)
 

@@ -87,6 +87,13 @@ def test_cells_without_a_measurement_say_what_to_record(study: BottleneckStudy) 
     assert len(parts) == 8
 
 
+def test_cells_name_the_file_that_they_are_from(study: BottleneckStudy) -> None:
+    known = study.matrix.filter(pl.col("value").is_not_null())
+    assert known["source"].null_count() == 0
+    client = known.filter(pl.col("resource").str.starts_with("hog-") & (pl.col("metric") == "failed operations"))
+    assert client["source"].item().startswith("hog/hog-w0-t8-count/YCSB/raw/run_")
+
+
 def test_a_throttled_server_biases_its_own_snapshots(study: BottleneckStudy) -> None:
     assert any("A quota stopped servers together with" in warning for warning in study.warnings)
 

@@ -83,18 +83,22 @@ def log_errors_measured(counts: pl.DataFrame) -> list[pl.DataFrame]:
     return found
 
 
-def clients_measured(runs: pl.DataFrame, latencies: pl.DataFrame, errors: pl.DataFrame) -> list[pl.DataFrame]:
+def clients_measured(
+    runs: pl.DataFrame, clients: pl.DataFrame, latencies: pl.DataFrame, errors: pl.DataFrame
+) -> list[pl.DataFrame]:
     """The load generator: threads outside the measured operations (Little's law), failed operations and errors.
 
     Threads outside are N - X R: what the client's threads did beside waiting for operations.
     """
     outside = concurrency(runs, latencies).select(*_RUN, outside=(1 - pl.col("share_in_system")).clip(0.0) * 100)
-    main = errors.filter(pl.col("role").cast(pl.String) == "main")
-    said = main.group_by(_RUN, maintain_order=True).agg(said=pl.col("count").sum())
+    main = pl.col("role").cast(pl.String) == "main"
+    said = errors.filter(main).group_by(_RUN, maintain_order=True).agg(said=pl.col("count").sum())
+    first = clients.filter(main).group_by(_RUN, maintain_order=True).agg(pl.col("source_id").sort_by("part").first())
     rows = (
         runs.join(outside, on=_RUN, how="left")
         .join(said, on=_RUN, how="left")
-        .with_columns(node=pl.lit(None, pl.String), samples=pl.lit(1), source_id=pl.lit(None, pl.String))
+        .join(first, on=_RUN, how="left")
+        .with_columns(node=pl.lit(None, pl.String), samples=pl.lit(1))
     )
     part = "load generator"
     return [

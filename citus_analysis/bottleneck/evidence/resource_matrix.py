@@ -40,7 +40,9 @@ TO_RECORD: Final = {
 _METRIC: Final = ("node", "part", "aspect", "metric", "unit")
 
 
-def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str], level: float) -> pl.DataFrame:
+def matrix_of(
+    measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str], level: float, sources: pl.DataFrame
+) -> pl.DataFrame:
     """Means over runs of every metric, with intervals, and one row for each cell that nothing was measured of.
 
     Args:
@@ -48,11 +50,12 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
         runs: the runs, with the columns of `configuration`.
         configuration: columns that identify a configuration.
         level: confidence level of the intervals.
+        sources: `source_id` and `path` of the files.
 
     Returns:
         `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low` (0 at least) and `high` (null for one run),
-        `unit`, `runs`, `samples`, `source_id` (of the first run), `not_measured` (what to record; null where there is a
-        value).
+        `unit`, `runs`, `samples`, `source_id` and `source` (its path; of the first run), `not_measured` (what to
+        record; null where there is a value).
     """
     others = [name for name in configuration if name != "resource"]
     placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
@@ -71,12 +74,14 @@ def matrix_of(measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequenc
         ),
         runs=pl.Series([one.n for one in ends], dtype=pl.Int64),
     )
-    whole = pl.concat([known, _empty_cells(known, runs, configuration)], how="diagonal")
+    whole = pl.concat([known, _empty_cells(known, runs, configuration)], how="diagonal").join(
+        sources.select("source_id", source="path"), on="source_id", how="left", maintain_order="left"
+    )
     order = {"part": PARTS, "aspect": ASPECTS}
     ranks = [pl.col(name).replace_strict(list(of), list(range(len(of)))) for name, of in order.items()]
     return whole.select(
         *configuration, "node", "part", "aspect", "metric", "value", "low", "high", "unit", "runs", "samples",
-        "source_id", "not_measured",
+        "source_id", "source", "not_measured",
     ).sort(*configuration, *ranks, "metric", "node", nulls_last=True)  # fmt: skip
 
 
