@@ -175,7 +175,7 @@ def statement_in(raw: str, log_format: str) -> str | None:
 
 
 def _said(raw: str, log_format: str) -> tuple[str, str | None]:
-    """The message of a record, and the statement that csvlog and jsonlog keep beside it.
+    """The message of a record, and the statement that csvlog and jsonlog (CloudNativePG in `record`) keep beside it.
 
     Where redaction broke the record's form, the whole text is its message.
     """
@@ -188,7 +188,9 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
         except ValueError:
             return raw, None
         known = record if isinstance(record, dict) else {}
-        said, query = (known.get("message") or known.get("textPayload")), known.get("statement")
+        known = within if isinstance(within := known.get("record"), dict) else known
+        said = known.get("message") or known.get("textPayload")
+        query = known.get("statement") or known.get("query")
         return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
     return without_syslog_headers(raw), None
 

@@ -246,3 +246,27 @@ def test_statements_of_syslog_are_shown_without_its_headers(tmp_path: Path) -> N
     profile = ca.server_profile(ca.open_dataset(tmp_path / "dataset"))
     assert profile.slowest["text"][0] == "SELECT d.datname\n  FROM pg_catalog.pg_database d WHERE datdba = 10;"
     assert profile.by_fingerprint["text"][0] == "SELECT d.datname FROM pg_catalog.pg_database d WHERE datdba = ?;"
+
+
+SERVERS = Path(__file__).parents[1] / "data" / "servers"
+#: What one server logged in several shapes: its statements, and their mean durations in milliseconds.
+LOGGED = [
+    ("INSERT INTO t SELECT n, ? || n FROM generate_series(?, ...) n;", 67.162),
+    ("CREATE TABLE t (a int PRIMARY KEY, b text);", 35.543),
+    ("CHECKPOINT", 14.505),
+    ("DROP TABLE t;", 1.794),
+    ("SELECT b FROM t WHERE a = ?", 0.479),
+]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("name", ["debian.log", "debian.csv", "debian.json", "cloudnativepg.json"])
+def test_statements_are_the_same_in_every_shape_of_a_log(name: str, copies: int, tmp_path: Path) -> None:
+    # Rows of csvlog and jsonlog hold details under the number of their record; a file may be there twice in one.
+    (tmp_path / name).write_text((SERVERS / name).read_text(encoding="utf-8") * copies, encoding="utf-8")
+    ca.ingest(tmp_path / name, tmp_path / "dataset", jobs=1)
+    profile = ca.server_profile(ca.open_dataset(tmp_path / "dataset"))
+    timed = profile.by_fingerprint.filter(pl.col("timed") > 0)
+    assert timed.select("text", "timed").rows() == [(text, 1) for text, _ in LOGGED]
+    assert timed["mean_ms"].to_list() == pytest.approx([ms for _, ms in LOGGED])
+    assert profile.statements["failed"].sum() == 1

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.schema import SEVERITIES
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, firsts
 
 __all__ = ["SAME_RECORD", "stitch"]
@@ -23,6 +24,7 @@ SAME_RECORD: Final = (
     "session_line", "log_time", "local_xid", "gpid", "severity", "kind", "phase", "duration_us", "shard_id", "task_us",
     "worker_host", "worker_port", "statement_kind", "statement_fingerprint",
 )  # fmt: skip
+_DETAILS: Final = SEVERITIES[SEVERITIES.index("DETAIL") :]
 
 
 def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices, Indices]:
@@ -41,7 +43,7 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
     backend = np.zeros(len(order), np.intp)
     backend[starts] = 1
     backend = np.cumsum(backend) - 1
-    odd = _go_back(events["session_line"], order, backend)
+    odd = _go_back(events, order, backend)
     if not odd.any():
         return order, starts, np.zeros(0, np.intp)
     at = np.flatnonzero(np.isin(backend, np.unique(backend[odd])))
@@ -54,12 +56,22 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
     return stitched[stays], firsts(backend), order[at[~kept]]
 
 
-def _go_back(lines: pl.Series, order: Indices, backend: Indices) -> Flags:
+def _go_back(events: pl.DataFrame, order: Indices, backend: Indices) -> Flags:
     """Where a record's number is not larger than the one before it in the same backend."""
-    line = lines.fill_null(0).to_numpy()[order]
+    line = events["session_line"].fill_null(0).to_numpy()[order]
     back = np.zeros(len(order), np.bool_)
-    back[1:] = (line[1:] <= line[:-1]) & (line[1:] > 0) & (backend[1:] == backend[:-1])
+    back[1:] = ~_rises(line, _details(events, order)) & (line[1:] > 0) & (backend[1:] == backend[:-1])
     return back
+
+
+def _details(events: pl.DataFrame, rows: Indices) -> Flags:
+    found = events["severity"].cast(pl.String).is_in(_DETAILS).fill_null(value=False)
+    return found.to_numpy()[rows]
+
+
+def _rises(line: NDArray[np.int64], detail: Flags) -> Flags:
+    """Where a record's number follows the one before it; details of csvlog and jsonlog have that of their record."""
+    return (line[1:] > line[:-1]) | (detail[1:] & (line[1:] == line[:-1]))
 
 
 def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
@@ -76,7 +88,7 @@ def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indice
         return rows
     time = events["log_time"].to_physical().fill_null(0).to_numpy()[rows]
     begins = changes(backend)
-    begins[1:] |= line[1:] <= line[:-1]
+    begins[1:] |= ~_rises(line, _details(events, rows))
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(rows)) - 1
     ends = np.maximum.reduceat(time, first)

@@ -35,6 +35,7 @@ __all__ = ["PythonAssembly"]
 _PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _NOTHING = range(len(RECORD_EVENTS))
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
+_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 _NO_PORT: Final = np.iinfo(np.int32).min
 #: Names of phases as `phase_t` numbers them.
 _PARSE, _BIND, _EXECUTE = range(3)
@@ -107,6 +108,8 @@ class PythonAssembly:
         if backend is None:
             backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
         line = NOTHING_THERE if record.session_line is None else record.session_line
+        if _in_same_row(backend, record, line):
+            return True
         if in_order and not _stands_behind(backend, record, place, line):
             return False
         self._place_record(backend, record, place, line)
@@ -282,6 +285,11 @@ class PythonAssembly:
 
 def _known(number: int | None) -> int:
     return NOTHING_THERE if number is None else number
+
+
+def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
+    """Whether a record is a detail that csvlog and jsonlog have in the row of the one before, under its number."""
+    return line != NOTHING_THERE and line == backend.line and _FIRST_DETAIL <= record.severity < len(SEVERITIES)
 
 
 def _stands_behind(backend: Backend, record: Record, place: int, line: int) -> bool:

@@ -42,6 +42,13 @@ static bool in_order(backend_t *backend, const record_t *record, int64_t line)
     return true;
 }
 
+/* Whether a record is a detail that csvlog and jsonlog have in the row of the one before, under its number. */
+static bool in_same_row(const backend_t *backend, const records_t *records, const record_t *record, int64_t line)
+{
+    byte_t severity = records->severity[record->row];
+    return line != NOTHING_THERE && line == backend->line && severity >= S_DETAIL && severity != NO_CODE;
+}
+
 static void see_time(source_times_t *times, int64_t time)
 {
     if (time == NOTHING_THERE) return;
@@ -79,6 +86,7 @@ int32_t pglog_assemble(assembly_t *assembly, const records_t *records)
         backend_t *backend = backend_of(assembly, rules->nodes[record.source], pid);
         if (!backend) return OUT_OF_MEMORY;
         int64_t line = long_at(&records->session_line, record.row);
+        if (in_same_row(backend, records, &record, line)) continue;
         if (!records->order && !in_order(backend, &record, line)) return NOT_IN_ORDER;
         place_record(assembly, backend, &record, line);
         byte_t event = event_of(rules, records, &record);
