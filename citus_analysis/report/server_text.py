@@ -10,6 +10,7 @@ import polars as pl
 
 from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.serverlogs import ServerComparison, ServerProfile
+from citus_analysis.serverlogs.statement_records import CLIENT, NODE
 from citus_analysis.spans.analyse.beside_clients import in_milliseconds
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
@@ -78,9 +79,10 @@ def _extent(profile: ServerProfile) -> str:
     begin, end = profile.begin, profile.end
     span = f", from {_when(begin)} to {_when(end)} UTC," if begin and end else ""
     parts = [
-        f"{counted(part.height, 'statement')} sent by {'clients' if sent_by == 'client' else 'other nodes'} "
+        f"{counted(part.height, 'statement')} sent by {'clients' if sent_by == CLIENT else 'other nodes'} "
         f"({_total(part['duration_us'])})"
-        for (sent_by,), part in profile.statements.group_by("sent_by", maintain_order=True)
+        for sent_by in (CLIENT, NODE)
+        if (part := profile.statements.filter(pl.col("sent_by") == sent_by)).height
     ]
     logs = counted(profile.sources.height, "server log")
     return f"{counted(profile.n, 'record')} of {logs}{span} report {listed(parts) if parts else 'no statements'}."

@@ -65,13 +65,14 @@ def _go_back(events: pl.DataFrame, order: Indices, backend: Indices) -> Flags:
 
 
 def _details(events: pl.DataFrame, rows: Indices) -> Flags:
-    found = events["severity"].cast(pl.String).is_in(_DETAILS).fill_null(value=False)
-    return found.to_numpy()[rows]
+    found = events["severity"].cast(pl.String).is_in(_DETAILS).fill_null(value=False).to_numpy()
+    return np.asarray(found[rows], dtype=np.bool_)
 
 
 def _rises(line: NDArray[np.int64], detail: Flags) -> Flags:
     """Where a record's number follows the one before it; details of csvlog and jsonlog have that of their record."""
-    return (line[1:] > line[:-1]) | (detail[1:] & (line[1:] == line[:-1]))
+    rises: Flags = (line[1:] > line[:-1]) | (detail[1:] & (line[1:] == line[:-1]))
+    return rises
 
 
 def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
