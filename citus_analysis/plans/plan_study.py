@@ -89,8 +89,9 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
     found = tables_of(dataset, ("plans", "plan_nodes", "sources"))
     plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
     labels = _labels(plans, found["sources"])
-    # Of an hour there are millions of spans.
-    executions = lazy_table(dataset, "spans").filter(EXECUTED).select(TRACED_BY).collect(engine="streaming")
+    # Of an hour there are millions of spans; few datasets have plans.
+    shards = pl.col("shard_id").is_in(nodes["shard_id"].drop_nulls().unique().implode())
+    executions = lazy_table(dataset, "spans").filter(EXECUTED, shards).select(TRACED_BY).collect(engine="streaming")
     plans, nodes, tasks, skew = (
         _labelled(frame, labels)
         for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, executions), task_skew(nodes))

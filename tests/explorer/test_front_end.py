@@ -13,6 +13,7 @@ from citus_analysis.explorer import Selection, explore, freeze, frozen_view
 from citus_analysis.explorer.frozen_page import FRONT_END, FrozenView, render_page
 from citus_analysis.report import Page as ReportPage
 from citus_analysis.report.engine.html import export_html
+from citus_analysis.report.engine.notebook_document import Cell, Notebook, Output
 from tests.explorer.test_exploring import SLOW
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def test_texts_of_a_log_are_shown_and_not_run(page: "Page", recorded_dataset: Da
 def test_a_report_embeds_a_selection(
     page: "Page", recorded_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outputs: list[object] = []
+    outputs: list[Output] = []
     shows = "citus_analysis.report.engine.page.display"
     monkeypatch.setattr(
         shows, lambda data, raw, metadata: outputs.append({"data": data, "metadata": metadata} if raw else None)
@@ -133,10 +134,11 @@ def test_a_report_embeds_a_selection(
     texts = view.html.replace("acquired ShareLock", hostile.replace("<", "\\u003c"))
     report = ReportPage(recorded_dataset, str(tmp_path / "own"))
     report.embed("slow", FrozenView(texts, view.table), "Waits for locks & more.")
-    prose = {"cell_type": "markdown", "metadata": {}, "source": "# Own report\n## Slow"}
-    cells = [prose, {"cell_type": "code", "outputs": outputs}]
+    prose: Cell = {"cell_type": "markdown", "metadata": {}, "source": "# Own report\n## Slow"}
+    code: Cell = {"cell_type": "code", "metadata": {}, "source": "", "outputs": outputs}
+    notebook: Notebook = {"cells": [prose, code]}
     path = tmp_path / "own.html"
-    path.write_text(export_html({"cells": cells}, title="Own report", tables="own"), encoding="utf-8")
+    path.write_text(export_html(notebook, title="Own report", tables="own"), encoding="utf-8")
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
