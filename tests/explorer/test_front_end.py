@@ -13,7 +13,7 @@ from citus_analysis.explorer import Selection, explore, freeze, frozen_view
 from citus_analysis.explorer.frozen_page import FRONT_END, FrozenView, render_page
 from citus_analysis.report import Page as ReportPage
 from citus_analysis.report.engine.html import export_html
-from citus_analysis.report.engine.notebook_document import Cell, Notebook, Output
+from citus_analysis.report.engine.notebook_document import Cell, Notebook, Output, OutputData, OutputMetadata
 from tests.explorer.test_exploring import SLOW
 
 if TYPE_CHECKING:
@@ -125,10 +125,12 @@ def test_a_report_embeds_a_selection(
     page: "Page", recorded_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs: list[Output] = []
-    shows = "citus_analysis.report.engine.page.display"
-    monkeypatch.setattr(
-        shows, lambda data, raw, metadata: outputs.append({"data": data, "metadata": metadata} if raw else None)
-    )
+
+    def show(data: OutputData, *, raw: bool, metadata: OutputMetadata) -> None:
+        assert raw
+        outputs.append({"data": data, "metadata": metadata})
+
+    monkeypatch.setattr("citus_analysis.report.engine.page.display", show)
     view = frozen_view(recorded_dataset, SLOW, statements=2)
     hostile = "'></iframe><script>top.document.title='run'</script>"
     texts = view.html.replace("acquired ShareLock", hostile.replace("<", "\\u003c"))

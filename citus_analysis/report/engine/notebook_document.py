@@ -23,6 +23,7 @@ __all__ = [
     "Notebook",
     "Output",
     "OutputData",
+    "OutputMetadata",
     "Place",
     "Text",
     "text_of",
@@ -79,7 +80,9 @@ OutputData = TypedDict(
 )
 
 
-class _OutputMetadata(TypedDict, total=False):
+class OutputMetadata(TypedDict, total=False):
+    """The metadata of an output, by the program that wrote them."""
+
     citus_analysis: Place
 
 
@@ -88,7 +91,7 @@ class Output(TypedDict, total=False):
 
     output_type: str
     data: OutputData
-    metadata: _OutputMetadata
+    metadata: OutputMetadata
     text: Text
 
 
