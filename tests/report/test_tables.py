@@ -56,6 +56,8 @@ def test_an_estimate_and_its_interval_are_one_cell() -> None:
     assert "speedup low" not in html
     plain = html_table(pl.DataFrame({"mean": [12.3, None], "low": [11.0, None], "high": [14.0, None]}), "Means")
     assert ">12.3 [11.0, 14.0]</td>" in plain
+    with_unit = html_table(pl.DataFrame({"estimate_ms": [12.3], "low_ms": [11.0], "high_ms": [14.0]}), "Times")
+    assert ">12.3 [11.0, 14.0]</td>" in with_unit
     assert "–</td>" in plain
 
 

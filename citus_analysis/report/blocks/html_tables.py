@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -72,7 +73,7 @@ _HEADINGS: Final = {
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
 #: Columns of whole numbers that name something: they are not grouped by thousands.
 _NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
-#: Names of an estimate whose interval stands in the plain columns `low` and `high`.
+#: Names of an estimate whose interval stands in the columns `low` and `high`, with its unit.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
 
@@ -196,9 +197,11 @@ def _without_values(frame: pl.DataFrame) -> list[str]:
 def _intervals(frame: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """Estimate -> its two ends, for every estimate whose ends are columns of the same frame."""
     named = {name: _ends_of(name) for name in frame.columns if set(_ends_of(name)) <= set(frame.columns)}
-    plain = next((name for name in _ESTIMATES if name in frame.columns and name not in named), None)
-    if plain and {"low", "high"} <= set(frame.columns):
-        named[plain] = ("low", "high")
+    # An interval without the estimate's name has its unit: `estimate_ms`, `low_ms`, `high_ms`.
+    for unit in (name.removeprefix("low") for name in frame.columns if re.fullmatch("low(_ms|_us|_s|_percent)?", name)):
+        plain = next((f"{one}{unit}" for one in _ESTIMATES if f"{one}{unit}" in frame.columns), None)
+        if plain and plain not in named and f"high{unit}" in frame.columns:
+            named[plain] = (f"low{unit}", f"high{unit}")
     return {name: ends for name, ends in named.items() if all(frame[one].dtype.is_numeric() for one in (name, *ends))}
 
 
