@@ -28,6 +28,7 @@ __dir__ = public(__all__)
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "vacuum": "Remove files of a dataset that an ingest superseded.",
+    "runs": "List the configurations of a dataset: runs, statuses, throughput.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",
     "publish": "Bring tables in PostgreSQL up to date with a dataset.",
     "report": "Make reports of a dataset: notebook, HTML, CSV.",

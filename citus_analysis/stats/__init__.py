@@ -6,6 +6,7 @@
   `render_comparison`, and of one dataset with another `gate`, `format_gate`, `render_gate`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`,
   `find_changes`;
+- what there is: `list_configurations`, `format_configurations`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
 docs/statistics.md says which to use when.
@@ -21,6 +22,7 @@ from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, man
 from citus_analysis.stats.compare.run_tables import RunComparison, compare_runs
 from citus_analysis.stats.compare.verdict_text import format_comparison
 from citus_analysis.stats.compare.verdicts import Comparison, compare, compare_summaries
+from citus_analysis.stats.configurations import format_configurations, list_configurations
 from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.estimate.intervals import (
     mean_interval,
@@ -91,6 +93,7 @@ __all__ = [
     "find_changes",
     "first_k",
     "format_comparison",
+    "format_configurations",
     "format_gate",
     "gate",
     "histogram_percentile_interval",
@@ -98,6 +101,7 @@ __all__ = [
     "holm",
     "influence",
     "latency_percentiles",
+    "list_configurations",
     "lower_is_better",
     "mann_whitney_p",
     "mean_interval",

@@ -56,6 +56,28 @@ def test_compare_json_is_one_document(dataset: Path, capsys: pytest.CaptureFixtu
     assert document["strata"] == ["phase"]
 
 
+def test_runs_lists_each_configuration_with_the_status_of_its_runs(
+    dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "runs", str(dataset))
+    assert code == 0
+    common, head, *lines, total = out.splitlines()
+    assert common.startswith("system=citus  phase=load  workload=A")
+    assert head.split() == ["family", "workers", "runs", "ok", "failed", "throughput", "interval"]
+    assert lines[1].split()[2:] == ["2", "5", "5", "0", "4,032", "[3,363,", "4,835]"]
+    assert lines[3].split() == ["fail-stop", "2", "1", "0", "1"]
+    assert total.startswith("4 configurations, 12 runs")
+
+
+def test_runs_json_has_the_means_of_compare(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(run(capsys, "runs", str(dataset), "--json")[1])
+    compared = json.loads(run(capsys, "compare", str(dataset), "--by", "workers", "--json")[1])
+    assert sum(one["runs"] for one in listed) == len(ca.open_dataset(dataset).runs())
+    means = {one["workers"]: one["throughput_ops_s"] for one in listed if one["ok"]}
+    (first, *_) = compared["comparisons"]
+    assert first["mean_a"] == means[int(first["a"])]
+
+
 def test_the_library_call_is_the_command(dataset: Path) -> None:
     result = ca.compare(ca.open_dataset(dataset), by="workers", metric="throughput_ops_s")
     assert (result.comparisons[0].label_a, result.comparisons[0].verdict) == ("2", "slower")

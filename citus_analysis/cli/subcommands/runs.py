@@ -1,0 +1,34 @@
+"""Command: citus-analysis runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.output import print_json
+from citus_analysis.cli.run_options import AS_JSON, SHARE
+from citus_analysis.core.defaults import LEVEL
+from citus_analysis.texts.urls import place_of
+
+__all__ = ["command"]
+
+
+@click.command("runs")
+@click.argument("folder", metavar="DIR", type=place_of)
+@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@AS_JSON
+def command(folder: Path | str, level: float, as_json: bool) -> None:
+    """List the configurations of a dataset, one a line.
+
+    Each line has the number of runs, how many of them are ok, degraded or failed, and the mean throughput of those
+    that are ok. What all configurations have in common is written above.
+    """
+    from citus_analysis.dataset import open_dataset
+    from citus_analysis.stats import format_configurations, list_configurations
+
+    found = list_configurations(open_dataset(folder), level=level)
+    if as_json:
+        print_json(found.to_dicts())
+    else:
+        click.echo(format_configurations(found))

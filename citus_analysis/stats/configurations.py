@@ -1,0 +1,110 @@
+"""What runs there are: one row per configuration, with the number of its runs, their statuses and their throughput.
+
+Example:
+    >>> facts = {"workers": [1, 1, 2], "status": ["ok", "failed", "ok"], "throughput_ops_s": [10.0, 3.0, 20.0]}
+    >>> runs = pl.DataFrame(facts)
+    >>> print(format_configurations(list_configurations(runs)))
+    workers  runs  ok  failed  throughput  interval
+          1     2   1       1          10
+          2     1   1       0          20
+    2 configurations, 3 runs; throughput in operations/s: mean of the runs that are ok, with its interval
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, METRIC
+from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs import CONFIGURATION, setting_text, stratum_text
+from citus_analysis.schema import STATUSES
+from citus_analysis.stats.estimate.intervals import mean_interval, mean_method
+from citus_analysis.stats.run_means import runs_of, strata_of, values_of
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.printable import printable
+from citus_analysis.texts.text_tables import text_table
+
+__all__ = ["format_configurations", "list_configurations"]
+
+_INTERVAL: Final = ("low", "high")
+
+
+@in_callers_kind
+def list_configurations(source: TableSource | Frame, *, level: float = LEVEL) -> pl.DataFrame:
+    """The configurations of a dataset, in order of their columns.
+
+    Columns: those of :data:`citus_analysis.runs.CONFIGURATION` that are known of a run, then `runs`, a number of runs
+    for each status, and `throughput_ops_s` with `low` and `high`: the mean of the runs that are ok and its interval,
+    null where there is no such run or one run gives no interval.
+
+    Args:
+        source: a dataset, or rows of the table `runs`.
+        level: confidence level of the intervals.
+
+    Raises:
+        InsufficientDataError: there is no run.
+    """
+    runs = runs_of(source, METRIC)
+    if runs.is_empty():
+        raise InsufficientDataError("the dataset holds no run")
+    columns = [name for name in CONFIGURATION if name in runs.columns and runs[name].null_count() < runs.height]
+    rows = [{**key, **_facts(part, level)} for key, part in strata_of(runs, columns)]
+    kinds = {name: runs.schema[name] for name in columns} | dict.fromkeys((METRIC, *_INTERVAL), pl.Float64())
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def _facts(runs: pl.DataFrame, level: float) -> dict[str, object]:
+    status = runs["status"].cast(pl.String)
+    counts = {word: int((status == word).sum()) for word in STATUSES}
+    values = values_of(runs.filter(status == STATUSES[0], pl.col(METRIC).is_not_null()), METRIC)
+    if not values.size:
+        return {"runs": runs.height, **counts, METRIC: None, **dict.fromkeys(_INTERVAL)}
+    interval = mean_interval(values, level, mean_method(values))
+    ends = dict(zip(_INTERVAL, interval.ends, strict=True))
+    return {"runs": runs.height, **counts, METRIC: interval.estimate, **ends}
+
+
+def format_configurations(configurations: pl.DataFrame) -> str:
+    """The configurations as text: what all have in common, then a line for each, with the columns that differ.
+
+    Args:
+        configurations: as :func:`list_configurations` gives them.
+    """
+    columns = [name for name in configurations.columns if name in CONFIGURATION]
+    common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]
+    differing = [name for name in columns if name not in common]
+    counts = ["runs", *(word for word in STATUSES if word == STATUSES[0] or configurations[word].sum())]
+    cells = [
+        [_cell(name, value) for name, value in zip(differing, row, strict=True)]
+        for row in configurations.select(differing).iter_rows()
+    ]
+    numbers_of = configurations.select(counts).iter_rows()
+    measured = configurations.select(METRIC, *_INTERVAL).iter_rows()
+    rows = [
+        [*named, *map(str, runs), *_throughput(*values)]
+        for named, runs, values in zip(cells, numbers_of, measured, strict=True)
+    ]
+    head = [*differing, *counts, "throughput", "interval"]
+    numbers = {place for place, name in enumerate(head) if name in counts or _is_number(configurations, name)}
+    shared = stratum_text(configurations.select(common).row(0, named=True), "  ") if common else ""
+    total = f"{counted(configurations.height, 'configuration')}, {counted(int(configurations['runs'].sum()), 'run')}"
+    end = f"{total}; throughput in operations/s: mean of the runs that are ok, with its interval"
+    table = text_table(head, rows, right=numbers | {len(head) - 2})
+    return "\n".join(line for line in (printable(shared), *table, end) if line)
+
+
+def _is_number(configurations: pl.DataFrame, name: str) -> bool:
+    return name in configurations.columns and configurations[name].dtype.is_numeric()
+
+
+def _cell(column: str, value: object) -> str:
+    return "" if value is None else printable(setting_text(column, value))
+
+
+def _throughput(mean: float | None, low: float | None, high: float | None) -> list[str]:
+    interval = "" if low is None or high is None else f"[{readable(low)}, {readable(high)}]"
+    return ["" if mean is None else readable(mean), interval]
