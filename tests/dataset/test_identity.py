@@ -84,6 +84,7 @@ def test_the_parts_and_the_monitor_of_a_run_share_its_id() -> None:
         ({"threads": "9" * 30}, UsageError, "whole number"),
         ({"phase": "loading"}, UsageError, "phase must be load or run"),
         ({"role": "driver"}, UsageError, "role must be main or monitor"),
+        ({"timezone": "IST"}, UnknownNameError, "known: Asia/Jerusalem, Asia/Kolkata, Europe/Dublin"),
     ],
 )
 def test_facts_are_checked(stated: dict[str, str], error: type[Exception], message: str) -> None:

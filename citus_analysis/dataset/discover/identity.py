@@ -178,7 +178,8 @@ def _converted(name: str, text: str, where: str) -> str | int:
 
 def _option(name: str, text: str, where: str) -> str:
     # Imports every format, which facts do not need.
-    from citus_analysis.formats import LOG_LINE_PREFIX, known_options
+    from citus_analysis.formats import LOG_LINE_PREFIX, TIMEZONE, known_options
+    from citus_analysis.formats.times.zones import timezone_of
 
     known = known_options()
     if name not in known:
@@ -186,4 +187,6 @@ def _option(name: str, text: str, where: str) -> str:
     # A log_line_prefix ends with a space, which belongs to it.
     text = text if name == LOG_LINE_PREFIX.name else text.strip()
     known[name].check(text)
+    if name == TIMEZONE.name:
+        timezone_of({name: text})
     return text

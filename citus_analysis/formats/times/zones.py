@@ -104,7 +104,8 @@ def timezone_of(options: Mapping[str, str]) -> str:
     """
     name = TIMEZONE.value(options) or "UTC"
     if name != "UTC" and name not in _known_zones():
-        raise UnknownNameError("time zone", name, get_close_matches(name, _known_zones(), _SHOWN) or _SOME)
+        meant = AMBIGUOUS.get(name.upper()) or get_close_matches(name, _known_zones(), _SHOWN) or _SOME
+        raise UnknownNameError("time zone", name, meant)
     return name
 
 
