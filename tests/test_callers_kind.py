@@ -62,6 +62,7 @@ CALLS: dict[str, Call] = {
     ),
     "runs_with_metric": lambda d, k: stats.runs_with_metric(k(d.runs()), "throughput_ops_s"),
     "summarise_runs": lambda d, k: stats.summarise_runs(k(d.runs())),
+    "list_configurations": lambda d, k: stats.list_configurations(k(d.runs())),
     "autovacuum_intervals": lambda d, k: spans.autovacuum_intervals(k(table(d, "log_events"))),
     "build_traces": lambda d, k: spans.build_traces(k(table(d, "log_events")), k(table(d, "nodes"))),
     "coarse_profile": lambda d, k: spans.coarse_profile(k(d.statements())),
