@@ -1,4 +1,4 @@
-"""What a shell completes after a command: places on the disk, names of reports and of their parameters, experiments."""
+"""Values that a shell completes after a command: paths, names of reports and of their parameters, experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results are printed: tables for people, CSV, JSON and Parquet for programs."""
+"""Printing of results: tables for people; CSV, JSON and Parquet for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What draws the figure of a result.
+"""Functions that draw the figure of a result.
 
 Results belong to lower layers than figures. The package, which is above both, names the function that draws them
 (`draw_results_by`), and a result calls it without knowing the module that it is in (`figure_of_result`).

@@ -1,4 +1,4 @@
-"""What a table and a column are: names, types, units and meanings, and rows brought to them.
+"""Definitions of tables and columns: names, types, units and meanings, and the conversion of rows to them.
 
 The tables themselves are defined in :mod:`citus_analysis.schema`.
 """

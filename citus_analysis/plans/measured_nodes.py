@@ -1,4 +1,4 @@
-"""What the nodes of a plan took in all, and how far the planner's expectation of rows was off."""
+"""Total times of the nodes of a plan, and the error of the planner's estimate of rows."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _scaled(number: str, multiple: float) -> float:
 
 
 def significant_digits(stated: str) -> int:
-    """Digits of a printed number from its first that is no zero to its last that is none.
+    """Digits of a printed number, from the first to the last that is not zero.
 
     Example:
         >>> significant_digits("12,300"), significant_digits("0.0450"), significant_digits("12300.0")

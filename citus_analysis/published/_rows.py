@@ -34,7 +34,7 @@ class Cells(TypedDict):
     n: int | None
 
 
-#: How two lines with the same words are told apart.
+#: The suffix that distinguishes lines with the same words.
 _LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
 _DIGITS_AND_PLURALS: Final = re.compile(r"\d[\d.,]*|s\b")

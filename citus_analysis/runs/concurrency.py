@@ -1,4 +1,4 @@
-"""How much of a client's concurrency was in the system: Little's law, X R of N threads."""
+"""Share of a client's concurrency that was in the system, by Little's law: X R of N threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the descriptions of two systems: versions, server settings, hardware, protocol."""
+"""Differences between the descriptions of two systems: versions, server settings, hardware, protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several fitted models the runs allow, and whether they decide for one.
+"""Choice among fitted models: those that the runs allow, and whether they decide for one.
 
 A model is *rejected* where it misses the means of repeated runs (lack of fit), or where a model with more parameters
 fits significantly better: an F test, exact for nested models (linear in Amdahl in USL) and a guide for Gustafson's.

@@ -1,4 +1,4 @@
-"""What runs there are: one row per configuration, with the number of its runs, their statuses and their throughput.
+"""The configurations of a dataset, one row each, with the number of its runs, their statuses and their throughput.
 
 Example:
     >>> facts = {"workers": [1, 1, 2], "status": ["ok", "failed", "ok"], "throughput_ops_s": [10.0, 3.0, 20.0]}

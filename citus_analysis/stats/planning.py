@@ -1,4 +1,4 @@
-"""How many runs are needed, whether there are enough, and what single runs weigh.
+"""Number of runs that a precision needs, a rule that stops when there are enough, and the influence of single runs.
 
 References:
     Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 13.9 (sample size).

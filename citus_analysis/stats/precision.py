@@ -1,4 +1,4 @@
-"""How precisely each configuration is known, and what its runs look like: a table for a report."""
+"""Precision of the mean of each configuration, with remarks on its runs: a table for a report."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
             raise UsageError(
                 f"runs of several systems ({', '.join(map(str, systems))}) would become one mean"
                 + (f" at {where}" if where else ""),
-                way_out=f"add it to what is told apart: by={['system', *by]}",
+                way_out=f"add it to the columns of a configuration: by={['system', *by]}",
             )
 
 

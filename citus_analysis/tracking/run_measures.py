@@ -1,4 +1,4 @@
-"""What else is known of each run, and may have moved with its throughput: CPU per operation, balance, its system."""
+"""Other measures of each run that may have moved with its throughput: CPU per operation, balance, its system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found in metrics over time: series, their changes, and what else moved."""
+"""Results over time: series of metrics, their changes, and what else changed at the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checks of runs look at, and what they find."""
+"""Input and findings of the checks of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the runs of an experiment ended, as the journal records it."""
+"""Outcomes of the runs of an experiment, read from its journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an experiment has come, read from its folder alone: while it runs, after a crash, on another day."""
+"""Progress of an experiment, read from its folder alone: while it runs, after a crash, on another day."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from citus_analysis.texts.yaml_text import parse_yaml
 
 __all__ = ["changed_document"]
 
-#: Mappings whose keys are names of somebody else's and may hold dots themselves (`citus.shard_count`).
+#: Mappings whose keys are names of PostgreSQL or of a load generator, and may hold dots (`citus.shard_count`).
 _FREE_NAMES: Final = (("matrix", "settings"), ("target", "settings"), ("driver", "properties"))
 
 

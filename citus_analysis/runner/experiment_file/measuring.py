@@ -1,4 +1,4 @@
-"""How runs are measured: `monitor`, `samplers`, `limits`, `stop`."""
+"""Fields that say how runs are measured: `monitor`, `samplers`, `limits`, `stop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where samplers and load generators run: on this machine, or on another by ssh.
+"""Hosts on which samplers and load generators run: this machine, or another by ssh.
 
 The remote side of ssh is a shell by protocol; every word of a call is quoted, and none comes from a file's content.
 Host keys must be known, and keys come from the agent or `~/.ssh`: the runner asks for no passphrase.

@@ -25,7 +25,7 @@ _REPORTS: Final = {
     "report-flat": ["--no-children", "-g", "none"],
     "report-graph": ["--children"],
 }
-#: A report is what perf prints; what it remarks about symbols that it lacks is none.
+#: Command that discards perf's remarks on missing symbols, which are no part of its report.
 _WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")
 _TIMEOUT_S: Final = 300
 _NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lower kernel.perf_event_paranoid"

@@ -115,6 +115,6 @@ def _sessions(samples: pl.DataFrame, user: str) -> int:
         text["backend_type"] == "client backend", text["user"] == user, ~text["application"].str.contains(_NO_CLIENT)
     )
     seen = mine.group_by("pid", "backend_start").agg(pl.len())
-    # A client may first open a short session, to ask about the table: it is none that the load came by.
+    # A client may first open a short session to ask about the table; no load comes through it.
     lasting = seen.filter(pl.col("len") > 1)
     return lasting.height or seen.height

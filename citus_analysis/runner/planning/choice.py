@@ -1,4 +1,4 @@
-"""Which runs of a plan one call launches: all that are open, those of some cells, failed ones again, or further ones.
+"""The runs of a plan that one call launches: all open ones, those of some cells, failed ones again, or further ones.
 
 Example:
     >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment

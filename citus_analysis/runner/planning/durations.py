@@ -1,4 +1,4 @@
-"""How long runs take: measured where runs have ended, else what the experiment's limits say.
+"""Durations of runs: measured where runs have ended, else from the experiment's limits.
 
 A run's wall time is its measurement and what lies around it (preparing, filling, warming up, collecting). A
 configuration that has ended before is expected to take its mean again; another one takes the mean of all that lies

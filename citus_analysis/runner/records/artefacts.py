@@ -1,4 +1,4 @@
-"""Where the files of a planned run are in the artefact tree, named by :mod:`citus_analysis.study_tree`.
+"""Places of the files of a planned run in the artefact tree, named by :mod:`citus_analysis.study_tree`.
 
 Example:
     >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment

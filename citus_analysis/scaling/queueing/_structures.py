@@ -1,4 +1,4 @@
-"""Which parts of an operation wait in the same queue, and what such a network predicts for given parameters."""
+"""Networks that differ in which parts of an operation share a queue, and their predictions for given parameters."""
 
 from __future__ import annotations
 

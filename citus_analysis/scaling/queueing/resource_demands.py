@@ -1,4 +1,4 @@
-"""What an operation costs each node, and the throughput at which the first resource would be saturated.
+"""Cost of an operation on each node, and the throughput at which the first resource would be saturated.
 
 References:
     Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models (utilisation law).
@@ -40,7 +40,7 @@ _OF_MATRIX: Final = {
 def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFrame:
     """Demand of an operation at each node, by the utilisation law D = U m / X, and the bound X / U that follows.
 
-    The time of a CPU counts all programs of the host: what another program uses is not told apart. A bound assumes
+    The time of a CPU counts all programs of the host: the use of other programs is included. A bound assumes
     that an operation costs as much at any load.
 
     Args:

@@ -1,4 +1,4 @@
-"""What if a part of every operation were infinitely fast: closed networks fitted to runs at several thread counts.
+"""Throughput if a part of every operation took no time: closed networks fitted to runs at several thread counts.
 
 The one place that predicts gains. A prediction is made only by networks that have predicted runs which they were not
 fitted to; where the runs do not tell apart networks with different answers, there is no answer.

@@ -1,4 +1,4 @@
-"""What goes into a what-if analysis and what comes out: times of runs, known stations, gains with their warnings."""
+"""Input and results of a what-if analysis: times of runs, known stations, gains with their warnings."""
 
 from __future__ import annotations
 

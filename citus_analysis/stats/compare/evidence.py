@@ -1,4 +1,4 @@
-"""What runs say of a ratio: its estimate, the error of its logarithm, and the tests and plans that rest on them.
+"""Evidence of a ratio: its estimate, the error of its logarithm, and the tests and plans that rest on them.
 
 References:
     Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.

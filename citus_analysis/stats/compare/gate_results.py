@@ -1,4 +1,4 @@
-"""What a gate found: its checks, its verdict and exit code, and the runs that would decide."""
+"""The result of a gate: its checks, its verdict and exit code, and the runs that would decide."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GateCheck(Shown):
             the margin; whether within it or better cannot be told), ``worse`` or ``undecided``.
         comparison: candidate against baseline, adjusted over the whole gate.
         p_not_worse: one-sided test against the end of the margin on which the candidate is worse.
-        more_of_candidate: further runs of the candidate that would decide; None where it cannot be told.
+        more_of_candidate: further runs of the candidate that would decide; None if their number cannot be estimated.
         more_of_baseline: likewise of the baseline.
         resources: names of the candidate's configurations (`run EXPERIMENT.yml NAME --more N` takes them).
         baseline_resources: likewise of the baseline.

@@ -1,4 +1,4 @@
-"""What is asked of a table of runs: each level of a column against a base, in every stratum.
+"""The comparisons that a table of runs allows: each level of a column against a base, in every stratum.
 
 Runs are compared block by block where their iterations are proven blocks (:mod:`citus_analysis.stats.series.blocks`),
 by a mixed model where iterations are shared and differ (:mod:`citus_analysis.stats.compare.mixed`), otherwise as

@@ -73,7 +73,7 @@ class Comparison(Shown):
         shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
         cliffs_delta: from -1 to 1; None where only summaries are known.
         runs_needed: runs per set that would decide with 80 % power if the ratio stays as it is; the spread, which is
-            known from few runs, is taken at its upper limit (assurance 80 %). None where that cannot be told.
+            known from few runs, is taken at its upper limit (assurance 80 %). None if it cannot be estimated.
         higher_is_better: true for a throughput, false for a latency.
         label_a: what `a` is.
         label_b: what `b` is.

@@ -157,7 +157,7 @@ def mser5(x: ArrayLike) -> WarmUp:
     A minimum in the second half means that the sequence has not settled; then at most half is cut and it is said.
 
     From fewer than 65 values (13 batches) that minimum cannot lie in the second half, so a sequence that never settles
-    looks like one that has; a warning says that it cannot be told.
+    looks like one that has; a warning says that the two cannot be distinguished.
 
     Raises:
         InsufficientDataError: fewer than 10 batches of 5 values.

@@ -1,4 +1,4 @@
-"""Whose the cluster and the table are: one experiment at a time, and no table dropped that is somebody else's.
+"""Ownership of the cluster and of the table: one experiment at a time, and no table of others is dropped.
 
 The lock is an advisory lock of the database, held by a session that lives as long as the experiment: it ends with
 the runner however that ends. The table carries a comment that names this tool.
@@ -79,10 +79,10 @@ def claim_table(connection: sql.Connection, *, replace: bool) -> None:
 
     Args:
         connection: to the coordinator or the only server.
-        replace: drop a table that is somebody else's.
+        replace: drop a table that another program made.
 
     Raises:
-        RunnerError: somebody else's table is there and must not be dropped.
+        RunnerError: there is a table that another program made, and it must not be dropped.
     """
     comments = sql.query(
         connection,

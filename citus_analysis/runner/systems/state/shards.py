@@ -1,4 +1,4 @@
-"""Where Citus keeps the benchmark's table: nodes that may hold shards, and the placements that there are.
+"""Placement of the benchmark's table in Citus: the nodes that may hold shards, and the present placements.
 
 The catalogue is checked after each change: Citus leaves existing shards in place when a node is
 closed to new ones, and colocates a table with another one of the same shard count by default.

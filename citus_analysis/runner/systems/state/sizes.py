@@ -1,4 +1,4 @@
-"""How many workers a Citus cluster has, for experiments that use all of them."""
+"""Number of workers of a Citus cluster, for experiments that use all of them."""
 
 from __future__ import annotations
 
