@@ -13,6 +13,8 @@ from polars.testing import assert_frame_equal
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion, log_records, session_groups
 from citus_analysis.errors import DatasetError
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE
+from citus_analysis.spans.read import sessions
 from citus_analysis.spans.read.streamed import NotInOrder
 from tests.recordings import RECORDED
 
@@ -117,3 +119,9 @@ def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
     left.mkdir(parents=True)
     (left / "000000-000000.arrows").write_bytes(b"half")
     ingested(RECORDED / "w2-multishard", tmp_path / "out", 10**9)
+
+
+def test_executions_of_an_unknown_kind_come_back(tmp_path: Path) -> None:
+    kinds = sessions._kinds(pl.Series("statement_kind", [0, NO_CODE, 1], dtype=pl.UInt8))
+    pl.DataFrame(kinds).write_ipc_stream(tmp_path / "executions.arrows", compression="lz4")
+    assert pl.read_ipc_stream(tmp_path / "executions.arrows").to_series().to_list() == ["select", None, "insert"]

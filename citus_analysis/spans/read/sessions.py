@@ -172,7 +172,9 @@ def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame
 
 
 def _kinds(codes: pl.Series) -> pl.Series:
-    known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then("code")).to_series()
+    # What lies below a null must be a code as well: sessions that were laid aside are not read back otherwise.
+    code = pl.col("code") % NO_CODE
+    known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then(code)).to_series()
     return known.cat.to(_STATEMENT_KIND)
 
 
