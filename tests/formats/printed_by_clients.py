@@ -59,7 +59,10 @@ def _sysbench(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
     events = sum(map(int, transactions or _all(text, r"^    total number of events: +([0-9]+)")))
     if not rows["clients"]["completed"].any():
         return
-    yield Printed("events", events, only(rows, "clients", "operations_done"))
+    for tps in _all(text, rf'"threads": 0,\n    "tps": {_N}') + _all(text, rf"^[0-9]+,0,{_N},"):
+        yield Printed("rate of the run", float(tps), only(rows, "clients", "throughput_ops_s"))
+    if events:
+        yield Printed("events", events, only(rows, "clients", "operations_done"))
     if rows["client_histogram"].height:
         yield Printed("histogram", events, added(rows, "client_histogram", "count"))
     for seconds in _all(text, rf"^    (?:total time|time elapsed): +{_N}s")[-1:]:
@@ -67,7 +70,9 @@ def _sysbench(path: Path, text: str, rows: Rows) -> Iterator[Printed]:
     kinds = rows["client_metrics"].filter(pl.col("metric").str.contains("^queries: (?:read|write|other)$"))
     queries = sum(map(int, _all(text, r"^        total: +([0-9]+)$")))
     yield Printed("queries", queries, float(kinds["value"].sum()))
-    rates = map(float, _all(text, rf"^\[ *[0-9]+s ?\] (?:th[a-z]+: [0-9]+,? )?(?:tps|eps): {_N}"))
+    lines = _all(text, rf"^\[ *[0-9]+s ?\] (?:th[a-z]+: [0-9]+,? )?(?:tps|eps): {_N}")
+    hooks = _all(text, rf'"threads": [1-9][0-9]*,\n    "tps": {_N}') + _all(text, rf"^[0-9]+,[1-9][0-9]*,{_N},")
+    rates = map(float, lines + hooks)
     yield Printed("intervals", sum(rates), added(rows, "client_series", "throughput_ops_s"))
 
 

@@ -87,6 +87,15 @@ def test_a_run_that_could_not_connect_is_not_complete_and_says_why() -> None:
     assert tables["client_errors"]["count"].to_list() == [4, 4, 1]
 
 
+@pytest.mark.parametrize(("name", "rate"), [("json-cumulative", 143.15), ("csv", 144.78)])
+def test_a_hook_may_print_the_whole_report(name: str, rate: float) -> None:
+    tables = parsed(RECORDED / f"1.0.20-{name}.log")
+    client = tables["clients"].row(0, named=True)
+    assert (client["throughput_ops_s"], client["runtime_ms"], client["operations_done"]) == (rate, 3000, None)
+    assert client["completed"]
+    assert tables["client_series"]["elapsed_s"].to_list() == [1, 2, 3]
+
+
 def test_preparing_tables_is_no_run() -> None:
     assert parsed(RECORDED / "1.0.20-prepare.log")["clients"].is_empty()
 

@@ -27,7 +27,9 @@ Conversion of the lines:
 - `--report-checkpoints` resets all counters: operations and failures are sums over the checkpoints and the final
   report, and the latencies of each stretch have a section of their own (`transactions until 2 s`);
 - failures are `ignored errors`: transactions that the server rejected and sysbench tried again;
-- a value of the histogram is the middle of a bucket, whose edges lie half a step (0.9 %) below and above.
+- a value of the histogram is the middle of a bucket, whose edges lie half a step (0.9 %) below and above;
+- a script may print its reports as JSON or CSV (`sysbench.hooks`): intervals have their rate, and a report of the whole
+  run in place of the text above gives throughput and time, in whole seconds, but no number of operations.
 
 The report of a second run after the first is rejected, because the numbers of both would be mixed.
 """
@@ -46,6 +48,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
+from citus_analysis.formats.clients._sysbench_hooks import FRAME, hook_reports, hook_values
+from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
@@ -69,7 +73,8 @@ _KINDS: Final = {
     "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
     "fairness": rf"^ +(events|execution time) \(avg/stddev\): +{_N}/{_N}$",
     "value": rf"^ *([A-Za-z][A-Za-z /]*?(?: \(eps\))?): +{_N}(s|ms)?(?: +\({_N} per sec\.?\))?$",
-    "noise": r"^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
+    **HOOK_KINDS,
+    "noise": FRAME + r"|^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
     r"|^Threads started!|^Warming up for "
     r"|^(?:SQL|General|Throughput|Latency|CPU|Threads|Test execution|OLTP test)[a-z ]*(?:\(ms\))?:?$|^Done\.$"
     r"|^ +(?:queries performed|response time|percentile stats):|^Latency histogram|^ +value +-+ distribution|^ *-+$"
@@ -97,7 +102,7 @@ class Sysbench(Format):
     """Report of `sysbench`, with or without `--report-interval`, `--histogram` and `--report-checkpoints`."""
 
     name: ClassVar[str] = "sysbench"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
     )
@@ -134,6 +139,7 @@ class _Report:
     _settings: dict[str, float] = field(default_factory=dict)
     _checkpoints: list[float] = field(default_factory=list)
     _values: list[pl.DataFrame] = field(default_factory=list)
+    _hooks: list[pl.DataFrame] = field(default_factory=list)
     _errors: pl.DataFrame = field(default_factory=no_messages)
 
     @property
@@ -154,6 +160,7 @@ class _Report:
             self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
         self._checkpoints.extend(_groups(of_kind.get("checkpoint"), "checkpoint")["1"].cast(pl.Float64))
         self._values.append(_values(good))
+        self._hooks.append(hook_values(good))
         noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
         tables = {"client_series": _series(of_kind.get("status"))}
         return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
@@ -163,14 +170,17 @@ class _Report:
         values = pl.concat(self._values)
         metrics = values.drop_nulls("metric").drop("bucket_ms")
         section = _section(metrics, self._checkpoints)
+        reports = hook_reports(pl.concat(self._hooks))
+        intervals = reports.filter(pl.col("threads") > 0).select(elapsed_s="time", throughput_ops_s="tps")
         tables = {
+            "client_series": TABLES["client_series"].parsed().conform(intervals),
             "client_metrics": _metrics(metrics, section),
             "client_histogram": _histogram(values, section),
             "client_errors": self._errors,
         }
         # `prepare` and `cleanup` name no threads: no run.
         if self._settings or metrics.height:
-            tables["clients"] = self._client(metrics)
+            tables["clients"] = self._client(metrics, reports.filter(threads=0).tail(1))
         return Parsed(tables, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
@@ -181,11 +191,15 @@ class _Report:
             self._runs = frame["runs"][-1]
         return frame.with_columns(reason=pl.when(pl.col("runs") > 1).then(pl.lit(_SECOND)).otherwise("reason"))
 
-    def _client(self, metrics: pl.DataFrame) -> pl.DataFrame:
+    def _client(self, metrics: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
+        """The client's row, by the printed report, or else by that of the `whole` run that a hook printed."""
         sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
         last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
         done = sums.get("transactions", sums.get("total number of events"))
         seconds = next((last[name] for name in _ELAPSED if name in last), None)
+        tps = done / seconds if done is not None and seconds else None
+        if done is None and whole.height:
+            seconds, tps = whole.select("time", "tps").row(0)
         rate = self._settings.get("Target transaction rate")
         facts = {
             "tool": "sysbench",
@@ -193,13 +207,13 @@ class _Report:
             "threads": count_of(self._settings.get("Number of threads"), MAX_CLIENTS),
             "target_ops_s": rate,
             "rate_limited": rate is not None,
-            "throughput_ops_s": done / seconds if done is not None and seconds else None,
+            "throughput_ops_s": tps,
             "runtime_ms": None if seconds is None else seconds * 1000,
             "operations_done": count_of(done),
             "failed_operations": count_of(sums.get("ignored errors", 0.0 if done is not None else None)),
             "measurement_type": "histogram",
             "script": _script(sums),
-            "completed": done is not None and seconds is not None,
+            "completed": seconds is not None and (done is not None or tps is not None),
         }
         return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
 

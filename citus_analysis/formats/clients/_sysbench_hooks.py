@@ -1,0 +1,52 @@
+"""What sysbench prints where a script sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
+
+Each report is an object of JSON over several lines, or a line of ten numbers: time, threads, transactions a second, ...
+A report of the whole run (`report_cumulative`) is one more, with 0 threads. Neither says which percentile its latency
+is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+__all__ = ["FRAME", "KINDS", "hook_reports", "hook_values"]
+
+_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+_NAMES: Final = "time|threads|tps|total|reads|writes|other|latency|errors|reconnects"
+#: Lines of JSON without a value.
+FRAME: Final = r'^[\[\]]$|^  (?:\{|\},?)$|^    (?:"qps": \{|\},)$'
+#: Kind of a line with values -> pattern.
+KINDS: Final = {
+    "json": rf'^ {{4,6}}"({_NAMES})": +({_N}),?$',
+    "csv": rf"^([0-9]{{1,9}}),([0-9]{{1,9}}),({_N})(?:,{_N}){{7}}$",
+}
+_COLUMNS: Final = ("time", "threads", "tps")
+
+
+def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
+    """The values that time, threads and rate are told by, in the order of the lines: `offset`, `name`, `value`.
+
+    Args:
+        lines: lines with `offset`, `text` and `kind`.
+    """
+    named = lines.filter(kind="json").select("offset", part=pl.col("text").str.extract_groups(KINDS["json"]))
+    told = named.unnest("part").rename({"1": "name", "2": "value"}).filter(pl.col("name").is_in(_COLUMNS))
+    parts = pl.col("text").str.extract_groups(KINDS["csv"]).struct.rename_fields(list(_COLUMNS))
+    wide = lines.filter(kind="csv").select("offset", part=parts).unnest("part")
+    rows = wide.unpivot(index="offset", variable_name="name").sort("offset", maintain_order=True)
+    return pl.concat([told, rows]).with_columns(pl.col("value").cast(pl.Float64))
+
+
+def hook_reports(values: pl.DataFrame) -> pl.DataFrame:
+    """One row for each report: `time`, `threads`, `tps`; a report that was cut is left out.
+
+    Example:
+        >>> lines = pl.DataFrame({"offset": [0, 30], "text": ["1,2,8.5,1,1,1,1,1,0,0", "x"], "kind": ["csv", None]})
+        >>> hook_reports(hook_values(lines)).rows()
+        [(1.0, 2.0, 8.5)]
+    """
+    numbered = values.with_columns(report=(pl.col("name") == "time").cum_sum())
+    of = {name: pl.col("value").filter(pl.col("name") == name).first() for name in _COLUMNS}
+    return numbered.group_by("report", maintain_order=True).agg(**of).drop("report").drop_nulls()
