@@ -21,6 +21,7 @@ from citus_analysis.published import (
     audit,
     audit_runs,
     measured_rates,
+    new_orders,
     published,
     published_numbers,
     published_summaries,
@@ -114,6 +115,7 @@ CALLS: dict[str, Call] = {
     "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
     "audit_runs": lambda d, k: audit_runs(k(d.runs())),
     "published_numbers": lambda _, k: published_numbers(k(published("thesis"))),
+    "new_orders": lambda d, k: new_orders(k(d.table("client_metrics").head(100)), k(published("hammerdb_talk"))),
     "published_systems": lambda _, k: published_systems(k(published("thesis"))),
     "published_summaries": lambda _, k: published_summaries(k(published("thesis", "5.7"))),
 }

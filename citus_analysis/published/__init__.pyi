@@ -5,6 +5,7 @@ from ._audit import audit_runs as audit_runs
 from ._load import published as published
 from ._load import read_published as read_published
 from ._overview import measured_rates as measured_rates
+from ._overview import new_orders as new_orders
 from ._overview import published_numbers as published_numbers
 from ._overview import published_systems as published_systems
 from ._overview import rates_not_measured as rates_not_measured

@@ -9,8 +9,9 @@ import polars as pl
 
 from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.operations import OVERALL
 
-__all__ = ["measured_rates", "published_numbers", "published_systems", "rates_not_measured"]
+__all__ = ["measured_rates", "new_orders", "published_numbers", "published_systems", "rates_not_measured"]
 
 #: Statements without a measurement behind them in the same publication: capacities promised, or quoted from others.
 _CLAIMS: Final = {
@@ -52,6 +53,42 @@ def published_numbers(published: Frame, metrics: Sequence[str] = (METRIC, "laten
     columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
     stated = as_polars(published).filter(pl.col("metric").is_in(list(metrics)))
     return stated.select(columns).sort("system", "source", "table", "row")
+
+
+@in_callers_kind
+def new_orders(client_metrics: Frame, published: Frame) -> pl.DataFrame:
+    """New orders a minute of recorded runs of HammerDB, and behind them those that others published.
+
+    Args:
+        client_metrics: the table of that name.
+        published: rows of :func:`published`.
+
+    Returns:
+        Columns `known_from` (`recorded` or `published`), `system` (of a recorded run its resource), `source` (of a
+        published number), `row` (run, or row of a published table), `new_orders_min` and `note`, the largest first. It
+        is empty where no run has new orders.
+
+    Example:
+        >>> from citus_analysis.published import published
+        >>> run = {"resource": "w2", "run_id": "w2/a", "role": "main", "section": "OVERALL", "metric": "NOPM"}
+        >>> found = new_orders(pl.DataFrame([run | {"value": 20569.0}]), published("hammerdb_talk"))
+        >>> found.select("known_from", "system", "new_orders_min").head(2).rows()
+        [('recorded', 'w2', 20569.0), ('published', 'citus (managed)', 1750000.0)]
+    """
+    metrics = as_polars(client_metrics).with_columns(pl.col("resource", "run_id", "role").cast(pl.String))
+    counted = metrics.filter(pl.col("role") == "main", pl.col("section") == OVERALL, pl.col("metric") == "NOPM")
+    columns = ("known_from", "system", "source", "row", "new_orders_min", "note")
+    recorded = counted.select(
+        known_from=pl.lit("recorded"), system="resource", source=pl.lit(None, pl.String), row="run_id",
+        new_orders_min="value", note=pl.lit(None, pl.String),
+    )  # fmt: skip
+    others = published_numbers(as_polars(published), ("nopm",)).select(
+        "system", "source", "row", "note", known_from=pl.lit("published"), new_orders_min="value"
+    )
+    parts = [
+        part.select(columns).sort("new_orders_min", "row", descending=[True, False]) for part in (recorded, others)
+    ]
+    return pl.concat(parts if recorded.height else [recorded])
 
 
 @in_callers_kind
