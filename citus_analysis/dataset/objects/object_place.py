@@ -24,7 +24,10 @@ from citus_analysis.redaction import names_secret, redact
 __all__ = ["ObjectPlace", "Stored", "reaching"]
 
 #: Seconds until a store that does not answer is given up, and how often a request is repeated.
-_S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 4}}
+_S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 4}}
+#: How often s3fs repeats a request that botocore repeated as stated above: together they give up a store that does not
+#: answer after five minutes; with the five times of s3fs it would be half an hour.
+_S3_TRIES: Final = 2
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Words in a store's answer that say that there is no room.
 _FULL_WORDS: Final = ("quota", "insufficientstorage", "insufficient storage", "storagefull", "no space", "507")
@@ -101,10 +104,13 @@ class ObjectPlace:
         if scheme in {"file", "local"}:
             options["auto_mkdir"] = True
         try:
-            return fsspec.filesystem(scheme, **options)
+            found = fsspec.filesystem(scheme, **options)
         except (ImportError, ValueError) as error:
             problem = f"the URL's scheme {scheme} cannot be used: {error}"
             raise UsageError(problem, path=self.url, way_out="install the package of fsspec that it names") from error
+        if "config_kwargs" in options:
+            found.retries = _S3_TRIES
+        return found
 
     @cached_property
     def root(self) -> str:
