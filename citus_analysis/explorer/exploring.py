@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Exploration", "explore", "freeze", "frozen_view"]
 
-#: Most statements in the table, and most whose waterfall a frozen page holds.
+#: Most statements in the table.
 _ROWS: Final = 200
-_FROZEN: Final = 50
-#: The same of a view within another page.
-_EMBEDDED: Final = 10
 #: Most values that a filter offers; the rest are reached by a brush or in Python.
 _CHOICES: Final = 500
 _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id", "tasks", "total_us", *list(PARTS)[1:])
@@ -193,7 +190,7 @@ def freeze(
     path: str | os.PathLike[str],
     selection: Selection | None = None,
     *,
-    statements: int = _FROZEN,
+    statements: int = 50,
 ) -> None:
     """Write a selection as one page that needs no kernel and no network.
 
@@ -211,7 +208,7 @@ def freeze(
 
 
 def frozen_view(
-    dataset: Dataset | Exploration, selection: Selection | None = None, *, statements: int = _EMBEDDED
+    dataset: Dataset | Exploration, selection: Selection | None = None, *, statements: int = 10
 ) -> FrozenView:
     """A selection as a page for a report or a notebook, without a file: it shows itself in a frame.
 

@@ -98,7 +98,6 @@ def test_the_pages_of_notebooks_draw_their_figures(browser: "Browser") -> None:
     page = browser.new_page(viewport={"width": 390, "height": 900}, offline=True)
     trouble: list[str] = []
     page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("console", lambda message: trouble.append(message.text))
     page.goto((SITE / "00_tour.html").as_uri())
     page.wait_for_selector(".main-svg", state="attached")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
