@@ -18,6 +18,11 @@ __all__ = ["plot_percentages", "plot_throughput_curves", "plot_variance", "plot_
 _ROW: Final = 26
 #: Waits with a colour of their own: as many as the palette has.
 _MOST_WAITS: Final = 7
+_WAITS: Final = ("resource", "run_id", "role", "doing", "event", "average_sessions")
+#: Metrics of logs that stand beside waits, in short.
+_LOGGED: Final = {"lock waits longer than deadlock_timeout": "lock waits", "deadlocks": "deadlocks"}
+#: So many times the longest bar is the axis where text stands behind bars.
+_ROOM: Final = 2.0
 #: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
 _LABEL: Final = 20
 #: Dark enough on white that the number in the cell can be read on either end.
@@ -68,16 +73,39 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
     return figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": 10}).update_xaxes(tickangle=-45)
 
 
-def plot_waits(waits: Frame, *, title: str = "Average active sessions by wait event") -> go.Figure:
+def plot_waits(
+    waits: Frame, matrix: Frame | None = None, *, title: str = "Average active sessions by wait event"
+) -> go.Figure:
     """Average active sessions as stacked bars: one bar for each resource, one colour for each role and event.
 
     Args:
         waits: columns `resource`, `run_id`, `role`, `doing`, `event`, `average_sessions`.
+        matrix: columns `resource`, `metric`, `value`; lock waits and deadlocks that the logs report stand
+            behind the bar of their resource.
         title: what is shown, in words.
     """
-    columns = ("resource", "run_id", "role", "doing", "event", "average_sessions")
-    frame = with_columns_of(waits, "waits", *columns)
-    labelled = frame.with_columns(
+    means, shown = _mean_waits(with_columns_of(waits, "waits", *_WAITS))
+    figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
+    for number, name in enumerate(shown):
+        part = means.filter(series=name)
+        colour = style_of(number)[0] if number < _MOST_WAITS else GREY
+        figure.add_bar(
+            x=part["sessions"].to_numpy(),
+            y=[text(resource) for resource in part["resource"]],
+            orientation="h",
+            name=text(name),
+            marker={"color": colour},
+            hovertemplate="%{x:.2f} sessions<extra>%{fullData.name}</extra>",
+        )
+    if matrix is not None:
+        _add_logged(figure, means, with_columns_of(matrix, "matrix", "resource", "metric", "value"))
+    figure.update_xaxes(title_text="active sessions").update_yaxes(automargin=True)
+    return figure.update_layout(barmode="stack")
+
+
+def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Mean sessions of each resource and series, and the series, the largest first, small ones as one at the end."""
+    labelled = waits.with_columns(
         series=pl.format(
             "{}: {}",
             "role",
@@ -99,20 +127,34 @@ def plot_waits(waits: Frame, *, title: str = "Average active sessions by wait ev
     rest = f"{counted(largest.height - len(kept), 'other wait')}"
     named = means.with_columns(series=pl.when(pl.col("series").is_in(kept)).then("series").otherwise(pl.lit(rest)))
     means = named.group_by("resource", "series", maintain_order=True).agg(pl.col("sessions").sum())
-    figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
-    for number, name in enumerate([*kept, *([rest] if rest in means["series"] else [])]):
-        part = means.filter(series=name)
-        colour = GREY if name == rest else style_of(number)[0]
-        figure.add_bar(
-            x=part["sessions"].to_numpy(),
-            y=[text(resource) for resource in part["resource"]],
-            orientation="h",
-            name=text(name),
-            marker={"color": colour},
-            hovertemplate="%{x:.2f} sessions<extra>%{fullData.name}</extra>",
-        )
-    figure.update_xaxes(title_text="active sessions").update_yaxes(automargin=True)
-    return figure.update_layout(barmode="stack")
+    return means, [*kept, *([rest] if rest in means["series"] else [])]
+
+
+def _add_logged(figure: go.Figure, means: pl.DataFrame, matrix: pl.DataFrame) -> None:
+    """What the logs report of locks, behind the bars: the largest number of a node."""
+    words = pl.col("metric").replace_strict(_LOGGED, default=None)
+    counts = matrix.filter(pl.col("metric").is_in(list(_LOGGED)) & (pl.col("value") > 0)).sort("value", descending=True)
+    said = counts.unique(["resource", "metric"], keep="first", maintain_order=True).with_columns(
+        said=pl.format("{} {}", pl.col("value").round(0).cast(pl.Int64), words)
+    )
+    bars = means.group_by("resource", maintain_order=True).agg(pl.col("sessions").sum())
+    ends = bars.join(
+        said.group_by("resource").agg(pl.col("said").str.join("<br>")), on="resource", maintain_order="left"
+    )
+    if ends.is_empty():
+        return
+    figure.add_scatter(
+        x=ends["sessions"].to_numpy(),
+        y=[text(resource) for resource in ends["resource"]],
+        mode="text",
+        text=[f" log: {one}" for one in ends["said"]],
+        textfont={"size": 10},
+        textposition="middle right",
+        name="log",
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    figure.update_xaxes(range=[0, _ROOM * float(bars["sessions"].to_numpy().max())])
 
 
 def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figure:

@@ -110,7 +110,10 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_shares": {"statements": (plots.plot_shares, lambda: SENT)},
     "plot_measured_rates": {"rates": (plots.plot_measured_rates, lambda: RATES)},
     "plot_percentages": {"matrix": (plots.plot_percentages, lambda: LIMITS)},
-    "plot_waits": {"waits": (plots.plot_waits, lambda: LIMITS)},
+    "plot_waits": {
+        "waits": (plots.plot_waits, lambda: LIMITS),
+        "matrix": (lambda t: plots.plot_waits(LIMITS, t), lambda: LIMITS),
+    },
     "plot_variance": {"variance": (plots.plot_variance, lambda: LIMITS)},
     "plot_throughput_curves": {"curves": (plots.plot_throughput_curves, lambda: CURVES)},
     "plot_track": {"runs": (lambda t: plots.plot_track(t, places=[1]), lambda: TRACKED)},

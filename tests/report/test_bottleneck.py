@@ -74,6 +74,8 @@ def test_figures_show_what_was_measured(study: BottleneckStudy) -> None:
     assert max(value for row in heat.z for value in row if value == value) == pytest.approx(100, abs=1)
     names = {trace.name for trace in plot_waits(study.waits).data}
     assert {"parent: waits for workers", "parent: Lock: relation"} <= names
+    (logged,) = [trace for trace in plot_waits(study.waits, study.matrix).data if trace.name == "log"]
+    assert (list(logged.y), list(logged.text)) == (["lock-w0-t8-a"], [" log: 64 lock waits"])
 
 
 def test_terms_of_a_variance_are_stacked() -> None:
