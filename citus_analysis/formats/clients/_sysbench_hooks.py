@@ -26,17 +26,17 @@ _COLUMNS: Final = ("time", "threads", "tps")
 
 
 def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
-    """The values that time, threads and rate are told by, in the order of the lines: `offset`, `name`, `value`.
+    """The values that state time, threads and rate, in the order of the lines: `offset`, `name`, `value`.
 
     Args:
         lines: lines with `offset`, `text` and `kind`.
     """
     named = lines.filter(kind="json").select("offset", part=pl.col("text").str.extract_groups(KINDS["json"]))
-    told = named.unnest("part").rename({"1": "name", "2": "value"}).filter(pl.col("name").is_in(_COLUMNS))
+    named_values = named.unnest("part").rename({"1": "name", "2": "value"}).filter(pl.col("name").is_in(_COLUMNS))
     parts = pl.col("text").str.extract_groups(KINDS["csv"]).struct.rename_fields(list(_COLUMNS))
     wide = lines.filter(kind="csv").select("offset", part=parts).unnest("part")
     rows = wide.unpivot(index="offset", variable_name="name").sort("offset", maintain_order=True)
-    return pl.concat([told, rows]).with_columns(pl.col("value").cast(pl.Float64))
+    return pl.concat([named_values, rows]).with_columns(pl.col("value").cast(pl.Float64))
 
 
 def hook_reports(values: pl.DataFrame) -> pl.DataFrame:

@@ -118,7 +118,7 @@ def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
     """
     sample = as_sample(x, 4, "the sequence")
     if np.ptp(sample) == 0:
-        note = "all values are equal: their correlation cannot be told"
+        note = "all values are equal: they have no correlation"
         return EffectiveSampleSize(sample.size, float(sample.size), 1.0, 0.0, (note,))
     rho = autocorrelation(sample)
     pairs = rho[: sample.size // 2 * 2].reshape(-1, 2).sum(axis=1)

@@ -65,10 +65,13 @@
     const ticks = { tickmode: "array", tickvals: axis.tickvals || names, ticktext: lines.map((one) => one.join("<br>")) };
     return { ...layout, height: height + more, yaxis: { ...axis, ...ticks, tickfont: { ...axis.tickfont, size: 10 } } };
   };
+  let printing = false;
   // One after the other, so that what is read first is drawn first and the page answers meanwhile.
   const draw = async (scheme) => {
     const figures = schemes[scheme]();
     for (const place of places) {
+      // Paper is drawn at once, while this may wait for its turn.
+      if (printing) return;
       const { data } = figures[place.id];
       await Plotly.react(place, data, fitted(figures[place.id], place.clientWidth), config);
       place.classList.add("drawn");
@@ -87,16 +90,19 @@
   const sheet = 660;
   const tallest = 860;
   window.addEventListener("beforeprint", () => {
+    printing = true;
     const figures = schemes.light();
     places.forEach((place) => {
       const { data, layout } = figures[place.id];
       const height = Math.min(layout.height || 420, tallest);
       // Of names that stand too close Plotly leaves out some: smaller ones have room in a figure that is made lower.
       const axis = height < layout.height ? { yaxis: { ...layout.yaxis, tickfont: { size: 9 } } } : {};
+      // On screen a figure keeps its place until it is drawn; on paper it may be lower than that.
+      place.style.minHeight = `${height}px`;
       Plotly.react(place, data, { ...layout, ...axis, width: sheet, height }, config);
     });
   });
-  window.addEventListener("afterprint", screen);
+  window.addEventListener("afterprint", () => { printing = false; screen(); });
 
   // A saved figure is for paper: the light scheme, with the title that the page shows above it.
   const save = async (button) => {
