@@ -113,7 +113,7 @@ def generator_sentence(study: BottleneckStudy) -> str:
             f"Is it the load generator? Nothing says so in any of {of}, but {counted(asked, 'resource')} "
             f"{'has' if asked == 1 else 'have'} no snapshots of sessions, which would decide."
         )
-    return f"Is it the load generator? In none of {of}."
+    return "Is it the load generator? " + ("No." if len(study.verdicts) == 1 else f"In none of {of}.")
 
 
 def demand_sentences(first: pl.DataFrame) -> list[str]:
