@@ -51,9 +51,7 @@ def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckSt
 
 
 def test_whether_it_is_the_load_generator_needs_sessions(limited: Dataset) -> None:
-    assert generator_sentence(study_bottleneck(limited, "lock-*")) == (
-        "Is it the load generator? No."
-    )
+    assert generator_sentence(study_bottleneck(limited, "lock-*")) == ("Is it the load generator? No.")
 
 
 def test_demands_name_the_closest_bound(limited: Dataset, study: BottleneckStudy) -> None:
