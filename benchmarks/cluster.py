@@ -128,7 +128,7 @@ def wait_for(address: str, number: int) -> None:
 
 def warmed() -> None:
     """Import what tasks need."""
-    from citus_analysis.dataset.ingesting import log_records, reading_stretches, session_groups  # noqa: F401
+    from citus_analysis.dataset.ingesting import log_records, reading_stretches, session_groups  # noqa: F401 - for its effect
     from citus_analysis.dataset.ingesting.recognise import registry_key
 
     registry_key()

@@ -155,7 +155,7 @@ class Versitygw(Store):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        _wait_for(self.endpoint)
+        wait_for_answer(self.endpoint)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -177,8 +177,9 @@ def versitygw(folder: Path) -> Iterator[Versitygw]:
         store.kill()
 
 
-def _wait_for(url: str) -> None:
-    until = time.monotonic() + 20
+def wait_for_answer(url: str) -> None:
+    """Wait until a server answers, whatever it says."""
+    until = time.monotonic() + 30
     while time.monotonic() < until:
         try:
             with urllib.request.urlopen(url, timeout=1):
@@ -187,4 +188,4 @@ def _wait_for(url: str) -> None:
             return
         except OSError:
             time.sleep(0.1)
-    raise AssertionError("versitygw does not answer")
+    raise AssertionError(f"{url} does not answer")

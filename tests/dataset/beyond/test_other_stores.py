@@ -10,13 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Final
 
 import fsspec
@@ -25,6 +22,7 @@ import pytest
 from citus_analysis.dataset import Dataset, ingest, open_dataset, vacuum
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.runner.systems.server import free_port
+from tests.dataset.beyond.s3_servers import wait_for_answer
 from tests.dataset.beyond.same_rows import assert_same_rows
 
 pytestmark = pytest.mark.slow
@@ -95,7 +93,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen([program, *options], stdout=log, stderr=log, cwd=tmp_path)
     try:
-        answered(f"http://127.0.0.1:{port}")
+        wait_for_answer(f"http://127.0.0.1:{port}")
         fs = fsspec.filesystem(emulator.scheme)
         fs.clear_instance_cache()
         fsspec.filesystem(emulator.scheme).mkdir("bench")
@@ -103,20 +101,6 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     finally:
         process.kill()
         process.wait()
-
-
-def answered(url: str) -> None:
-    """Wait until a server answers, whatever it says."""
-    until = monotonic() + 30
-    while monotonic() < until:
-        try:
-            with urllib.request.urlopen(url, timeout=1):
-                return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            sleep(0.1)
-    raise AssertionError(url)
 
 
 # The packages leave sessions open at the end of the process, and use what their own libraries call old.
