@@ -8,7 +8,8 @@ The rules are asked in this order, and the first that holds names the limit:
 4. the clients' sessions waited for locks, or for WAL: behind checkpoints where they follow each other closely;
 5. all clients' sessions were on one of several nodes;
 6. a CPU or a device was saturated;
-7. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
+7. tasks were stalled for a CPU that had idle time: they may use some of its processors only;
+8. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
 
 Waits come before utilisation: a session that waits for a lock needs no CPU time, however busy other programs keep it.
 Quotas come before both, for they also stop the program that takes the snapshots of sessions.
@@ -232,6 +233,19 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
     return None
 
 
+def _some_processors(facts: RunFacts, limits: Thresholds) -> _Found | None:
+    key = ("CPU", "stalled")
+    stalled, busy = facts.value(*key), facts.value("CPU", "busy")
+    if stalled is None or busy is None or stalled < limits.stalled_percent:
+        return None
+    evidence = (
+        f"tasks were stalled for the CPU{facts.at(*key)} {stalled:.0f} % of the time, though only {busy:.0f} % of it "
+        "was in use: they may use some of its processors only, or one process has the work",
+    )
+    decide = ("samples of each processor (mpstat -P ALL) show which is busy, and with what",)
+    return _Found("CPU", evidence, "medium", facts.nodes.get(key), decide)
+
+
 def _load_generator(facts: RunFacts, limits: Thresholds) -> _Found | None:
     signs: tuple[tuple[tuple[str, str], str, Confidence], ...] = (
         (_OUTSIDE, "the clients' sessions had nothing to do", "medium"),
@@ -265,7 +279,17 @@ def _nothing(facts: RunFacts, limits: Thresholds) -> _Found:
     return _Found("none found", (text,), "medium", decide=("more client threads show which limit comes first",))
 
 
-_RULES: Final[Sequence[_Rule]] = (_connections, _quota, _rate, _locks, _wal, _one_node, _hosts, _load_generator)
+_RULES: Final[Sequence[_Rule]] = (
+    _connections,
+    _quota,
+    _rate,
+    _locks,
+    _wal,
+    _one_node,
+    _hosts,
+    _some_processors,
+    _load_generator,
+)
 
 
 def verdict_frame(verdicts: Sequence[Verdict]) -> pl.DataFrame:

@@ -23,7 +23,7 @@ SOURCES: Final = {
     "outside_percent": "share of the clients' session time in which the server has nothing to do for them; from half "
     "on, more time passes outside the servers than in them",
     "stalled_percent": "the kernel's pressure stall information (PSI, some): share of time in which a task waited for "
-    "the CPU; from half on, a busy CPU is a limit with high confidence",
+    "the CPU; from half on, a busy CPU is a limit with high confidence, and one with idle time is one, too",
     "checkpoint_distance_s": "PostgreSQL's checkpoint_warning (30 s): the server itself warns of closer checkpoints",
     "jain_index": "Jain, Chiu and Hawe (1984): 1 is even, 1/k is one of k nodes only; 0.8 is one of five idle",
     "uneven_p": "p-value of the multinomial test against an even split; small, because one is made for each run",

@@ -164,6 +164,9 @@ def test_unknown_resources_and_no_runs_are_refused(limited: Dataset) -> None:
         study_bottleneck(Without(limited, "runs"))
 
 
+_OUTSIDE = ("load generator", "session time outside the servers")
+
+
 @pytest.mark.parametrize(
     ("values", "more", "limit"),
     [
@@ -171,6 +174,8 @@ def test_unknown_resources_and_no_runs_are_refused(limited: Dataset) -> None:
         ({("device", "busy (busiest device)"): 95.0}, {}, "device"),
         ({("WAL and checkpoints", "session time in WAL waits"): 40.0}, {}, "WAL"),
         ({("load generator", "threads outside operations (Little)"): 60.0}, {}, "load generator"),
+        ({("CPU", "busy"): 60.0, ("CPU", "stalled"): 76.0, _OUTSIDE: 99.0}, {}, "CPU"),
+        ({("CPU", "busy"): 10.0, ("CPU", "stalled"): 2.0, _OUTSIDE: 99.0}, {}, "load generator"),
         ({("CPU", "busy"): 95.0}, {"missing_threads": 3}, "connections"),
         ({("CPU", "busy"): 95.0}, {"rate_limited": True, "reached_share": 0.99}, "none found"),
         ({("CPU", "busy"): 95.0}, {"rate_limited": True, "reached_share": 0.5}, "CPU"),
@@ -192,7 +197,7 @@ CHANGED: dict[str, tuple[float, dict[tuple[str, str], float], dict[str, Any], tu
     "waiting_percent": (60.0, {("locks", "session time in lock waits"): 50.0}, {}, ("locks", "medium")),
     "outside_percent": (
         80.0,
-        {("load generator", "session time outside the servers"): 70.0},
+        {_OUTSIDE: 70.0},
         {},
         ("load generator", "medium"),
     ),
