@@ -31,6 +31,7 @@ __all__ = [
     "STALLED_PERCENT",
     "THROTTLED_PERCENT",
     "UNEVEN_P",
+    "UNTIL_TIME_IS_UP",
     "WAITING_PERCENT",
 ]
 
@@ -76,3 +77,5 @@ SEED: Final[int] = 20_240_101
 SKIP_FIRST: Final[int] = 5
 #: Formats of other tools in which comparisons are written.
 EXCHANGE_FORMATS: Final = ("benchstat", "markdown", "junit", "github-action-benchmark")
+#: Operations that a load generator is asked for where time ends the run: more than it can do.
+UNTIL_TIME_IS_UP: Final[int] = 10**9

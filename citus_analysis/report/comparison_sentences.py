@@ -87,7 +87,13 @@ def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
     places = [str(c.stratum["operation"]) if at else _place(c) for c in found]
     start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {places[0]}"
     more = [f"{times_of(c)} times ({range_of(c)}) for {place}" for c, place in zip(others, places[1:], strict=True)]
-    return f"{name}: {listed([start, *more], most=3)}{at}."
+    return f"{name}: {listed([start, *more], most=3)}{at}{_other_differences(found)}."
+
+
+def _other_differences(found: Sequence[Comparison]) -> str:
+    """What else differs from the base, such as the number of records, in any of these comparisons."""
+    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum["differs"])
+    return f"; it differs in more than its name says ({'; '.join(differences)})" if differences else ""
 
 
 def _equivalent(study: ComparisonPanels) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
 from citus_analysis.runs import comparability, setting_text
@@ -205,11 +205,17 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
     for column, words in _SAID.items():
         a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
         if a != b and a and b:
-            left, right = (" or ".join(f"{v:,}" if isinstance(v, int) else v for v in s) for s in (a, b))
+            left, right = (" or ".join(map(_value_text, values)) for values in (a, b))
             found.append((f"{left} against {right}", words))
     # A load inserts its records: their number is its number of operations.
     merged = {values: " and ".join(words for other, words in found if other == values) for values, _ in found}
     return "; ".join(f"{words} {values}" for values, words in merged.items())
+
+
+def _value_text(value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return "as many as time allows" if value >= UNTIL_TIME_IS_UP else f"{value:,}"
 
 
 def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:

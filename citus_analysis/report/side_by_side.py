@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
@@ -129,7 +129,8 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
     """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
 
-    A configuration is named by its operation, set-up (`variant`), workers, threads, and what else of its load differs.
+    A configuration is named by its operation, set-up (`variant`), workers, threads, and what else of its load differs;
+    `operations` is null where time ended the run.
 
     Args:
         selection: runs with their set-up.
@@ -142,7 +143,9 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
     first = ["operation", "variant", *_SIZE]
     rest = [name for name in apart if name not in named_elsewhere]
     means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method)
-    return means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
+    ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
+    bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
+    return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
 
 
 def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:

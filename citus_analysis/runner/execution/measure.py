@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
+from citus_analysis.core.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.driver import Driver, Work
 from citus_analysis.runner.execution.driver_hosts import DriverHosts
@@ -43,7 +44,6 @@ __all__ = ["Measured", "Measurement", "publish"]
 
 _POLL_S: Final = 0.05  # between the end of the main clients and that of everything beside them
 _TELL_S: Final = 0.5
-_MANY: Final = 10**9  # record numbers
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
@@ -235,8 +235,8 @@ class Measurement:
         parts = configuration.drivers
         is_load = configuration.phase == "load"
         # A time limit ends the run, not the keys; and some commands know themselves when they are through.
-        most = _MANY if self.experiment.limits.duration_s else configuration.operations or _MANY
-        own_inserts = partition(0 if is_load else configuration.records + _MANY, most, parts=parts)
+        most = UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else configuration.operations or UNTIL_TIME_IS_UP
+        own_inserts = partition(0 if is_load else configuration.records + UNTIL_TIME_IS_UP, most, parts=parts)
         threads = share_threads(configuration.threads, parts=parts)
         return [
             Work(
@@ -274,12 +274,16 @@ class Measurement:
         """When the monitor is through. A paced one is ended with the main clients, but a load with its last record."""
         if run.configuration.phase == "load":
             return self._monitor_rows(run)
-        return _MANY if is_paced else max(1, round(run.configuration.operations * self.experiment.monitor.share))
+        return (
+            UNTIL_TIME_IS_UP
+            if is_paced
+            else max(1, round(run.configuration.operations * self.experiment.monitor.share))
+        )
 
     def _monitor_rows(self, run: PlannedRun) -> int:
         """Records that a load's monitor inserts beside the main clients'."""
         if self.experiment.limits.duration_s:
-            return _MANY
+            return UNTIL_TIME_IS_UP
         return max(1, round(run.configuration.records * self.experiment.monitor.share))
 
     def _is_filled(self, run: PlannedRun) -> bool:
@@ -294,7 +298,7 @@ class Measurement:
         """First record number of the monitor's own range: after all numbers that a main client may insert."""
         configuration = run.configuration
         is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
-        return configuration.records + (0 if is_whole_load else 2 * _MANY)
+        return configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
 
     def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
         """Load for so many seconds, or longer until the throughput rises no more; the throughput at the end."""
@@ -303,9 +307,9 @@ class Measurement:
             run=run,
             part=0,
             threads=configuration.threads,
-            operations=_MANY,
+            operations=UNTIL_TIME_IS_UP,
             records=configuration.records,
-            inserts=KeyRange(_WARMUP_INSERTS, _MANY),
+            inserts=KeyRange(_WARMUP_INSERTS, UNTIL_TIME_IS_UP),
             duration_s=max(seconds, _LONGEST_PROBE_S) if until_steady else seconds,
         )
         client, output = self._launch("warm-up", work, folder), folder / "warm-up.log"
