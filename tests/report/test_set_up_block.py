@@ -12,6 +12,8 @@ def test_the_table_says_what_was_measured_on_what(recorded: Tables) -> None:
     assert values["Hardware"] == "one machine, 2 cores"
     assert values["Workers"] == "1, 2, 4"
     assert values["Client threads"] == "4, 8, 16, 64, 128, 320"
+    records = [int(value.replace(",", "")) for value in values["Records"].split(", ")]
+    assert records == sorted(records)
     # Most frequent first, with the number of systems that have it.
     assert values["citus.enable_binary_protocol"].startswith("off (")
     assert "on (" in values["citus.enable_binary_protocol"]

@@ -91,7 +91,8 @@ def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     for column, name in _AXES.items():
         values = runs[column].drop_nulls().unique().to_list()
         if values:
-            yield "runs", name, ", ".join(sorted((_axis_text(column, value) for value in values), key=natural_key))
+            ordered = sorted(values, key=lambda value: natural_key(str(value)))
+            yield "runs", name, ", ".join(_axis_text(column, value) for value in ordered)
     if runs["monitored"].any():
         sampled = counted(int(runs["monitored"].sum()), "run")
         yield "runs", "Sampled client", f"beside the main ones in {sampled}" if sampled else ""
