@@ -165,8 +165,10 @@ def _sampled(
     """Stations whose nodes were sampled, with their utilisation; and why there are none."""
     own = nodes.filter(pl.col("resource").is_in(runs["resource"].cast(pl.String).unique().implode()))
     hosts = {part: frozenset(own.filter(part=part)["node"]) for part in ("parent", "child")}
-    if busy.is_empty() or not all(hosts.values()):
+    if busy.is_empty():
         return (), ("no CPU was sampled: demands and capacities are inferred from times alone",)
+    if not all(hosts.values()):
+        return (), ("no statement ran on other nodes: demands and capacities are inferred from times alone",)
     groups: dict[tuple[str, ...], frozenset[str]]
     if hosts["parent"] == hosts["child"]:
         groups = {("parent", "child"): hosts["parent"]}
