@@ -5,9 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from citus_analysis.bottleneck import study_resources
 from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.report import intensity_table
 from citus_analysis.runner import load_experiment, make_plan
-from citus_analysis.scaling import scale_runs
+from citus_analysis.runs import select_runs
+from citus_analysis.scaling import blocked_time, predicted_changes, scale_runs, throughput_curves
+from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT
 from citus_analysis.stats import compare, compare_runs
 from tests.recordings import RECORDED, ROOT
 
@@ -26,7 +30,7 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def test_every_run_is_verified_and_repeated(demonstration: Dataset) -> None:
     runs = demonstration.runs()
     assert runs["status"].cast(pl.String).unique().to_list() == ["ok"]
-    repeats = runs.filter(~pl.col("resource").str.contains("profile")).group_by("resource").agg(pl.len())
+    repeats = runs.filter(~pl.col("resource").str.contains("checkpoints")).group_by("resource").agg(pl.len())
     assert set(repeats["len"]) == {REPEATS}
     grid = runs.filter((pl.col("set_up") == "citus") & pl.col("workload").is_in(["A", "C"]))
     grid = grid.filter((pl.col("phase") == "load") | (pl.col("workload") == "C"))
@@ -79,6 +83,45 @@ def test_the_binary_protocol_takes_the_commit_out_of_the_child_s_time(demonstrat
     assert insert.ratio.high < 0.5
 
 
+def test_loads_of_more_records_have_a_higher_throughput(demonstration: Dataset) -> None:
+    """Table 4.2 of the thesis: with few records, most of a load is the start of its sessions."""
+    found = intensity_table(select_runs(demonstration), demonstration, skip_first=1)
+    assert found["records"].to_list() == [500, 1000, 4000]
+    throughputs = [float(cell.split()[0].replace(",", "")) for cell in found["throughput_ops_s"]]
+    assert throughputs == sorted(throughputs)
+    assert throughputs[-1] > 2 * throughputs[0]
+    assert found["server_mean_ms"].is_sorted(descending=True)
+    assert found["server_p99_ms"].drop_nulls().len() > 0
+
+
+def test_the_run_over_time_zooms_on_a_checkpoint(demonstration: Dataset) -> None:
+    """Figure 5.7 of the thesis."""
+    detail = study_resources(demonstration).detail
+    assert detail is not None
+    assert detail.resource == "citus-checkpoints-w4-t16-load"
+    assert detail.around is not None
+    begin, end = detail.around
+    inside = detail.checkpoints.filter(pl.col("end_s").is_between(begin, end))
+    assert inside["reason"].unique().to_list() == ["time"]
+    assert end - begin < 0.8 * detail.devices["elapsed_s"].to_numpy().max()
+
+
+def test_a_network_predicts_what_was_not_recorded(demonstration: Dataset) -> None:
+    """Five runs with 64 threads, which are not in the recordings, did 4,876 operations/s on average."""
+    runs = demonstration.runs().filter(pl.col("set_up") == "postgresql-think")
+    tables = {"runs": runs, "statements": demonstration.statements()}
+    (found,) = blocked_time({**tables, "operation_latencies": demonstration.table("operation_latencies")})
+    assert found.refused is None
+    assert found.held_out_error_percent is not None
+    assert found.held_out_error_percent < TOLERATED_PERCENT
+    (more,) = (one for one in predicted_changes(found) if one.change == "64 client threads")
+    assert more.throughput_ops_s is not None
+    low, high = more.throughput_ops_s.ends
+    assert low < 4876 < high
+    curves = throughput_curves(found)
+    assert curves.filter(model="mva").height > 6
+
+
 def test_experiments_and_recordings_belong_together() -> None:
     files = sorted((ROOT / "experiments" / "demonstration").glob("*.yml"))
     planned = {run.configuration.resource for file in files for run in make_plan(load_experiment(file))}
@@ -94,9 +137,9 @@ def test_what_held_the_nodes_back_is_recorded(demonstration: Dataset) -> None:
     assert shares["citus-w4-t16-c"] == "0.15"
     assert shares["citus-double-w4-t16-c"] == "0.3"
     assert shares["postgresql-w0-t16-c"] == "0.75"
-    assert set(demonstration.settings().filter(pl.col("name") == "hardware")["resource"]) == set(
-        runs["resource"]
-    ) | set(shares)
+    described = set(demonstration.settings().filter(pl.col("name") == "hardware")["resource"])
+    one_core = {name for name in described if name.startswith("postgresql-think")}
+    assert described - one_core == set(runs["resource"]) | set(shares)
 
 
 def test_no_path_and_no_password_of_the_recording_machine_is_kept(demonstration: Dataset) -> None:
