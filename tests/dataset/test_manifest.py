@@ -101,6 +101,10 @@ def test_compacting_keeps_the_state_and_loses_the_past(tmp_path: Path) -> None:
     assert read.derived == {("V3", "runs"): derived("39")}
 
 
+OF_VERSION_1 = '{"dataset": "citus_analysis", "version": 1}\n'
+DERIVED = '{"resource": "V3", "name": "runs", "state_key": "k", "parts": []}'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -109,6 +113,9 @@ def test_compacting_keeps_the_state_and_loses_the_past(tmp_path: Path) -> None:
         ('{"dataset": "citus_analysis", "version": 1}\nnonsense\n[]\n', "line 2: is damaged"),
         ('{"dataset": "citus_analysis", "version": 1}\n[{"source_id": "a", "parts": []}]\n', "line 2: is damaged"),
         ('{"dataset": "citus_analysis", "version": 1}\n{"a": 1}\n', "line 2: is damaged"),
+        (f'{OF_VERSION_1}[{DERIVED[:-1]}, "state_key": 7}}]\n', "line 2: is damaged"),
+        (f"{OF_VERSION_1}[{DERIVED.replace('[]', '[[1, 2, 3]]')}]\n", "line 2: is damaged"),
+        (f"{OF_VERSION_1}[{DERIVED.replace('[]', '[[1, 2, 3, 4, 5, 6, 7]]')}]\n", "line 2: is damaged"),
     ],
 )
 def test_a_manifest_of_another_kind_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -17,17 +17,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, TypeAlias
 
 from blake3 import blake3
 
-from citus_analysis.core.open_types import KeywordArguments
 from citus_analysis.dataset.discover.identity import Facts
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME
+from citus_analysis.dataset.storage.checked_fields import with_checked_fields
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
 
@@ -66,6 +66,9 @@ class Part:
         # Parts are read and removed by these names, and a dataset may come from somebody else.
         if ".." in (place := PurePosixPath(self.path)).parts or place.is_absolute():
             raise ValueError(f"{self.path!r} leads out of the dataset")
+
+
+_PART_FIELDS: Final = tuple(field.name for field in fields(Part))
 
 
 @dataclass(frozen=True)
@@ -301,7 +304,7 @@ class Manifest:
             else:
                 for entry in json.loads(line if self._version == 1 else _entries_of(line)):
                     self._apply(entry)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError) as error:
             raise self._damaged(number) from error
         self._lines += 1
 
@@ -315,22 +318,31 @@ class Manifest:
     def _damaged(self, number: int) -> DatasetError:
         return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
 
-    def _apply(self, entry: KeywordArguments) -> None:
+    def _apply(self, entry: Mapping[str, object]) -> None:
         if "gone" in entry:
-            self.sources.pop(entry["gone"], None)
+            self.sources.pop(str(entry["gone"]), None)
             return
         if "emptied" in entry:
             for name in self._derivations:
-                self.derived.pop((entry["emptied"], name), None)
+                self.derived.pop((str(entry["emptied"]), name), None)
             return
-        stated = {**entry, "parts": tuple(Part(*stored) for stored in entry["parts"])}
+        stated = {**entry, "parts": _stored_parts(entry["parts"])}
         if "source_id" in entry:
-            source = SourceState(**stated)
+            source = with_checked_fields(SourceState, stated)
             self.sources[source.source_id] = source
         else:
-            derived = DerivedState(**stated)
+            derived = with_checked_fields(DerivedState, stated)
             self.derived[derived.resource, derived.name] = derived
             self._derivations.add(derived.name)
+
+
+def _stored_parts(listed: object) -> tuple[Part, ...]:
+    """Parts from lists of the values of their fields, in the order of the fields."""
+    if not isinstance(listed, list):
+        raise TypeError("parts are no list")
+    return tuple(
+        with_checked_fields(Part, {_PART_FIELDS[at]: value for at, value in enumerate(stored)}) for stored in listed
+    )
 
 
 def _status_of(path: Path) -> tuple[int, int, int] | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from citus_analysis.core.open_types import FrameRow
 from citus_analysis.published.checks._registry import Finding, Severity
 
 __all__ = ["Cells", "RunTables", "Weighted", "about"]
 
-Cells = FrameRow
+#: Values by column, `resource` and `run_id` among them.
+Cells: TypeAlias = Mapping[str, object]
 
 
 class Weighted(NamedTuple):
@@ -41,5 +42,5 @@ def about(
     severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
 ) -> Weighted:
     """A finding about a run or a configuration."""
-    resource, run = cells["resource"] or "", cells["run_id"] or ""
+    resource, run = (str(cells[name] or "") for name in ("resource", "run_id"))
     return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)

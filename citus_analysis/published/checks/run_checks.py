@@ -36,6 +36,8 @@ _REPEATED: Final = tuple(
 )
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
 _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
+#: Latencies in which intended and actual ones are compared.
+_COMPARED: Final = ("mean_us", "p99_us")
 _BUCKET_US: Final = 1_000.0
 #: A bucket wider than this share of a percentile hides the differences that people look for.
 _WIDE: Final = 0.10
@@ -175,7 +177,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
     limited = tables.finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
     main = tables.operation_latencies.filter(role="main")
     for run in limited.iter_rows(named=True):
-        own = {cells["operation"]: cells for cells in main.filter(run_id=run["run_id"]).iter_rows(named=True)}
+        own = _latencies_us(main.filter(run_id=run["run_id"]))
         pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
         if own and not pairs:
             text = (
@@ -187,11 +189,17 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
             yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
 
 
-def _beside_intended(row: Cells, actual: Cells, intended: Cells) -> Weighted:
-    shown = [name for name in ("mean_us", "p99_us") if actual[name] and intended[name]]
+def _latencies_us(cells: pl.DataFrame) -> dict[str, dict[str, float]]:
+    """Mean and 99th percentile of each operation, as far as they are known and not 0."""
+    columns = cells.select("operation", *_COMPARED).iter_rows()
+    return {name: {of: us for of, us in zip(_COMPARED, values, strict=True) if us} for name, *values in columns}
+
+
+def _beside_intended(row: Cells, actual: dict[str, float], intended: dict[str, float]) -> Weighted:
+    shown = [name for name in _COMPARED if name in actual and name in intended]
     texts = [
-        ", ".join(f"{name.removesuffix('_us')} {readable(cells[name] / 1e3)} ms" for name in shown)
-        for cells in (intended, actual)
+        ", ".join(f"{name.removesuffix('_us')} {readable(latencies[name] / 1e3)} ms" for name in shown)
+        for latencies in (intended, actual)
     ]
     late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
     if late > _LATE:
@@ -278,7 +286,7 @@ def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
 def _configuration(cells: Cells) -> str:
     sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
     counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
-    return ", ".join([" ".join(cells[name] for name in ("phase", "workload") if cells[name]), *counted])
+    return ", ".join([" ".join(str(cells[name]) for name in ("phase", "workload") if cells[name]), *counted])
 
 
 #: Checks of runs, in the order in which findings are listed.

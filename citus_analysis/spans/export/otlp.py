@@ -11,16 +11,15 @@ file has one `TracesData` object per line, as the OpenTelemetry file exporter wr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status, TracesData
 
-from citus_analysis.core.open_types import FrameRow
 from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
@@ -62,6 +61,11 @@ _ATTRIBUTES: Final = {
     "citus.log.source_id": ("source_id", "stringValue"),
     "citus.log.byte_offset": ("byte_offset", "intValue"),
 }
+
+_FACTS: Final = (
+    *("traceId", "spanId", "parentSpanId"),
+    *("name", "code", "startTimeUnixNano", "endTimeUnixNano", "error"),
+)
 
 _FIELDS: Final = {
     "stringValue": "string_value",
@@ -187,28 +191,49 @@ def _resource_facts(node: str) -> dict[str, str]:
     return {"service.name": "citus", "service.instance.id": node}
 
 
+class _Facts(NamedTuple):
+    """A span without its attributes; the fields are the columns of `_FACTS`, in order."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    name: str
+    code: Span.SpanKind.ValueType
+    start_unix_ns: str
+    end_unix_ns: str
+    error: str | None
+
+
 def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
-    spans = [_span(row) for row in chunk.iter_rows(named=True)]
+    facts = map(_Facts._make, chunk.select(_FACTS).iter_rows())
+    values = chunk.select(column for column, _ in _ATTRIBUTES.values()).iter_rows()
+    spans = [_span(*described) for described in zip(facts, values, strict=True)]
     scope = ScopeSpans(scope=InstrumentationScope(name=_SCOPE), spans=spans, schema_url=SCHEMA_URL)
-    facts = _resource_facts(node).items()
-    resource = Resource(attributes=[KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in facts])
-    data = TracesData(resource_spans=[ResourceSpans(resource=resource, scope_spans=[scope], schema_url=SCHEMA_URL)])
-    return bytes(data.SerializeToString())
+    of_node = [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in _resource_facts(node).items()]
+    resource = ResourceSpans(resource=Resource(attributes=of_node), scope_spans=[scope], schema_url=SCHEMA_URL)
+    return bytes(TracesData(resource_spans=[resource]).SerializeToString())
 
 
-def _span(row: FrameRow) -> Span:
+def _span(facts: _Facts, values: Sequence[object]) -> Span:
     return Span(
-        trace_id=bytes.fromhex(row["traceId"]),
-        span_id=bytes.fromhex(row["spanId"]),
-        parent_span_id=bytes.fromhex(row["parentSpanId"]),
-        name=row["name"],
-        kind=row["code"],
-        start_time_unix_nano=int(row["startTimeUnixNano"]),
-        end_time_unix_nano=int(row["endTimeUnixNano"]),
+        trace_id=bytes.fromhex(facts.trace_id),
+        span_id=bytes.fromhex(facts.span_id),
+        parent_span_id=bytes.fromhex(facts.parent_span_id),
+        name=facts.name,
+        kind=facts.code,
+        start_time_unix_nano=int(facts.start_unix_ns),
+        end_time_unix_nano=int(facts.end_unix_ns),
         attributes=[
-            KeyValue(key=key, value=AnyValue(**{_FIELDS[field]: row[column]}))
-            for key, (column, field) in _ATTRIBUTES.items()
-            if row[column] is not None
+            KeyValue(key=key, value=_value(field, value))
+            for (key, (_, field)), value in zip(_ATTRIBUTES.items(), values, strict=True)
+            if value is not None
         ],
-        status=Status(code=Status.STATUS_CODE_ERROR) if row["error"] is not None else None,
+        status=Status(code=Status.STATUS_CODE_ERROR) if facts.error is not None else None,
     )
+
+
+def _value(field: str, value: object) -> AnyValue:
+    """A value in its field; protobuf refuses one that is not of the field's type."""
+    message = AnyValue()
+    setattr(message, _FIELDS[field], value)
+    return message
