@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from citus_analysis.runner.experiment_file.capabilities import SystemName
 from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
 from citus_analysis.texts.path_names import file_name_problem
 
@@ -60,7 +61,7 @@ class ClusterTarget(Part):
     """Servers that are there already."""
 
     kind: Literal["cluster"] = "cluster"
-    system: Literal["citus", "postgresql", "aurora", "spanner"] = Field(
+    system: SystemName = Field(
         "citus", description="decides what can be asked of it; Spanner is reached through PGAdapter"
     )
     nodes: Annotated[list[NodeAddress], Field(min_length=1)] = Field(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.runner.experiment_file.capabilities import CAPABILITIES
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.fields import setting_text
 from citus_analysis.runner.experiment_file.measuring import Monitor
@@ -16,7 +17,6 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.planning.plan import Configuration
 from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.capabilities import CAPABILITIES
 from citus_analysis.runner.systems.cluster_logs import ClusterLogs
 from citus_analysis.runner.systems.cluster_nodes import NodeShells, discover_nodes
 from citus_analysis.runner.systems.state.emptying import empty_table

@@ -7,9 +7,11 @@ belong to their owners. A missing capability is skipped, and `config.yml` record
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-__all__ = ["CAPABILITIES", "Capabilities"]
+from pydantic import AfterValidator, Field
+
+__all__ = ["CAPABILITIES", "Capabilities", "SystemName"]
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,13 @@ CAPABILITIES: Final[dict[str, Capabilities]] = {
     "aurora": Capabilities(server_logs=False, roles=True, settings=False, truncate=True),
     "spanner": Capabilities(server_logs=False, roles=False, settings=False, truncate=False, locks=False),
 }
+
+
+def _known(name: str) -> str:
+    if name not in CAPABILITIES:
+        raise ValueError(f"is not a system that is known: {', '.join(CAPABILITIES)}")
+    return name
+
+
+#: The name of one of the systems in an experiment file.
+SystemName = Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": list(CAPABILITIES)})]
