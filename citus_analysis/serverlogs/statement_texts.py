@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.formats.serverlog.pglog import without_syslog_headers
+from citus_analysis.formats.serverlog.pglog import BEYOND_BYTES, is_syslog, whole_message
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
@@ -151,12 +151,20 @@ def read_texts(logs: WindowedLogs, records: pl.DataFrame) -> Texts:
         log = logs.sources.filter(source_id=source_id).row(0, named=True)
         texts: list[str | None] = [None] * part.height
         try:
-            texts = [statement_in(raw, log["format"]) for raw in logs.dataset.log_text(part)]
+            texts = [statement_in(raw, log["format"]) for raw in _whole_records(logs, part)]
         except CitusAnalysisError as error:
             warnings.append(f"Texts of statements in {log['path']} are missing: the file {error.problem}.")
         found.append(part.select(_PLACE).with_columns(text=pl.Series(texts, dtype=pl.String)))
     empty = pl.DataFrame(schema={"source_id": pl.String, "byte_offset": pl.Int64, "text": pl.String})
     return Texts(pl.concat([empty, *found]), tuple(warnings))
+
+
+def _whole_records(logs: WindowedLogs, records: pl.DataFrame) -> pl.Series:
+    """The raw text of records of one log; of syslog what follows them, too, where the rest of a message may be."""
+    raw = logs.dataset.log_text(records)
+    if not any(map(is_syslog, raw)):
+        return raw
+    return logs.dataset.log_text(records.with_columns(pl.col("byte_length") + BEYOND_BYTES))
 
 
 def statement_in(raw: str, log_format: str) -> str | None:
@@ -171,7 +179,7 @@ def statement_in(raw: str, log_format: str) -> str | None:
     text = said[found.end() :] if found else query
     if not text:
         return None
-    return text.replace("\n\t", "\n").replace("#011", "\t").strip()
+    return text.replace("\n\t", "\n").strip()
 
 
 def _said(raw: str, log_format: str) -> tuple[str, str | None]:
@@ -192,7 +200,7 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
         said = known.get("message") or known.get("textPayload")
         query = known.get("statement") or known.get("query")
         return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
-    return without_syslog_headers(raw), None
+    return whole_message(raw), None
 
 
 def normalised(text: str) -> str:

@@ -112,7 +112,7 @@ static void check_rows(const byte_t *data, size_t size)
     for (int form = W_CSV; form <= W_JSON; form++) {
         byte_t *text = room(2 * (int64_t)size);
         memcpy(text, data, size);
-        chunk_t chunk = {text, (int64_t)size, 1000, 0, 300, 50, 0, 0};
+        chunk_t chunk = {text, (int64_t)size, 1000, 0, 300, 50, 0, 0, NULL};
         int64_t most = pglog_text_facts(text, (int64_t)size).lines + 1;
         output_t out = opened(most);
         int32_t answer = pglog_scan_rows(&chunk, form, &prefixes[0], text, most, &out);
@@ -133,14 +133,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     const char *head = syslog ? SYSLOG_SAMPLE : SAMPLE;
     size_t size = 0, sample = strlen(head);
     for (size_t index = 1; index < length; index++) size += data[index] == 1 ? sample : 1;
-    byte_t *text = room((int64_t)size), *end = text;
+    byte_t *text = room(2 * (int64_t)size), *end = text;
     for (size_t index = 1; index < length; index++) {
         if (data[index] == 1)
             memcpy(end, head, sample), end += sample;
         else
             *end++ = data[index];
     }
-    chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1};
+    chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1, 0, syslog ? text + size : NULL};
     output_t out = scanned(&chunk, prefix);
     check_cut(&chunk, prefix, &out);
     closed(&out);

@@ -23,6 +23,7 @@ compiled code.
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details linked to their records;
 - `fallback/`: the same in Python, and which of the two reads;
+- `_syslog`: what syslog did to the lines of a message;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;
 - `_stretches`: a log read in stretches by several processes.
@@ -48,22 +49,25 @@ from citus_analysis.formats.serverlog.pglog._detect import (
     may_be_log,
 )
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables
-from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix, without_syslog_headers
+from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.serverlog.pglog._read import scanned_chunks
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
+from citus_analysis.formats.serverlog.pglog._syslog import BEYOND_BYTES, is_syslog, whole_message
 from citus_analysis.formats.serverlog.pglog.compiled.library import compiled_scanner
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import TIMES_SLOWER, is_compiled
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
 __all__ = [
+    "BEYOND_BYTES",
     "FORMAT",
     "STUDY_PREFIX",
     "TIMES_SLOWER",
     "PgLog",
     "compiled_scanner",
     "is_compiled",
-    "without_syslog_headers",
+    "is_syslog",
+    "whole_message",
 ]
 
 _NAME: Final = re.compile(r"PGLOG-[0-9]+-[0-9]+\.log|postgresql.*\.log", re.IGNORECASE)
@@ -73,7 +77,7 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
@@ -101,6 +105,11 @@ class PgLog(ServerLog):
             UsageError: the option `log_line_prefix` is malformed.
         """
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
+
+    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+        """The beginnings of stretches; none in syslog, where a message may go on behind each of them."""
+        found = super().cuts(content, hints, stretch_bytes)
+        return [] if found and self.heads(content, hints).syslog else found
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log, scanned by up to `jobs` threads.

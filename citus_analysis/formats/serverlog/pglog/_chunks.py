@@ -2,7 +2,8 @@
 
 A record belongs to the chunk that contains its prefix, independently of its length and the end of the block: the last
 record of a block is held back for the next block, since its continuation lines may follow. The held part is bounded:
-of a record longer than the cap only the beginning and the length are kept.
+of a record longer than the cap only the beginning and the length are kept. Of syslog more is held back, so that a chunk
+ends where no message goes on behind it.
 """
 
 from __future__ import annotations
@@ -108,6 +109,10 @@ def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     if isinstance(prefix, Prefix) and is_compiled():
         return native.last_record(data, size, prefix)
+    if isinstance(prefix, Prefix) and prefix.syslog:
+        from citus_analysis.formats.serverlog.pglog.fallback.syslog_messages import last_between_messages
+
+        return last_between_messages(data[:size], prefix)
     from citus_analysis.formats.serverlog.pglog._scan import find_openers
 
     for window in (*_WINDOWS, size):

@@ -14,6 +14,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import (
     COMMON_PREFIXES,
     SEVERITY_WORDS,
     STUDY_PREFIX,
+    SYSLOG_HEADER,
     Prefix,
     compile_prefix,
 )
@@ -30,7 +31,7 @@ _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
-_SYSLOG: Final = re.compile(rb"(?m)^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [^ ]+ [^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] ")
+_SYSLOG: Final = re.compile(f"(?m){SYSLOG_HEADER}".encode())
 _SHOWN: Final = 160
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.formats.serverlog.pglog._syslog import whole_message
 from citus_analysis.schema import KINDS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from citus_analysis.core.array_types import Integers
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_text"]
+__all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_syslog", "said_in_text"]
 
 #: The message of a record from its bytes.
 Said = Callable[[bytes], str]
@@ -33,7 +34,7 @@ _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
 
 def logged_plans(
-    offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said
+    offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said, beyond: int = 0
 ) -> Sequence[tuple[str, Plan]]:
     """Form and plan of each record of auto_explain; those whose text cannot be read stay rows of `log_events` only.
 
@@ -42,6 +43,7 @@ def logged_plans(
         read: function that gives its bytes.
         rows: their rows of `log_events`.
         said: function that finds the message of a record.
+        beyond: bytes behind a record that this function gets, too.
     """
     offsets, lengths = _candidates(rows)
     if not len(offsets):
@@ -53,8 +55,13 @@ def logged_plans(
     holding = np.unique(holding[(holding >= 0) & (begins < offsets[holding] + lengths[holding])])
     found: list[tuple[str, Plan]] = []
     for start, length in zip(offsets[holding].tolist(), lengths[holding].tolist(), strict=True):
-        found += _plans_of(said(data[start - offset : start - offset + length]), start, length)
+        found += _plans_of(said(data[start - offset : start - offset + length + beyond]), start, length)
     return found
+
+
+def said_in_syslog(lines: bytes) -> str:
+    """The message of a record of syslog, given what follows it, too."""
+    return said_in_text(whole_message(lines.decode("utf-8", "replace")).encode())
 
 
 def said_in_text(record: bytes) -> str:

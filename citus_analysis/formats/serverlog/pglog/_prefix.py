@@ -25,16 +25,17 @@ from citus_analysis.schema import SEVERITIES
 __all__ = [
     "COMMON_PREFIXES",
     "HEAD_LIMIT",
+    "HELD_BACK",
     "MARK_PATTERN",
     "MAX_ELEMENTS",
     "OLDER_STUDY_PREFIX",
     "SEVERITY_WORDS",
     "STUDY_PREFIX",
+    "SYSLOG_HEADER",
     "Element",
     "Heads",
     "Prefix",
     "compile_prefix",
-    "without_syslog_headers",
 ]
 
 #: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
@@ -43,6 +44,9 @@ OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "
 
 #: Prefix and severity must be within this many bytes of a line.
 HEAD_LIMIT: Final = 1000
+
+#: A chunk of syslog ends about this many bytes before what was read, for lines that continue its messages may follow.
+HELD_BACK: Final = 32 * 2**10
 
 #: Limit of elements of the compiled scanner, syslog's header included.
 MAX_ELEMENTS: Final = 64
@@ -132,13 +136,18 @@ CONTINUATION_PATTERN: Final = r"^(?:[ \t\r]|$)"
 STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 
 
-_SYSLOG_STAMP = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} [^ ]+ "
-_SYSLOG = rf"{_SYSLOG_STAMP}[^ \[]+\[(?P<p>[0-9]{{1,9}})\]: \[(?P<l>[0-9]{{1,18}})-[0-9]+\] "
-#: Syslog writes its header before each line of a record, followed by PostgreSQL's numbers of record and line.
-_SYSLOG_HEADER: Final = rf"{_SYSLOG_STAMP}[^ \[]+\[[0-9]+\]: \[[0-9]+-[0-9]+\] "
-_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_HEADER}"
-#: PostgreSQL writes a tab, which syslog may spell, before each further line, but not where it cut a long one.
-_SYSLOG_BREAK: Final = re.compile(rf"\n{_SYSLOG_HEADER}(?P<tab>#011|\t)?")
+_CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
+#: The stamp of syslog, `Nov 20 21:03:47` or as RFC 3339 has it, the host, and the program.
+_SYSLOG_SENDER = (
+    rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}"
+    rf"|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}(?:\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})) "
+    r"[^ ]+ [^ \[]+"
+)
+#: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or that of the
+#: piece alone (`syslog_sequence_numbers = off`).
+_SYSLOG = rf"{_SYSLOG_SENDER}\[(?P<p>[0-9]{{1,9}})\]: \[(?:(?P<l>[0-9]{{1,18}})-[0-9]+|[0-9]{{1,18}})\] "
+SYSLOG_HEADER: Final = rf"^(?P<head>{_SYSLOG})"
+_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}\[[0-9]+\]: \[[0-9]+(?:-[0-9]+)?\] "
 
 
 class Heads(Protocol):
@@ -278,16 +287,3 @@ def compile_prefix(text: str) -> Prefix:
 
 def _padding(digits: str) -> int:
     return int(digits) if digits.strip("-") else 0
-
-
-def without_syslog_headers(record: str) -> str:
-    r"""A syslog record without the headers of all lines but the first, as PostgreSQL wrote it; any other as it is.
-
-    Example:
-        >>> head = "Feb 11 13:15:40 host postgres[7]: "
-        >>> without_syslog_headers(f"{head}[3-1] LOG:  statement: SELECT\n{head}[3-2] #011 1 +\n{head}[3-3]  2")[-13:]
-        'SELECT\n 1 + 2'
-    """
-    if re.match(_SYSLOG_CONTINUATION, record) is None:
-        return record
-    return _SYSLOG_BREAK.sub(lambda found: "\n" if found["tab"] else "", record)

@@ -9,9 +9,10 @@ from typing import Final
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_text
+from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_syslog, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
+from citus_analysis.formats.serverlog.pglog._syslog import BEYOND_BYTES
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import scanner
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
@@ -32,9 +33,10 @@ def scanned_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int
         jobs: number of scanning threads.
     """
     scan = scanner(prefix)
+    said, beyond = (said_in_syslog, BEYOND_BYTES) if prefix.syslog else (said_in_text, 0)
 
     def work(chunk: Chunk) -> ChunkTables:
         found = tables_of_chunk(scan(chunk), local)
-        return replace(found, plans=logged_plans(chunk.offset, chunk.data, found.rows, said_in_text))
+        return replace(found, plans=logged_plans(chunk.offset, chunk.data, found.rows, said, beyond))
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

@@ -42,6 +42,8 @@ __all__ = [
     "prefix_columns",
     "record_texts",
     "scan_with",
+    "shown_sizes",
+    "trimmed",
 ]
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
@@ -199,20 +201,24 @@ def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integ
 def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
     """Offsets, lengths and texts of records: the text after the head, and its beginning, without line ends."""
     buffer = np.frombuffer(data, np.uint8)
-    capped = sizes > LINE_CAP
-    beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(data) - starts), EXCERPT_BYTES)
-    ends = starts + np.where(capped, beginning, sizes)
+    ends = starts + shown_sizes(buffer, starts, sizes)
     texts = starts + heads.get_column("head").str.len_bytes().to_numpy().astype(np.int64)
     lengths = trimmed(buffer, texts, ends) - texts
     return pl.DataFrame(
         {
             "byte_offset": offset + starts,
             "byte_length": sizes,
-            "capped": capped,
+            "capped": sizes > LINE_CAP,
             "text": string_views(buffer, texts, lengths),
             "excerpt": string_views(buffer, texts, cut_to_characters(buffer, texts, lengths, MESSAGE_SCAN)),
         }
     )
+
+
+def shown_sizes(buffer: Bytes, starts: Integers, sizes: Integers) -> Integers:
+    """How many bytes of each record are looked at: all, but of a longer one than the cap the beginning."""
+    beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(buffer) - starts), EXCERPT_BYTES)
+    return np.where(sizes > LINE_CAP, beginning, sizes)
 
 
 def trimmed(buffer: Bytes, starts: Integers, ends: Integers) -> Integers:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.column_types import HASH, INT32, INT64, REAL, ColumnType
-from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, MAX_ELEMENTS
+from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, HELD_BACK, MAX_ELEMENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 
 __all__ = [
@@ -180,6 +180,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("excerpt", "int64_t", "bytes that are looked at of a capped record"),
             Member("fresh", "int32_t", "nothing but blank lines is before the chunk"),
             Member("zeros", "int32_t", "some byte of it is 0"),
+            Member("spare", "byte_t *", "behind the text, as many bytes again, where the log is syslog's; else NULL"),
         ),
         "text_facts_t": (
             Member("lines", "int64_t", "the last one without line end included: more records there cannot be"),
@@ -363,6 +364,7 @@ def _declarations() -> str:
     limits = {
         "MAX_ELEMENTS": MAX_ELEMENTS,
         "HEAD_LIMIT": HEAD_LIMIT,
+        "HELD_BACK": HELD_BACK,
         "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})",
         "NOT_IN_ORDER": f"({NOT_IN_ORDER})",
         "IRREGULAR": f"({IRREGULAR})",

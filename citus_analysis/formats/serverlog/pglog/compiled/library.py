@@ -152,10 +152,31 @@ def text_facts(text: Bytes) -> TextFacts:
 
 
 def scan_chunk(
-    buffer: Bytes, facts: TextFacts, *, offset: int, tail: int, fresh: bool, prefix: Prefix, buffers: ReusedBuffers
+    buffer: Bytes,
+    size: int,
+    facts: TextFacts,
+    *,
+    offset: int,
+    tail: int,
+    fresh: bool,
+    prefix: Prefix,
+    buffers: ReusedBuffers,
 ) -> Output:
-    """The records of a chunk whose bytes were looked at."""
-    chunk = _CHUNK(buffer.ctypes.data, len(buffer), offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, facts.zeros)
+    """The records of a chunk whose bytes were looked at.
+
+    Args:
+        buffer: the chunk, and of syslog memory for as many bytes once more.
+        size: of the chunk.
+        facts: properties of its bytes.
+        offset: where it begins in the source.
+        tail: bytes behind it that belong to its only record.
+        fresh: whether only blank lines precede it.
+        prefix: of its records.
+        buffers: memory for the columns.
+    """
+    address = buffer.ctypes.data
+    spare = address + size if prefix.syslog else None
+    chunk = _CHUNK(address, size, offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, facts.zeros, spare)
     output = Output(facts.lines, buffers)
     output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
     return output
@@ -175,7 +196,7 @@ def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, b
     Returns:
         None if some row is not as a server writes it.
     """
-    chunk = _CHUNK(buffer.ctypes.data, size, offset, 0, LINE_CAP, EXCERPT_BYTES, 0, 0)
+    chunk = _CHUNK(buffer.ctypes.data, size, offset, 0, LINE_CAP, EXCERPT_BYTES, 0, 0, None)
     prefix = ctypes.byref(_structure_of(compile_prefix("")))
     # Few records have details; each has five at most.
     for rows in (lines + lines // 2 + 64, 6 * lines):

@@ -10,10 +10,9 @@ import pyarrow as pa
 from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
-from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes, valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
+from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column, Output
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, arrays_of, batch_of
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, arrays_of, batch_of, with_spare_bytes
 from citus_analysis.schema import SEVERITIES
 
 __all__ = ["scan_rows_fast"]
@@ -37,20 +36,13 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
     facts = native.text_facts(given)
     if facts.zeros or not len(given):
         return None
-    buffer = _with_spare_bytes(given if facts.ascii else np.frombuffer(valid_utf8(data), np.uint8), memory.texts)
+    buffer = with_spare_bytes(given if facts.ascii else np.frombuffer(valid_utf8(data), np.uint8), memory.texts)
     out = native.scan_rows(buffer, len(given), facts.lines, offset=offset, form=form, buffers=memory.columns)
     if out is None:
         return None
     arrays = arrays_of(buffer, out)
     arrays["record_byte_offset"] = _tied(out)
     return Scanned(batch_of(arrays), [], out.record_bytes, 0)
-
-
-def _with_spare_bytes(text: Bytes, buffers: ReusedBuffers) -> Bytes:
-    """The text followed by as many bytes again, where texts are written without their escapes."""
-    memory = buffers.buffer(2 * len(text))
-    memory[: len(text)] = text
-    return memory
 
 
 def _tied(out: Output) -> pa.Array:

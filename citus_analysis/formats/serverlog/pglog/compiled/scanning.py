@@ -34,7 +34,7 @@ from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLE
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Memory", "add_body_fast", "arrays_of", "batch_of", "scan_fast"]
+__all__ = ["Memory", "add_body_fast", "arrays_of", "batch_of", "scan_fast", "with_spare_bytes"]
 
 _TABLE: Final = TABLES["log_events"]
 #: Meaning of the numbers in a column.
@@ -63,12 +63,15 @@ class Memory:
 
 def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     """The records of a chunk, in columns in the given memory."""
-    buffer = _text_of(chunk, memory.texts)
-    facts = native.text_facts(buffer)
+    text = _text_of(chunk, memory.texts)
+    facts = native.text_facts(text)
     if not facts.ascii:
-        buffer = np.frombuffer(valid_utf8(buffer.tobytes()), np.uint8)
+        text = np.frombuffer(valid_utf8(text.tobytes()), np.uint8)
+    # Messages of syslog are put together behind the chunk.
+    buffer = with_spare_bytes(text, memory.texts) if prefix.syslog else text
     out = native.scan_chunk(
         buffer,
+        len(text),
         facts,
         offset=chunk.offset,
         tail=chunk.tail,
@@ -84,7 +87,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
         arrays["zone"] = repeated_text("UTC", out.rows)
     return Scanned(
         rows=batch_of(arrays),
-        rejects=stray_rejects(chunk, buffer.data, starts, sizes),
+        rejects=stray_rejects(chunk, text.data, starts, sizes),
         parsed_bytes=out.record_bytes,
         noise_bytes=out.blank_bytes,
     )
@@ -109,6 +112,13 @@ def _text_of(chunk: Chunk, buffers: ReusedBuffers) -> Bytes:
         return np.frombuffer(chunk.text, np.uint8)
     memory = buffers.buffer(chunk.text.length)
     return memory[: chunk.text.read_into(memory.data)]
+
+
+def with_spare_bytes(text: Bytes, buffers: ReusedBuffers) -> Bytes:
+    """The text followed by as many bytes again, where texts are written that differ from their bytes in the log."""
+    memory = buffers.buffer(2 * len(text))
+    memory[: len(text)] = text
+    return memory
 
 
 def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -40,5 +40,6 @@ class PythonLinks:
             return None
         target, record_line, seen = self._last[pid]
         self._last[pid] = target, record_line, seen + 1
-        gapless = line is None or line - (-1 if record_line is None else record_line) == seen + 1
+        # In syslog, a record and its details have the same number.
+        gapless = line is None or line == record_line or line - (-1 if record_line is None else record_line) == seen + 1
         return target if gapless else None

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x70e72ccebbc51b36
+#define LAYOUT_HASH 0x2e9c37c7d88f6f0f
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
+#define HELD_BACK 32768
 #define OUT_OF_MEMORY (-2)
 #define NOT_IN_ORDER (-3)
 #define IRREGULAR (-4)
@@ -174,6 +175,7 @@ typedef struct {
     int64_t excerpt; /* bytes that are looked at of a capped record */
     int32_t fresh; /* nothing but blank lines is before the chunk */
     int32_t zeros; /* some byte of it is 0 */
+    byte_t *spare; /* behind the text, as many bytes again, where the log is syslog's; else NULL */
 } chunk_t;
 
 typedef struct {

@@ -23,7 +23,7 @@ INTERNAL void init_lines(lines_t *lines, const prefix_t *prefix)
     lines->timed = lines->syslog || (prefix->count > 0 && prefix->optional_from > 0 && !first->padding &&
                                      (first->kind == E_STAMP || first->kind == E_EPOCH));
     lines->rare = rare_byte(prefix);
-    lines->least = (place_t)(lines->syslog                                ? sizeof "Nov 20 21:03:47 h p[1]: [1-1] LOG: "
+    lines->least = (place_t)(lines->syslog                                ? sizeof "Nov 20 21:03:47 h p[1]: [1] LOG: "
                              : prefix->count && first->kind == E_STAMP ? sizeof "2026-11-20 21:03:47 ZLOG: "
                                                                        : sizeof "0.000LOG: ") - 1;
     init_memo(&lines->memo, prefix);
@@ -94,7 +94,7 @@ static bool opens_literal(literals_t *literals, const byte_t *line, place_t plac
 /* Whether a byte may be the first of a head that begins with a time. */
 static inline bool may_open(const lines_t *lines, byte_t byte)
 {
-    return lines->syslog ? (byte_t)(byte - 'A') < 26 : is_digit(byte);
+    return is_digit(byte) || (lines->syslog && (byte_t)(byte - 'A') < 26);
 }
 
 /* Whether another record begins at or behind `from`: two lines that lost the line end between them. A record at the

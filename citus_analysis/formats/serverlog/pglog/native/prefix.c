@@ -80,30 +80,57 @@ static place_t number_end_at(const byte_t *line, place_t begin, place_t limit, p
     return end == begin ? ABSENT : end;
 }
 
-/* `Nov 20 21:03:47 host postgres[7]: [3-1] `: process and number of the record stand in it. */
-INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
+/* Behind letters and digits that stand at `begin` as in a form. */
+INLINE place_t form_end(const byte_t *line, place_t begin, place_t limit, const char *form, place_t width)
 {
-    static const char form[] = "Aaa 00 00:00:00 ";
-    place_t width = sizeof form - 1, place, begin, end;
-    if (limit < width) return ABSENT;
+    if (begin + width > limit) return ABSENT;
     for (place_t index = 0; index < width; index++) {
-        byte_t byte = line[index], wanted = (byte_t)form[index];
+        byte_t byte = line[begin + index], wanted = (byte_t)form[index];
         bool fits = wanted == 'A' ? (byte_t)(byte - 'A') < 26 : wanted == 'a' ? (byte_t)(byte - 'a') < 26
-                  : wanted == '0' ? is_digit(byte) || (index == 4 && byte == ' ') : byte == wanted;
+                  : wanted == '0' ? is_digit(byte) : wanted == '_' ? is_digit(byte) || byte == ' ' : byte == wanted;
         if (!fits) return ABSENT;
     }
-    place = word_then(line, width, limit, ' ', ' ');
+    return begin + width;
+}
+#define FORM_END(line, begin, limit, form) form_end(line, begin, limit, form, sizeof(form) - 1)
+
+/* `Nov 20 21:03:47 `, or as RFC 3339 has it: `2026-11-20T21:03:47.877123+01:00 `. */
+static place_t syslog_stamp_end(const byte_t *line, place_t limit)
+{
+    place_t place = FORM_END(line, 0, limit, "Aaa _0 00:00:00 ");
+    if (place != ABSENT) return place;
+    if ((place = FORM_END(line, 0, limit, "0000-00-00T00:00:00")) == ABSENT || place >= limit) return ABSENT;
+    if (line[place] == '.') {
+        place_t end = digits_end(line, place + 1, limit, 6);
+        if (end == place + 1 || end >= limit) return ABSENT;
+        place = end;
+    }
+    if (line[place] == 'Z') return BEGINS(line, place, limit, "Z ");
+    return line[place] == '-' ? FORM_END(line, place, limit, "-00:00 ") : FORM_END(line, place, limit, "+00:00 ");
+}
+
+/* `Nov 20 21:03:47 host postgres[7]: [3-1] `: process and number of the record stand in it; without sequence numbers only
+ * that of the piece, `[1] `. */
+INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
+{
+    place_t place = syslog_stamp_end(line, limit), begin, end;
+    if (place == ABSENT) return ABSENT;
+    place = word_then(line, place, limit, ' ', ' ');
     if (place == ABSENT || (begin = word_then(line, place, limit, '[', ' ')) == ABSENT) return ABSENT;
     span_t process = {(int32_t)begin, 0, 0}, record = {0, 0, 0};
     if ((place = number_end_at(line, begin, limit, head ? 9 : limit, &process.number)) == ABSENT) return ABSENT;
     process.end = (int32_t)place;
     if ((begin = BEGINS(line, place, limit, "]: [")) == ABSENT) return ABSENT;
     if ((place = number_end_at(line, begin, limit, head ? 18 : limit, &record.number)) == ABSENT) return ABSENT;
-    record.begin = (int32_t)begin;
-    record.end = (int32_t)place;
-    if (place >= limit || line[place] != '-') return ABSENT;
-    end = digits_end(line, place + 1, limit, limit);
-    if (end == place + 1 || (end = BEGINS(line, end, limit, "] ")) == ABSENT) return ABSENT;
+    record.begin = ABSENT;
+    end = place;
+    if (place < limit && line[place] == '-') {
+        record.begin = (int32_t)begin;
+        record.end = (int32_t)place;
+        end = digits_end(line, place + 1, limit, limit);
+        if (end == place + 1) return ABSENT;
+    }
+    if ((end = BEGINS(line, end, limit, "] ")) == ABSENT) return ABSENT;
     if (head) {
         head->fields[F_PID] = process;
         head->fields[F_LINE] = record;

@@ -14,6 +14,9 @@ typedef struct {
     uint32_t mask, used;
 } table_t;
 
+/* Messages of syslog, see syslog.h. */
+typedef struct messages messages_t;
+
 typedef struct {
     const byte_t *text;
     const prefix_t *prefix;
@@ -21,6 +24,7 @@ typedef struct {
     head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
     head_t *head, *next;
     lines_t lines;
+    messages_t *messages; /* NULL where a record is what its bytes say */
     table_t texts[T_COUNT];
     int32_t recent[T_COUNT]; /* number of the last text of each column */
     template_t *templates[TEMPLATE_SETS][TEMPLATE_WAYS];

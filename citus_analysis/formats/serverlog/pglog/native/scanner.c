@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "scan.h"
+#include "syslog.h"
 
 /* The beginning of a chunk, or of the record before, decides which lines are astray or blank. */
 enum part { BLANKS, STRAYS, RECORDS };
@@ -15,12 +16,17 @@ static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t 
     const byte_t *text = scan->text;
     output_t *out = scan->out;
     int64_t length = end - begin + tail;
+    bool capped = length > chunk->line_cap;
     ((int64_t *)out->byte_offset.values)[row] = chunk->offset + begin;
     ((int64_t *)out->byte_length.values)[row] = length;
     out->record_bytes += length;
-    if (length > chunk->line_cap) {
+    if (capped) {
         ((byte_t *)out->capped.values)[row >> 3] |= (byte_t)(1 << (row & 7));
         end = begin + cut(text, begin, end - begin, chunk->excerpt);
+    }
+    if (scan->messages) {
+        if (capped) cut_message(scan, row, end);
+        return;
     }
     while (end > text_begin && (text[end - 1] == '\n' || text[end - 1] == '\r')) end--;
     read_text(scan, row, (enum severity)scan->head->severity, text_begin, end);
@@ -71,10 +77,13 @@ static void walk(scan_t *scan, const chunk_t *chunk)
             scan->next = scan->head;
             scan->head = next;
             begin_record(scan, place, row);
+            if (scan->messages) open_message(scan, row, text_begin, content_end);
         } else if (astray) {
             part = STRAYS;
             run++;
             out->strays[run] = (stretch_t){place, size};
+        } else if (scan->messages && part == RECORDS) {
+            continue_message(scan, place, content_end);
         }
         place = line_end;
     }
@@ -109,7 +118,11 @@ int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output_t *outpu
     if (!scan) return OUT_OF_MEMORY;
     scan->lines.line_cap = chunk->line_cap;
     scan->lines.zeros = chunk->zeros;
+    if (scan->lines.syslog) scan->messages = messages_new(chunk);
+    scan->failed |= scan->lines.syslog && !scan->messages;
     if (!scan->failed) walk(scan, chunk);
+    if (scan->messages) read_messages(scan, output->rows);
+    messages_free(scan->messages);
     return scan_free(scan);
 }
 
@@ -162,6 +175,7 @@ int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, co
         while (begin > 0 && text[begin - 1] != '\n') begin--;
         role = role_of(lines, text + begin, end - begin, &head);
     }
+    if (role == RECORD && lines->syslog) begin = last_between_messages(lines, text, size);
     free(lines);
     return role == RECORD ? begin : ABSENT;
 }
